@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * The binary layout shared by programs, the daemon and the scheduler.
+ *
+ * A program has one mapping, its *page*: a header and one *slot* for each of its threads. The scheduler
+ * reads what a program published in a slot and writes its answer beside it. Nothing that a program writes
+ * is trusted: the scheduler range-checks every field each time it reads it.
+ *
+ * A program asks the daemon for its page, and for everything that changes who is a member of what, over
+ * a Unix SOCK_SEQPACKET socket: one message, one reply, in order.
+ *
+ * All times are absolute CLOCK_MONOTONIC nanoseconds. All integers are in the machine's byte order.
+ */
+#ifndef CONSORT_ABI_H
+#define CONSORT_ABI_H
+
+#ifndef CONSORT_ABI_NO_LINUX_TYPES
+#include <linux/types.h>
+#endif
+
+#define CONSORT_ABI_MAGIC 0x54534e43u /* "CNST" */
+#define CONSORT_ABI_VERSION 1u
+
+#define CONSORT_SOCKET_PATH "/run/consort/consort.sock" /* CONSORT_SOCKET in the environment overrides it */
+
+/* No such event, no such time. */
+#define CONSORT_NEVER (~0ULL)
+/* A best-effort priority: 0 runs first. */
+#define CONSORT_PRIORITY_MAX 0x7fffffffu
+#define CONSORT_PRIORITY_NONE 0xffffffffu /* no best-effort event */
+/* The farthest future a due time may lie in: one day. */
+#define CONSORT_DUE_AHEAD_MAX_NS (24ULL * 3600 * 1000000000)
+/* Bounds of what a member may declare as its domain's longest event. */
+#define CONSORT_EVENT_MIN_NS 10000ULL
+#define CONSORT_EVENT_MAX_NS 2000000ULL
+
+#define CONSORT_PAGE_BYTES 4096
+#define CONSORT_SLOT_BYTES 64
+#define CONSORT_SLOTS 63 /* threads of one program that may be members at a time */
+#define CONSORT_NAME_MAX 63 /* bytes of a domain's name, without the final 0 */
+
+/* consort_slot.intent: what the thread is about to do; read when it gives the CPU up. */
+enum consort_intent {
+	CONSORT_RUNNING = 0, /* outside poll: giving the CPU up now is against the contract */
+	CONSORT_YIELDING = 1, /* inside poll, wants the CPU again at once (it has best-effort events) */
+	CONSORT_SLEEPING = 2, /* inside poll, sleeps until due_ns or until a file descriptor is ready */
+};
+
+/* consort_slot.standing: how the scheduler regards the thread. */
+enum consort_standing {
+	CONSORT_OUTSIDE = 0, /* not a member of a domain */
+	CONSORT_MEMBER = 1,
+	CONSORT_DEMOTED = 2, /* broke the contract: best effort until its next timely poll */
+};
+
+/*
+ * One thread's slot.
+ *
+ *   0        8        16       24       32       40       48       56       64
+ *   | due    | key    |prio|seq|int|res | yieldby|o_due   | o_key  |o_pr|std |
+ *   '------- written by the program ----'-------- written by the scheduler --'
+ */
+struct consort_slot {
+	__u64 due_ns; /* earliest due event, CONSORT_NEVER if none */
+	__u64 key; /* orders best-effort events of equal priority: smaller first */
+	__u32 priority; /* of the most important best-effort event, CONSORT_PRIORITY_NONE if none */
+	__u32 poll_seq; /* incremented by each poll that enters the kernel, after the fields above */
+	__u32 intent; /* enum consort_intent */
+	__u32 reserved;
+
+	__u64 yield_by_ns; /* poll again by this time; CONSORT_NEVER: whenever */
+	__u64 other_due_ns; /* earliest due event of the domain's other members */
+	__u64 other_key; /* most important best-effort event of the others that wait for the CPU */
+	__u32 other_priority;
+	__u32 standing; /* enum consort_standing */
+};
+
+struct consort_page_header {
+	__u32 magic;
+	__u32 version;
+	__u32 attached; /* 1 while the scheduler runs; the scheduler clears it when it goes */
+	__u32 reserved[13];
+};
+
+struct consort_page {
+	struct consort_page_header header;
+	struct consort_slot slots[CONSORT_SLOTS];
+};
+
+_Static_assert(sizeof(struct consort_slot) == CONSORT_SLOT_BYTES, "a slot is one cache line");
+_Static_assert(sizeof(struct consort_page) == CONSORT_PAGE_BYTES, "a program's page is one page");
+
+/* ---- messages ---- */
+
+enum consort_request_type {
+	CONSORT_HELLO = 1, /* gives the page's file descriptor (SCM_RIGHTS); once per connection */
+	CONSORT_JOIN = 2,
+	CONSORT_LEAVE = 3,
+	CONSORT_CONTROL = 4, /* followed by JSON text: what the consort command says */
+};
+
+/* How a domain orders its members' best-effort events. */
+enum consort_order {
+	CONSORT_ORDER_PROGRAM = 0, /* (priority, key) as published */
+	CONSORT_ORDER_PROGRESS = 1, /* fewest due events served first: counted by the scheduler */
+	CONSORT_ORDER_SERVICE = 2, /* least CPU time received first: measured by the scheduler */
+};
+
+enum consort_join_flags {
+	CONSORT_JOIN_PREEMPT = 1 << 0, /* preempt members at due times instead of asking them to poll */
+};
+
+/*
+ * Options belong to the domain and are taken from the member that creates it; a later member that names
+ * other ones is refused with EINVAL. event_ns == 0 leaves the choice to the scheduler.
+ */
+struct consort_request {
+	__u32 magic;
+	__u16 version;
+	__u16 type; /* enum consort_request_type */
+	__s32 tid; /* JOIN, LEAVE: the thread, as the caller sees it; 0 is the caller's only thread */
+	__u32 slot; /* JOIN, LEAVE: index into consort_page.slots */
+	__u64 event_ns; /* JOIN: the longest event that a member runs; sets the domain's grace */
+	__u32 order; /* JOIN: enum consort_order */
+	__u32 flags; /* JOIN: enum consort_join_flags */
+	char domain[CONSORT_NAME_MAX + 1]; /* JOIN: 0-terminated; empty: a private domain */
+};
+
+#define CONSORT_TEXT_MAX 192
+
+struct consort_reply {
+	__u32 magic;
+	__u16 version;
+	__u16 type; /* of the request */
+	__s32 error; /* 0 or a positive errno */
+	__u32 client; /* HELLO: this program's number, for messages and traces */
+	char text[CONSORT_TEXT_MAX]; /* 0-terminated: what was wrong, what was expected, what to do */
+};
+
+#endif
