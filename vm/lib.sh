@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# shellcheck shell=bash
+# What the scripts of this folder share: the cache's place and how they speak.
+# Sourced, never run.
+
+CONSORT_CACHE=${CONSORT_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/consort}
+# Kernel lines that Consort is tested on: the oldest with what it needs, and the newest.
+# shellcheck disable=SC2034  # read by the scripts that source this file
+KERNELS=(6.18 7)
+
+# Progress goes to stderr, so that a script's stdout can be its result.
+say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
+
+# die STATUS MESSAGE...
+die() {
+    local status=$1
+    shift
+    printf '%s: error: %s\n' "${0##*/}" "$*" >&2
+    exit "$status"
+}
+
+# need COMMAND PACKAGE: stops when COMMAND is not installed.
+need() {
+    command -v "$1" >/dev/null 2>&1 ||
+        die 2 "the command '$1' is missing; install the Debian package '$2', or run tools/setup"
+}
+
+kernel_dir() { printf '%s/kernels/%s\n' "$CONSORT_CACHE" "$1"; }
+
+# check_kernel NAME: stops when NAME is not one of KERNELS.
+check_kernel() {
+    local known
+    for known in "${KERNELS[@]}"; do
+        [[ $known == "$1" ]] && return
+    done
+    die 2 "no kernel line '$1'; it must be one of: ${KERNELS[*]}"
+}
