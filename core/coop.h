@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Cooperation domains: members tell when each next wants the CPU; the domain decides when, its rate how much.
+ *
+ * Problem  A fair share alone delays a program's events by a whole round of the others' slices.
+ * Rule     Each member publishes its earliest due event and its most important best-effort event. An expired due
+ *          event wins, the earliest first; else the most important best-effort event. The domain competes
+ *          with everybody else as one member whose weight is the sum of its active members' weights.
+ *          A member whose due event stays expired while it runs pays with due debt: its own virtual
+ *          time, charged for such running only. While that is ahead of the domain's by more than the
+ *          window, its due events do not count.
+ * Bound    An honest member's due event waits for the running event of another member, and for a window of each
+ *          member in debt; a member that is always due gets its own share, no more (one window beyond).
+ * Source   000 sections 2.1.3, 2.3.2, 2.3.3; due debt is ours: 000 lets a member that is always due starve the rest.
+ * Limits   Best-effort keys are trusted inside a domain in CONSORT_ORDER_PROGRAM; the other orders trust nobody.
+ */
+#ifndef CORE_COOP_H
+#define CORE_COOP_H
+
+#include "tree.h"
+
+/* How far, at its own rate, a member may run ahead of its domain on expired due events. */
+#define DUE_DEBT_MAX_NS 1000000ULL
+
+#define PRIORITY_NONE 0xffffffffu
+
+enum coop_order {
+	ORDER_PROGRAM, /* as published: (priority, key) */
+	ORDER_PROGRESS, /* fewest due events served first */
+	ORDER_SERVICE, /* least CPU time first */
+};
+
+struct domain {
+	struct group group;
+	struct heap due; /* waiting members, by due time */
+	struct heap asleep; /* members that sleep until their due time */
+	struct heap_link upcoming; /* in the place's due or ahead queue, see place.h */
+	u8 is_ahead; /* which of the two */
+	u8 order; /* enum coop_order */
+	u8 preempt; /* members are preempted at due times, not asked to poll */
+	u64 grace_ns; /* how late a member may poll */
+};
+
+/* What makes a task a member: embedded in the host's task. */
+struct member {
+	struct node node;
+	struct heap_link due; /* in the domain's due or asleep queue */
+	u64 due_ns; /* NEVER_NS if none */
+	u64 key;
+	u32 priority; /* PRIORITY_NONE if it has no best-effort event */
+	u8 asleep; /* which of the two */
+	u64 debt_vtime; /* virtual time gained on expired due events */
+	u64 served; /* due events that are over */
+};
+
+static inline struct domain __arena *domain_of(struct group __arena *g)
+{
+	return container_of(g, struct domain, group);
+}
+
+static inline struct member __arena *member_of(struct node __arena *n)
+{
+	return container_of(n, struct member, node);
+}
+
+static inline struct member __arena *member_of_due(struct heap_link __arena *l)
+{
+	return container_of(l, struct member, due);
+}
+
+/* Whether a member's due event counts: it has one, and is not in due debt. */
+static inline int member_due_counts(const struct member __arena *m, const struct domain __arena *d)
+{
+	u64 limit;
+
+	if (m->due_ns == NEVER_NS)
+		return 0;
+	limit = d->group.node.vtime + vtime_of_ns(DUE_DEBT_MAX_NS, m->node.weight);
+	return !vtime_before(limit, m->debt_vtime);
+}
+
+/* The key of a member's best-effort event in the domain's order. */
+static inline void member_best_key(const struct member __arena *m, const struct domain __arena *d,
+				   u64 *major, u64 *minor)
+{
+	switch (d->order) {
+	case ORDER_PROGRESS:
+		*major = m->priority == PRIORITY_NONE;
+		*minor = m->served;
+		break;
+	case ORDER_SERVICE:
+		*major = m->node.vtime;
+		*minor = m->priority == PRIORITY_NONE;
+		break;
+	default:
+		*major = m->priority;
+		*minor = m->key;
+	}
+}
+
+/* Takes over what the member published. */
+static inline void member_publish(struct member __arena *m, u64 due_ns, u32 priority, u64 key,
+				  u64 now_ns)
+{
+	if (m->due_ns <= now_ns && due_ns > m->due_ns)
+		m->served++;
+	m->due_ns = due_ns;
+	m->priority = priority;
+	m->key = key;
+}
+
+/* An active member begins to wait. */
+static inline void domain_enqueue(struct domain __arena *d, struct member __arena *m)
+{
+	u64 major, minor;
+
+	member_best_key(m, d, &major, &minor);
+	if (member_due_counts(m, d))
+		heap_push(&d->due, &m->due, m->due_ns, 0);
+	tree_enqueue(&m->node, major, minor);
+}
+
+/* A waiting member is chosen, or leaves. */
+static inline void domain_dequeue(struct domain __arena *d, struct member __arena *m)
+{
+	if (m->due.queued)
+		heap_remove(&d->due, &m->due);
+	tree_dequeue(&m->node);
+}
+
+/* A member sleeps until its due time: the others are told to make room for it then. */
+static inline void domain_sleep(struct domain __arena *d, struct member __arena *m)
+{
+	m->asleep = 1;
+	if (m->due_ns != NEVER_NS)
+		heap_push(&d->asleep, &m->due, m->due_ns, 0);
+}
+
+static inline void domain_wake(struct domain __arena *d, struct member __arena *m)
+{
+	m->asleep = 0;
+	if (m->due.queued)
+		heap_remove(&d->asleep, &m->due);
+}
+
+/* Charges due debt for the part of a run during which the member's published due event was expired. */
+static inline void domain_charge_due(struct domain __arena *d, struct member __arena *m, u64 ran_ns,
+				     u64 now_ns)
+{
+	u64 overdue_ns;
+
+	if (m->due_ns >= now_ns)
+		return;
+	overdue_ns = now_ns - m->due_ns;
+	if (overdue_ns > ran_ns)
+		overdue_ns = ran_ns;
+	m->debt_vtime = vtime_max(m->debt_vtime, d->group.node.vtime) +
+			vtime_of_ns(overdue_ns, m->node.weight);
+}
+
+/* The waiting member whose due event expired first, NULL if none has. */
+static inline struct member __arena *domain_expired(struct domain __arena *d, u64 now_ns)
+{
+	struct heap_link __arena *top = d->due.top;
+
+	return top && top->major <= now_ns ? member_of_due(top) : NULL;
+}
+
+/*
+ * The member that runs next: one of those that wait, or `running` (NULL if none) which could go on. The
+ * running one wins ties: a switch must be worth something.
+ */
+static inline struct member __arena *domain_choose(struct domain __arena *d,
+						   struct member __arena *running, u64 now_ns)
+{
+	struct member __arena *m = domain_expired(d, now_ns);
+	struct node __arena *first;
+	u64 major, minor;
+
+	if (running && running->due_ns <= now_ns && member_due_counts(running, d))
+		return m && m->due_ns < running->due_ns ? m : running;
+	if (m)
+		return m;
+	first = group_first(&d->group);
+	if (!first)
+		return running;
+	if (!running)
+		return member_of(first);
+	member_best_key(running, d, &major, &minor);
+	return heap_key_before(first->ready.major, first->ready.minor, major, minor) ?
+		       member_of(first) :
+		       running;
+}
+
+/* The next time at which a member other than the running one wants the CPU; NEVER_NS if none is known. */
+static inline u64 domain_next_due_ns(const struct domain __arena *d)
+{
+	u64 due_ns = d->due.top ? d->due.top->major : NEVER_NS;
+
+	if (d->asleep.top && d->asleep.top->major < due_ns)
+		due_ns = d->asleep.top->major;
+	return due_ns;
+}
+
+#endif

@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * An ordered queue: a leftist heap of links that live inside the queued objects.
+ *
+ * Problem  Queues of any length in interrupt context: no allocation, no capacity, removal from the middle.
+ * Rule     A binary tree with parents before children, and the shorter path to an empty place always on
+ *          the right. Every operation merges two right spines.
+ * Bound    A right spine of n links has at most log2(n + 1); push, pop and remove are O(log n), worst case.
+ * Source   C. Crane, 1972; 000 section 2.3.1 asks for O(log n) insertion and removal.
+ * Limits   Equal keys come out in no promised order.
+ *
+ * Keys compare by `major` as a signed difference (times wrap), then by `minor` unsigned.
+ */
+#ifndef CORE_HEAP_H
+#define CORE_HEAP_H
+
+#include "types.h"
+
+struct heap_link {
+	struct heap_link __arena *parent;
+	struct heap_link __arena *left;
+	struct heap_link __arena *right;
+	u64 major;
+	u64 minor;
+	u32 rank; /* links on the right spine from here, this one included */
+	u32 queued;
+};
+
+struct heap {
+	struct heap_link __arena *top;
+};
+
+/* 2^64 links have a right spine shorter than this: passing it means a broken heap. */
+#define HEAP_SPINE_MAX 64
+
+static inline int heap_key_before(u64 major_a, u64 minor_a, u64 major_b, u64 minor_b)
+{
+	s64 d = (s64)(major_a - major_b);
+
+	return d < 0 || (d == 0 && minor_a < minor_b);
+}
+
+static inline int heap_before(const struct heap_link __arena *a, const struct heap_link __arena *b)
+{
+	return heap_key_before(a->major, a->minor, b->major, b->minor);
+}
+
+static inline u32 heap_rank(const struct heap_link __arena *l)
+{
+	return l ? l->rank : 0;
+}
+
+/* Puts the shorter spine to the right; true if the rank changed. */
+static inline int heap_settle(struct heap_link __arena *l)
+{
+	struct heap_link __arena *left = l->left, *right = l->right;
+	u32 rank_left = heap_rank(left), rank_right = heap_rank(right), rank = rank_right + 1;
+
+	if (rank_left < rank_right) {
+		l->left = right;
+		l->right = left;
+		rank = rank_left + 1;
+	}
+	if (l->rank == rank)
+		return 0;
+	l->rank = rank;
+	return 1;
+}
+
+/* Merges two non-empty heaps; returns the new top, whose parent the caller sets. */
+static inline struct heap_link __arena *heap_merge(struct heap_link __arena *a,
+						   struct heap_link __arena *b)
+{
+	struct heap_link __arena *top, *at, *next;
+
+	if (heap_before(b, a)) {
+		next = a;
+		a = b;
+		b = next;
+	}
+	top = at = a;
+	while (can_loop) {
+		next = at->right;
+		if (!next) {
+			at->right = b;
+			b->parent = at;
+			break;
+		}
+		if (heap_before(b, next)) {
+			at->right = b;
+			b->parent = at;
+			at = b;
+			b = next;
+		} else {
+			at = next;
+		}
+	}
+	while (can_loop) {
+		heap_settle(at);
+		if (at == top)
+			break;
+		at = at->parent;
+	}
+	return top;
+}
+
+static inline void heap_push(struct heap __arena *h, struct heap_link __arena *l, u64 major, u64 minor)
+{
+	struct heap_link __arena *top = h->top;
+
+	l->left = NULL;
+	l->right = NULL;
+	l->major = major;
+	l->minor = minor;
+	l->rank = 1;
+	l->queued = 1;
+	if (top)
+		l = heap_merge(top, l);
+	l->parent = NULL;
+	h->top = l;
+}
+
+static inline void heap_remove(struct heap __arena *h, struct heap_link __arena *l)
+{
+	struct heap_link __arena *left = l->left, *right = l->right, *parent = l->parent, *in;
+
+	in = !right ? left : !left ? right : heap_merge(left, right);
+	if (in)
+		in->parent = parent;
+	l->queued = 0;
+	if (!parent) {
+		h->top = in;
+		return;
+	}
+	if (parent->left == l)
+		parent->left = in;
+	else
+		parent->right = in;
+	while (can_loop) {
+		if (!heap_settle(parent))
+			break;
+		parent = parent->parent;
+		if (!parent)
+			break;
+	}
+}
+
+/* Moves a queued link to a new key. */
+static inline void heap_move(struct heap __arena *h, struct heap_link __arena *l, u64 major, u64 minor)
+{
+	if (h->top == l && !l->left) {
+		/* Alone: the common case of a group whose members are few. */
+		l->major = major;
+		l->minor = minor;
+		return;
+	}
+	heap_remove(h, l);
+	heap_push(h, l, major, minor);
+}
+
+#endif

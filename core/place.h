@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * A place: one run queue, that of a set of CPUs, and the choice of who runs there next.
+ *
+ * Problem  Domains must run at their due times, within the shares that virtual time gives to everybody.
+ * Rule     Of the domains that are not ahead of the others by more than the window, the one whose waiting member's
+ *          due event expired first runs that member (the domain borrows). Else virtual time decides at
+ *          each level of the tree, and inside a domain its decision function. A task runs until its slice ends
+ *          or the next due time of a domain that may then run.
+ * Bound    A domain is ahead by at most window + one event: its members' due events are late by the running task's
+ *          event, not by a round of slices; everybody's share is exact but for the window.
+ * Source   000 Figures 2.13, 2.15, 2.17; the window bounds what 000 section 2.3.3 leaves open. The two queues
+ *          are those of WF2Q+: who may run now, and who will by which virtual time.
+ * Limits   One lock a place. A place does not know of the others; the host moves tasks between them.
+ */
+#ifndef CORE_PLACE_H
+#define CORE_PLACE_H
+
+#include "coop.h"
+#include "slice.h"
+
+struct place {
+	struct group root;
+	struct heap due; /* domains that may borrow, by their next due time */
+	struct heap ahead; /* domains that have borrowed enough, by the virtual time at which they may again */
+	u64 window_ns; /* how far a domain may run ahead for due events, at its own rate */
+	u32 nr_runnable; /* tasks */
+};
+
+/* Whom a place would run. */
+struct choice {
+	struct node __arena *task; /* NULL: nobody waits */
+	u64 due_ns; /* its expired due time if that is why, else NEVER_NS */
+	u64 vtime; /* of its ancestor below the root */
+};
+
+static inline struct domain __arena *domain_of_upcoming(struct heap_link __arena *l)
+{
+	return container_of(l, struct domain, upcoming);
+}
+
+/* The virtual time to which the place must have come before the domain may borrow (again). */
+static inline u64 domain_may_borrow_at(const struct place __arena *pl, const struct domain __arena *d)
+{
+	return d->group.node.vtime - vtime_of_ns(pl->window_ns, d->group.node.weight);
+}
+
+static inline void place_forget(struct place __arena *pl, struct domain __arena *d)
+{
+	if (d->upcoming.queued)
+		heap_remove(d->is_ahead ? &pl->ahead : &pl->due, &d->upcoming);
+}
+
+/* To be called whenever a domain's due times, virtual time or weight have changed. */
+static inline void place_refresh(struct place __arena *pl, struct domain __arena *d)
+{
+	u64 due_ns = domain_next_due_ns(d), at;
+	u8 is_ahead;
+
+	if (due_ns == NEVER_NS) {
+		place_forget(pl, d);
+		return;
+	}
+	at = domain_may_borrow_at(pl, d);
+	is_ahead = vtime_before(pl->root.vmin, at);
+	if (d->upcoming.queued && d->is_ahead == is_ahead) {
+		u64 key = is_ahead ? at : due_ns;
+
+		if (d->upcoming.major != key)
+			heap_move(is_ahead ? &pl->ahead : &pl->due, &d->upcoming, key, 0);
+		return;
+	}
+	place_forget(pl, d);
+	d->is_ahead = is_ahead;
+	heap_push(is_ahead ? &pl->ahead : &pl->due, &d->upcoming, is_ahead ? at : due_ns, 0);
+}
+
+/* Lets the domains borrow whose time has come. */
+static inline void place_promote(struct place __arena *pl)
+{
+	struct heap_link __arena *top;
+
+	while (can_loop) {
+		top = pl->ahead.top;
+		if (!top || vtime_before(pl->root.vmin, top->major))
+			break;
+		place_refresh(pl, domain_of_upcoming(top));
+		if (pl->ahead.top == top)
+			break;
+	}
+}
+
+/* The waiting member whose due event expired first among the domains that may borrow; NULL if none has. */
+static inline struct member __arena *place_expired(struct place __arena *pl, u64 now_ns)
+{
+	struct heap_link __arena *top, *asleep;
+	struct domain __arena *d;
+	struct member __arena *m;
+
+	while (can_loop) {
+		top = pl->due.top;
+		if (!top || top->major > now_ns)
+			return NULL;
+		d = domain_of_upcoming(top);
+		m = domain_expired(d, now_ns);
+		if (m)
+			return m;
+		/* A sleeper whose own timer is a little late: it counts again once it wakes. */
+		asleep = d->asleep.top;
+		if (!asleep)
+			return NULL;
+		heap_remove(&d->asleep, asleep);
+		place_refresh(pl, d);
+	}
+	return NULL;
+}
+
+static inline int place_may_borrow(const struct place __arena *pl, const struct domain __arena *d)
+{
+	return !vtime_before(pl->root.vmin, domain_may_borrow_at(pl, d));
+}
+
+/* By virtual time at each level; `running` competes at every level that it is below. */
+static inline void place_choose_fair(struct place __arena *pl, struct node __arena *running, u64 now_ns,
+				     struct choice *c)
+{
+	struct group __arena *g = &pl->root;
+	struct node __arena *first, *up, *n = NULL;
+
+	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+		if (g->node.kind == NODE_COOP) {
+			struct member __arena *m = domain_choose(
+				domain_of(g), running ? member_of(running) : NULL, now_ns);
+
+			n = m ? &m->node : NULL;
+			break;
+		}
+		first = group_first(g);
+		up = running ? tree_member_above(running, g) : NULL;
+		n = up && (!first || vtime_before(up->vtime, first->vtime)) ? up : first;
+		if (!level)
+			c->vtime = n ? n->vtime : 0;
+		if (!n || n->kind == NODE_TASK)
+			break;
+		if (n != up)
+			running = NULL;
+		g = group_of(n);
+	}
+	c->task = n;
+}
+
+/*
+ * Chooses who runs next. `running`, if not NULL, is an active task of this place that has just run, is charged,
+ * does not wait, and may go on. Nothing is taken out of the queues, except late sleepers.
+ */
+static inline void place_choose(struct place __arena *pl, struct node __arena *running, u64 now_ns,
+				struct choice *c)
+{
+	struct member __arena *m;
+	struct domain __arena *d;
+
+	c->due_ns = NEVER_NS;
+	if (pl->ahead.top)
+		place_promote(pl);
+	m = pl->due.top ? place_expired(pl, now_ns) : NULL;
+	if (running && running->parent->node.kind == NODE_COOP) {
+		struct member __arena *r = member_of(running);
+
+		d = domain_of(running->parent);
+		if (r->due_ns <= now_ns && member_due_counts(r, d) && place_may_borrow(pl, d) &&
+		    (!m || r->due_ns <= m->due_ns))
+			m = r;
+	}
+	if (!m) {
+		place_choose_fair(pl, running, now_ns, c);
+		return;
+	}
+	c->task = &m->node;
+	c->due_ns = m->due_ns;
+	c->vtime = m->node.parent->node.vtime;
+}
+
+/*
+ * When the task that is about to run should be compared again: the end of its slice if others wait, or the next
+ * due time of a domain that may run then. A domain that is behind the running task gets the CPU at its
+ * due time; one that is ahead, when the running task has caught up (000 Figure 2.17).
+ */
+static inline u64 place_compare_at_ns(struct place __arena *pl, struct node __arena *running, u64 now_ns,
+				      u64 slice)
+{
+	struct node __arena *top = tree_member_above(running, &pl->root);
+	struct heap_link __arena *upcoming = pl->due.top;
+	u64 at_ns = pl->root.ready.top ? now_ns + slice : NEVER_NS, due_ns;
+
+	if (!upcoming || !top)
+		return at_ns;
+	due_ns = upcoming->major;
+	if (due_ns >= at_ns)
+		return at_ns;
+	if (&domain_of_upcoming(upcoming)->group.node != top) {
+		struct domain __arena *d = domain_of_upcoming(upcoming);
+		u64 behind_ns = vtime_to_ns(domain_may_borrow_at(pl, d) - top->vtime, node_weight(top));
+
+		if (due_ns < now_ns + behind_ns)
+			due_ns = now_ns + behind_ns;
+	}
+	return due_ns < at_ns ? due_ns : at_ns;
+}
+
+#endif

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * The tree: groups, their members, and who is entitled to run next by virtual time.
+ *
+ * Problem  Members with weights, nested in groups with weights, must each receive their part at every level.
+ * Rule     Every member has a virtual time in its group. Running charges the task and all its ancestors. A
+ *          group with a member that waits is itself a waiting member of its parent. The waiting or running
+ *          member with the smallest virtual time is entitled. A member that wakes resumes at
+ *          max(own, group's minimum): it may not save up what it did not use.
+ * Bound    For runnable i, j of one group, on one CPU: vtime_i - vtime_j <= quantum / weight_i, where quantum is
+ *          the longest time for which i runs before it is compared again.
+ * Source   000 section 2.3.3 (borrowing); 001 (hierarchical stride); 004 Lemma 1.
+ * Limits   On several CPUs a group's minimum is that of its waiting members and the one charged last; the
+ *          bound grows by one quantum for each further CPU. Deeper than TREE_DEPTH_MAX levels, members
+ *          are attached to the deepest level's group.
+ */
+#ifndef CORE_TREE_H
+#define CORE_TREE_H
+
+#include "heap.h"
+#include "vtime.h"
+
+#define TREE_DEPTH_MAX 8
+
+enum node_kind {
+	NODE_TASK,
+	NODE_FAIR, /* group: smallest virtual time first */
+	NODE_COOP, /* group: a cooperation domain, see coop.h */
+};
+
+struct group;
+
+/* A member of a group: a task or a group. */
+struct node {
+	struct heap_link ready; /* in parent's, by virtual time, while it waits */
+	struct group __arena *parent;
+	u64 vtime;
+	u32 weight; /* what it was given */
+	u8 kind; /* enum node_kind */
+	u8 active; /* runnable: waits or runs */
+};
+
+struct group {
+	struct node node;
+	struct heap ready; /* waiting members: by virtual time, in a domain by best-effort event */
+	u64 vmin; /* smallest virtual time of the active members; never goes back */
+	u64 weight_active; /* sum over active members, members lent to domains included */
+	u64 weight_lent; /* of that, what members use elsewhere, see rate.h */
+	u32 nr_active;
+	u32 level; /* 0: root */
+};
+
+static inline struct node __arena *node_of_ready(struct heap_link __arena *l)
+{
+	return container_of(l, struct node, ready);
+}
+
+static inline struct group __arena *group_of(struct node __arena *n)
+{
+	return container_of(n, struct group, node);
+}
+
+/* The first waiting member, NULL if none. */
+static inline struct node __arena *group_first(struct group __arena *g)
+{
+	struct heap_link __arena *top = g->ready.top;
+
+	return top ? node_of_ready(top) : NULL;
+}
+
+/*
+ * The weight with which a node competes. A group whose members are lent to a domain competes with what the others
+ * leave of its weight, so that lending moves CPU time and never makes any.
+ */
+static inline u32 node_weight(const struct node __arena *n)
+{
+	const struct group __arena *g;
+	u64 weight;
+
+	if (n->kind != NODE_FAIR)
+		return n->weight;
+	g = container_of(n, struct group, node);
+	if (!g->weight_lent)
+		return n->weight;
+	weight = g->weight_active > g->weight_lent ? g->weight_active - g->weight_lent : 0;
+	weight = n->weight * weight / (g->weight_active ? g->weight_active : 1);
+	return weight ? (u32)weight : 1;
+}
+
+static inline void group_follow(struct group __arena *g, u64 vtime)
+{
+	struct node __arena *first = group_first(g);
+
+	if (first && vtime_before(first->vtime, vtime))
+		vtime = first->vtime;
+	g->vmin = vtime_max(g->vmin, vtime);
+}
+
+/* Charges `ns` of CPU time to a node and to every ancestor. */
+static inline void tree_charge(struct node __arena *n, u64 ns)
+{
+	struct group __arena *g;
+
+	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+		g = n->parent;
+		if (!g)
+			break;
+		n->vtime += vtime_of_ns(ns, node_weight(n));
+		if (n->ready.queued && g->node.kind == NODE_FAIR)
+			heap_move(&g->ready, &n->ready, n->vtime, 0);
+		group_follow(g, n->vtime);
+		n = &g->node;
+	}
+}
+
+/*
+ * Puts an active node among those that wait, under the key that its group orders by (a fair group: its virtual
+ * time), and its ancestors with it.
+ */
+static inline void tree_enqueue(struct node __arena *n, u64 major, u64 minor)
+{
+	struct group __arena *g;
+
+	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+		g = n->parent;
+		if (!g || n->ready.queued)
+			break;
+		heap_push(&g->ready, &n->ready, major, minor);
+		n = &g->node;
+		major = n->vtime;
+		minor = 0;
+	}
+}
+
+/* Takes a node from those that wait; ancestors without another waiting member go with it. */
+static inline void tree_dequeue(struct node __arena *n)
+{
+	struct group __arena *g;
+
+	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+		g = n->parent;
+		if (!g || !n->ready.queued)
+			break;
+		heap_remove(&g->ready, &n->ready);
+		if (g->ready.top)
+			break;
+		n = &g->node;
+	}
+}
+
+/* A node becomes runnable: borrows up to the minimum, at each level that was not active. */
+static inline void tree_activate(struct node __arena *n)
+{
+	struct group __arena *g;
+
+	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+		g = n->parent;
+		if (!g || n->active)
+			break;
+		n->vtime = vtime_max(n->vtime, g->vmin);
+		n->active = 1;
+		g->nr_active++;
+		g->weight_active += n->weight;
+		n = &g->node;
+	}
+}
+
+/* A node that does not wait stops being runnable. */
+static inline void tree_deactivate(struct node __arena *n)
+{
+	struct group __arena *g;
+
+	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+		g = n->parent;
+		if (!g || !n->active)
+			break;
+		n->active = 0;
+		g->nr_active--;
+		g->weight_active -= n->weight;
+		if (g->nr_active)
+			break;
+		n = &g->node;
+	}
+}
+
+/* Gives a node another weight, keeping its group's sum right. */
+static inline void tree_set_weight(struct node __arena *n, u32 weight)
+{
+	if (n->active && n->parent)
+		n->parent->weight_active += (u64)weight - n->weight;
+	n->weight = weight;
+}
+
+/*
+ * Moves an inactive node to another group. It keeps how far it was ahead of the old group's minimum, up to
+ * `ahead_max` of virtual time; being behind is forgotten, as on every wake-up.
+ */
+static inline void tree_move(struct node __arena *n, struct group __arena *to, u64 ahead_max)
+{
+	u64 ahead = 0;
+
+	if (n->parent && vtime_before(n->parent->vmin, n->vtime))
+		ahead = n->vtime - n->parent->vmin;
+	if (ahead > ahead_max)
+		ahead = ahead_max;
+	n->parent = to;
+	n->vtime = to->vmin + ahead;
+}
+
+/* The ancestor of `n`, or `n` itself, that is a member of `g`; NULL if `n` is not below `g`. */
+static inline struct node __arena *tree_member_above(struct node __arena *n, struct group __arena *g)
+{
+	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+		struct group __arena *parent = n->parent;
+
+		if (parent == g)
+			return n;
+		if (!parent)
+			return NULL;
+		n = &parent->node;
+	}
+	return NULL;
+}
+
+#endif

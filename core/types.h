@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * What the policy needs from its host, and nothing else.
+ *
+ * A host may define, before it includes core headers:
+ *   __arena   qualifies pointers to scheduler state (BPF: address space 1; elsewhere: nothing)
+ *   can_loop  true while a loop may go on (BPF: the verifier's may_goto; elsewhere: always)
+ */
+#ifndef CORE_TYPES_H
+#define CORE_TYPES_H
+
+typedef unsigned long long u64;
+typedef signed long long s64;
+typedef unsigned int u32;
+typedef signed int s32;
+typedef unsigned char u8;
+
+#ifndef __arena
+#define __arena
+#endif
+
+#ifndef can_loop
+#define can_loop 1
+#endif
+
+#ifndef NULL
+#define NULL ((void *)0)
+#endif
+
+#ifndef container_of
+#define container_of(ptr, type, member) \
+	((type __arena *)((char __arena *)(ptr) - __builtin_offsetof(type, member)))
+#endif
+
+/* No such time. */
+#define NEVER_NS (~0ULL)
+
+#endif

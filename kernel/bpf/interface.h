@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the scheduler and its loader share: tunables, topology, counters, and the arguments of the syscall programs. */
+#ifndef CONSORT_INTERFACE_H
+#define CONSORT_INTERFACE_H
+
+#define CPUS_MAX 64
+#define SHARDS_MAX 16
+/* A place is a run queue: one for each shard, one for each CPU's own (pinned) tasks. */
+#define PLACES_MAX (SHARDS_MAX + CPUS_MAX)
+#define CLIENTS_MAX 4096
+#define DOMAINS_MAX 4096
+#define GROUPS_MAX 4096
+#define TASKS_MAX (1 << 20)
+
+/* Set by the loader before load (rodata). */
+struct consort_topology {
+	unsigned int nr_cpus; /* possible CPUs, numbered from 0 without gaps */
+	unsigned int nr_shards;
+	unsigned int shard_of[CPUS_MAX]; /* CPU -> last-level-cache domain */
+};
+
+/* May be changed at any time. */
+struct consort_tunables {
+	unsigned long long granularity_ns; /* every runnable task runs once within it */
+	unsigned long long min_slice_ns;
+	unsigned long long window_ns; /* how far a domain may borrow ahead for due events, at its rate */
+};
+
+/* Per CPU; only ever counted up. */
+struct consort_counters {
+	unsigned long long switches; /* another task was chosen */
+	unsigned long long kept; /* the running task was compared and went on */
+	unsigned long long wakeups;
+	unsigned long long preemptions; /* by a task that woke */
+	unsigned long long polls; /* that entered the kernel */
+	unsigned long long sleeps; /* polls that slept until their due time */
+	unsigned long long due_choices; /* chosen because a due event expired */
+	unsigned long long overruns; /* demoted: polled too late */
+	unsigned long long blocks; /* demoted: slept outside poll */
+	unsigned long long restorations;
+	unsigned long long timers; /* one-shot timers that fired */
+	unsigned long long refused_due; /* due times out of range in a slot: taken as none */
+	unsigned long long steals; /* tasks taken over from another shard */
+	unsigned long long lost; /* chosen, but gone before it could be dispatched */
+};
+
+enum consort_exit_state { CONSORT_EXIT_NONE, CONSORT_EXIT_DONE };
+
+struct consort_exit_info {
+	int state; /* enum consort_exit_state, written last */
+	int kind; /* enum scx_exit_kind */
+	long long exit_code;
+	char reason[128];
+	char msg[512];
+};
+
+/* Arguments of the syscall programs; `error` is 0 or a positive errno. */
+struct consort_init_args {
+	unsigned int error;
+};
+
+struct consort_domain_args {
+	unsigned int domain; /* create: out; destroy: in */
+	unsigned int order; /* enum consort_order */
+	unsigned int flags; /* enum consort_join_flags */
+	unsigned int error;
+	unsigned long long event_ns; /* 0: CONSORT_EVENT_MAX_NS */
+};
+
+struct consort_join_args {
+	int tid; /* in the initial pid namespace */
+	unsigned int domain;
+	unsigned int client;
+	unsigned int slot;
+	unsigned int error;
+};
+
+struct consort_leave_args {
+	int tid;
+	unsigned int client; /* the task must be a member through this client's page */
+	unsigned int error;
+};
+
+/*
+ * consort_init_arena     consort_init_args    once, before attaching
+ * consort_domain_create  consort_domain_args  ENOSPC: DOMAINS_MAX exist
+ * consort_domain_destroy consort_domain_args  EBUSY: has members; ENOENT
+ * consort_join           consort_join_args    ESRCH: no such task under this scheduler; EEXIST: is a member;
+ *                                             ENOENT: no such domain; EINVAL: client or slot out of range
+ * consort_leave          consort_leave_args   ESRCH; ENOENT: is not a member through this client
+ *
+ * Maps: clients (ARRAY_OF_MAPS of CLIENTS_MAX; inner: ARRAY, 1 entry of CONSORT_PAGE_BYTES, BPF_F_MMAPABLE).
+ * Globals: rodata `topology`, `use_timers`, `partial`; data `tunables`; bss `counters[CPUS_MAX]`, `exit_info`.
+ */
+
+#endif
