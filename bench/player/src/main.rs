@@ -1,1 +1,82 @@
-fn main() {}
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Workloads that measure a scheduler. Each prints one line of JSON: what was asked, which scheduler was
+//! in charge before and after with its counters, and the result.
+
+mod clock;
+mod cooperative;
+mod counters;
+mod error;
+mod fleet;
+mod micro;
+mod monolithic;
+mod plain;
+mod player;
+mod processes;
+mod profile;
+mod statistics;
+mod work;
+
+use clap::{Parser, Subcommand};
+use error::Error;
+use serde_json::{json, Value};
+
+/// Synthetic players and small workloads that measure a scheduler
+#[derive(Parser)]
+#[command(version)]
+struct Cli {
+    /// Path of the consort command: records `consort status --json` before and after
+    #[arg(long, global = true)]
+    consort: Option<String>,
+    /// Stay on this CPU, with all children
+    #[arg(long, global = true)]
+    cpu: Option<usize>,
+    /// Instructions of work in a microsecond; the default is that of an instruction-counted guest
+    #[arg(long, global = true, default_value_t = work::GUEST_INSTRUCTIONS_PER_US)]
+    instructions_per_us: u64,
+    #[command(subcommand)]
+    workload: Workload,
+}
+
+#[derive(Subcommand)]
+enum Workload {
+    /// Adaptive players and bystanders: tardiness, frame rates, CPU shares
+    Fleet(fleet::FleetOptions),
+    #[command(flatten)]
+    Micro(micro::Micro),
+    /// Measures how many instructions of work this machine executes in a microsecond
+    Calibrate,
+}
+
+fn main() -> std::process::ExitCode {
+    match run(Cli::parse()) {
+        Ok(line) => {
+            println!("{line}");
+            std::process::ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("consort-bench-player: {error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<Value, Error> {
+    if let Some(cpu) = cli.cpu {
+        processes::pin_to_cpu(cpu)?;
+    }
+    work::set_instructions_per_us(cli.instructions_per_us);
+    let before = counters::scheduler(cli.consort.as_deref())?;
+    let result = match cli.workload {
+        Workload::Fleet(options) => serde_json::to_value(fleet::run(options)?),
+        Workload::Micro(workload) => Ok(micro::run(workload)?),
+        Workload::Calibrate => Ok(json!({ "instructions_per_us": work::calibrate() })),
+    }
+    .map_err(Error::Json)?;
+    let after = counters::scheduler(cli.consort.as_deref())?;
+    Ok(json!({
+        "arguments": std::env::args().skip(1).collect::<Vec<_>>(),
+        "kernel": std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
+        "scheduler": { "before": before, "after": after },
+        "result": result,
+    }))
+}

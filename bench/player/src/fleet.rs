@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Players and bystanders started together, measured over a common window, and merged.
+
+use crate::clock::{now_ns, sleep_until_ns, NS_PER_MS, NS_PER_S};
+use crate::counters;
+use crate::error::Error;
+use crate::player::{Player, Record, Settings, FRAME_PERIOD_NS};
+use crate::processes::{spawn, Child};
+use crate::profile::Random;
+use crate::statistics::{mean, variation_percent, Distribution};
+use crate::{cooperative, monolithic, plain, work};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+/// The load of baseline measurements: six players just fit one CPU.
+const DEFAULT_LOAD: f64 = 1.0 / 6.5;
+/// Time for all processes to be started, and to join.
+const START_DELAY_NS: u64 = 500 * NS_PER_MS;
+/// Phases are spread evenly, and moved from there by up to this part of the gap, by the seed.
+const PHASE_JITTER: f64 = 0.25;
+/// Counters are read this long outside the window, so that reading them is not in it.
+const COUNTER_MARGIN_NS: u64 = 50 * NS_PER_MS;
+/// How long a hog works between looks at the clock.
+const HOG_PIECE_NS: u64 = 200_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    /// One process each, which know nothing of each other
+    Plain,
+    /// One process each, cooperating through libconsort
+    Coop,
+    /// All in one process with an earliest-due dispatcher: the ideal
+    Monolithic,
+}
+
+#[derive(Clone, Debug, Args, Serialize)]
+pub struct FleetOptions {
+    #[arg(long, value_enum)]
+    pub mode: Mode,
+    /// Number of players
+    #[arg(long, short = 'n')]
+    pub players: usize,
+    /// Mean load of a player as a fraction of the CPU
+    #[arg(long, default_value_t = DEFAULT_LOAD)]
+    pub load: f64,
+    /// Spread the players' loads from 0.5 to 1.5 times --load
+    #[arg(long)]
+    pub unequal: bool,
+    /// Longest piece of decoding between two looks at the clock, in us
+    #[arg(long, default_value_t = 1000)]
+    pub chunk_us: u64,
+    /// Length of the measured window
+    #[arg(long, default_value_t = 20)]
+    pub seconds: u64,
+    /// Playing before the window
+    #[arg(long, default_value_t = 2)]
+    pub warmup_seconds: u64,
+    /// Chooses films and phases
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub membership: cooperative::Membership,
+    /// CPU hogs outside
+    #[arg(long, default_value_t = 0)]
+    pub hogs: usize,
+    /// Members that never poll
+    #[arg(long, default_value_t = 0)]
+    pub mute_liars: usize,
+    /// Members that poll every ms, with a due time that is always past
+    #[arg(long, default_value_t = 0)]
+    pub polite_liars: usize,
+}
+
+/// The common times of all processes.
+#[derive(Clone, Copy)]
+pub struct Schedule {
+    pub begin_ns: u64,
+    pub window_start_ns: u64,
+    pub window_end_ns: u64,
+}
+
+impl Schedule {
+    /// When processes that are not players end: after the last counter was read.
+    pub fn stop_at_ns(&self) -> u64 {
+        self.window_end_ns + 2 * COUNTER_MARGIN_NS
+    }
+}
+
+#[derive(Serialize)]
+struct PlayerSummary {
+    load: f64,
+    frames_per_s: f64,
+    decode_percent: f64,
+    wasted_percent: f64,
+    polls_per_s: f64,
+    shown_per_s: Vec<u64>,
+}
+
+#[derive(Serialize)]
+struct Bystander {
+    kind: &'static str,
+    share_percent: f64,
+}
+
+#[derive(Serialize)]
+pub struct FleetResult {
+    options: FleetOptions,
+    tardiness: Distribution,
+    frames_per_s_mean: f64,
+    frames_per_s_cv_percent: f64,
+    decode_cpu_percent: f64,
+    useful_cpu_percent: f64,
+    switches_per_s: f64,
+    polls_per_s: f64,
+    bystanders: Vec<Bystander>,
+    players: Vec<PlayerSummary>,
+}
+
+/// Counters of the machine and of the bystanders at one instant.
+struct Snapshot {
+    at_ns: u64,
+    switches: u64,
+    cpu_ns: Vec<u64>,
+}
+
+impl Snapshot {
+    fn take(bystanders: &[(&'static str, Child<()>)]) -> Result<Self, Error> {
+        Ok(Self {
+            at_ns: now_ns(),
+            switches: counters::context_switches()?,
+            cpu_ns: bystanders
+                .iter()
+                .map(|(_, child)| counters::cpu_time_ns(child.pid))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// Runs a fleet and merges what its processes report.
+pub fn run(options: FleetOptions) -> Result<FleetResult, Error> {
+    if options.players == 0 || options.seconds == 0 || options.chunk_us == 0 {
+        return Err(Error::Usage(
+            "--players, --seconds and --chunk-us must be at least 1".into(),
+        ));
+    }
+    let begin_ns = now_ns() + START_DELAY_NS;
+    let window_start_ns = begin_ns + options.warmup_seconds * NS_PER_S;
+    let schedule = Schedule {
+        begin_ns,
+        window_start_ns,
+        window_end_ns: window_start_ns + options.seconds * NS_PER_S,
+    };
+    let players = start_players(&options, schedule)?;
+    let bystanders = start_bystanders(&options, schedule)?;
+
+    sleep_until_ns(schedule.window_start_ns - COUNTER_MARGIN_NS);
+    let before = Snapshot::take(&bystanders)?;
+    sleep_until_ns(schedule.window_end_ns + COUNTER_MARGIN_NS);
+    let after = Snapshot::take(&bystanders)?;
+
+    let kinds: Vec<&'static str> = bystanders.iter().map(|(kind, _)| *kind).collect();
+    let mut records = Vec::new();
+    for child in players {
+        records.extend(child.wait()?);
+    }
+    for (_, child) in bystanders {
+        child.wait()?;
+    }
+    Ok(merge(options, records, &kinds, &before, &after))
+}
+
+fn start_players(
+    options: &FleetOptions,
+    schedule: Schedule,
+) -> Result<Vec<Child<Vec<Record>>>, Error> {
+    let settings = player_settings(options, schedule);
+    let start = |settings: Vec<Settings>| {
+        let options = options.clone();
+        spawn(move || {
+            crate::clock::no_timer_slack();
+            let mut players = settings.into_iter().map(Player::new);
+            match options.mode {
+                Mode::Monolithic => {
+                    sleep_until_ns(schedule.begin_ns);
+                    Ok(monolithic::play(players.collect()))
+                }
+                Mode::Plain => {
+                    sleep_until_ns(schedule.begin_ns);
+                    Ok(players.next().map(plain::play).into_iter().collect())
+                }
+                Mode::Coop => players
+                    .next()
+                    .map(|player| cooperative::play(player, &options, schedule))
+                    .into_iter()
+                    .collect(),
+            }
+        })
+    };
+    if options.mode == Mode::Monolithic {
+        return Ok(vec![start(settings)?]);
+    }
+    settings.into_iter().map(|one| start(vec![one])).collect()
+}
+
+fn player_settings(options: &FleetOptions, schedule: Schedule) -> Vec<Settings> {
+    let mut random = Random::new(options.seed);
+    let gap_ns = FRAME_PERIOD_NS as f64 / options.players as f64;
+    (0..options.players)
+        .map(|index| {
+            let jitter = (random.unit() * 2.0 - 1.0) * PHASE_JITTER;
+            let phase_ns = ((index as f64 + 1.0 + jitter) * gap_ns) as u64;
+            let place = index as f64 / (options.players.max(2) - 1) as f64;
+            Settings {
+                seed: random.next_u64(),
+                load: options.load * if options.unequal { 0.5 + place } else { 1.0 },
+                chunk_ns: options.chunk_us * 1000,
+                first_due_ns: schedule.begin_ns + FRAME_PERIOD_NS + phase_ns,
+                window_start_ns: schedule.window_start_ns,
+                window_end_ns: schedule.window_end_ns,
+            }
+        })
+        .collect()
+}
+
+fn start_bystanders(
+    options: &FleetOptions,
+    schedule: Schedule,
+) -> Result<Vec<(&'static str, Child<()>)>, Error> {
+    let mut bystanders = Vec::new();
+    for _ in 0..options.hogs {
+        bystanders.push(("hog", spawn(move || Ok(hog(schedule)))?));
+    }
+    for _ in 0..options.mute_liars {
+        let options = options.clone();
+        let lie = move || cooperative::lie_mutely(&options, schedule);
+        bystanders.push(("mute_liar", spawn(lie)?));
+    }
+    for _ in 0..options.polite_liars {
+        let options = options.clone();
+        let lie = move || cooperative::lie_politely(&options, schedule);
+        bystanders.push(("polite_liar", spawn(lie)?));
+    }
+    Ok(bystanders)
+}
+
+/// Uses all the CPU it is given.
+pub fn hog(schedule: Schedule) {
+    sleep_until_ns(schedule.begin_ns);
+    while now_ns() < schedule.stop_at_ns() {
+        work::burn_ns(HOG_PIECE_NS);
+    }
+}
+
+fn merge(
+    options: FleetOptions,
+    records: Vec<Record>,
+    kinds: &[&'static str],
+    before: &Snapshot,
+    after: &Snapshot,
+) -> FleetResult {
+    let window_s = options.seconds as f64;
+    let percent_of_window = |time_ns: u64| 100.0 * time_ns as f64 / (window_s * NS_PER_S as f64);
+    let counted_ns = (after.at_ns - before.at_ns) as f64;
+    let players: Vec<PlayerSummary> = records
+        .iter()
+        .map(|record| PlayerSummary {
+            load: record.load,
+            frames_per_s: record.shown as f64 / window_s,
+            decode_percent: percent_of_window(record.decode_ns),
+            wasted_percent: percent_of_window(record.wasted_ns),
+            polls_per_s: record.polls as f64 / window_s,
+            shown_per_s: record.shown_per_s.clone(),
+        })
+        .collect();
+    let frame_rates: Vec<f64> = players.iter().map(|player| player.frames_per_s).collect();
+    let sum = |value: fn(&PlayerSummary) -> f64| players.iter().map(value).sum::<f64>();
+    let decode_cpu_percent = sum(|player| player.decode_percent);
+    let bystanders = kinds
+        .iter()
+        .zip(before.cpu_ns.iter().zip(&after.cpu_ns))
+        .map(|(&kind, (&from_ns, &to_ns))| Bystander {
+            kind,
+            share_percent: 100.0 * (to_ns - from_ns) as f64 / counted_ns,
+        })
+        .collect();
+    FleetResult {
+        tardiness: Distribution::of_ns(
+            records
+                .into_iter()
+                .flat_map(|record| record.tardiness_ns)
+                .collect(),
+        ),
+        frames_per_s_mean: mean(&frame_rates),
+        frames_per_s_cv_percent: variation_percent(&frame_rates),
+        decode_cpu_percent,
+        useful_cpu_percent: decode_cpu_percent - sum(|player| player.wasted_percent),
+        switches_per_s: (after.switches - before.switches) as f64 * NS_PER_S as f64 / counted_ns,
+        polls_per_s: sum(|player| player.polls_per_s),
+        bystanders,
+        players,
+        options,
+    }
+}

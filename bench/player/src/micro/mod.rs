@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Small workloads that each measure one thing.
+
+mod hogs;
+mod pipe;
+mod wake;
+mod yielders;
+
+use crate::error::Error;
+use clap::Subcommand;
+use serde::Serialize;
+use serde_json::Value;
+
+#[derive(Subcommand)]
+pub enum Micro {
+    /// CPU hogs of given nice levels and cpu.weight: shares, their error, switches
+    Hogs(hogs::Options),
+    /// Processes that yield to each other: us per switch
+    Yielders(yielders::Options),
+    /// Two processes and two pipes: us per round trip
+    Pipe(pipe::Options),
+    /// Sleeps beside hogs: how late the wake-up is
+    Wake(wake::Options),
+}
+
+pub fn run(workload: Micro) -> Result<Value, Error> {
+    match workload {
+        Micro::Hogs(options) => json(hogs::run(options)?),
+        Micro::Yielders(options) => json(yielders::run(options)?),
+        Micro::Pipe(options) => json(pipe::run(options)?),
+        Micro::Wake(options) => json(wake::run(options)?),
+    }
+}
+
+fn json(result: impl Serialize) -> Result<Value, Error> {
+    serde_json::to_value(result).map_err(Error::Json)
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One adaptive player, without any opinion on when it runs: the modes decide that.
+//!
+//! A frame is due every period. Showing it is a due event, and happens (as a skip, if there is nothing to
+//! show) whether or not the frame was decoded in time; its lateness is the tardiness. Decoding is best
+//! effort, in chunks. The player knows what a frame costs and learns how much slower than the bare CPU it
+//! decodes, and starts only frames that it expects to finish: it adapts its frame rate to the CPU it gets.
+
+use crate::clock::{NS_PER_MS, NS_PER_S};
+use crate::profile::Profile;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+
+pub const FRAMES_PER_S: u64 = 24;
+pub const FRAME_PERIOD_NS: u64 = NS_PER_S / FRAMES_PER_S;
+/// Decoded frames that may wait for their due times.
+const READY_FRAMES_MAX: usize = 2;
+/// A frame is started if it is expected to be done in this part of the time left (VBR and neighbours vary).
+const SAFETY: f64 = 1.25;
+/// Weight of the latest frame in the learned slowdown.
+const LEARNING_RATE: f64 = 0.2;
+/// A frame later than this is not worth waiting for, whatever was learned.
+const PATIENCE_NS: u64 = 500 * NS_PER_MS;
+/// Keys count frames in this unit, so that progress inside a frame fits below.
+const KEY_PER_FRAME: u64 = 1 << 20;
+
+/// What a player is asked to do.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    pub seed: u64,
+    /// Mean decoding load as a fraction of the CPU.
+    pub load: f64,
+    pub chunk_ns: u64,
+    /// Due time of the first frame.
+    pub first_due_ns: u64,
+    /// The measured window.
+    pub window_start_ns: u64,
+    pub window_end_ns: u64,
+}
+
+/// What a player did inside the window.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Record {
+    pub load: f64,
+    pub shown: u64,
+    /// CPU time of chunks, and the part of it spent on frames that were dropped unfinished.
+    pub decode_ns: u64,
+    pub wasted_ns: u64,
+    pub polls: u64,
+    /// One for each due event.
+    pub tardiness_ns: Vec<u64>,
+    /// Frames shown in each second.
+    pub shown_per_s: Vec<u64>,
+}
+
+struct Decoding {
+    frame: u64,
+    cost_ns: u64,
+    done_ns: u64,
+    /// The part of `done_ns` inside the window.
+    counted_ns: u64,
+    started_at_ns: u64,
+}
+
+pub struct Player {
+    settings: Settings,
+    profile: Profile,
+    next_due_frame: u64,
+    next_undecided_frame: u64,
+    decoding: Option<Decoding>,
+    ready: VecDeque<u64>,
+    frames_done: u64,
+    /// Time a decode takes over the CPU time it needs: 1 on an idle CPU.
+    slowdown: f64,
+    record: Record,
+}
+
+impl Player {
+    pub fn new(settings: Settings) -> Self {
+        let mean_ns = (settings.load * FRAME_PERIOD_NS as f64) as u64;
+        let window_s = (settings.window_end_ns - settings.window_start_ns).div_ceil(NS_PER_S);
+        Self {
+            profile: Profile::new(settings.seed, mean_ns),
+            record: Record {
+                load: settings.load,
+                shown_per_s: vec![0; window_s as usize],
+                ..Record::default()
+            },
+            settings,
+            next_due_frame: 0,
+            next_undecided_frame: 0,
+            decoding: None,
+            ready: VecDeque::new(),
+            frames_done: 0,
+            slowdown: 1.0,
+        }
+    }
+
+    fn due_of_ns(&self, frame: u64) -> u64 {
+        // Not frame * period: the period is not a whole number of ns.
+        self.settings.first_due_ns + frame * NS_PER_S / FRAMES_PER_S
+    }
+
+    fn in_window(&self, time_ns: u64) -> bool {
+        (self.settings.window_start_ns..self.settings.window_end_ns).contains(&time_ns)
+    }
+
+    /// When the next frame is due.
+    pub fn next_due_ns(&self) -> u64 {
+        self.due_of_ns(self.next_due_frame)
+    }
+
+    /// Serves every due event whose time has come.
+    pub fn serve_due(&mut self, now_ns: u64) {
+        while self.next_due_ns() <= now_ns {
+            let frame = self.next_due_frame;
+            let due_ns = self.next_due_ns();
+            if self.in_window(due_ns) {
+                self.record.tardiness_ns.push(now_ns - due_ns);
+            }
+            if self.ready.front() == Some(&frame) {
+                self.ready.pop_front();
+                if self.in_window(due_ns) {
+                    let second = (due_ns - self.settings.window_start_ns) / NS_PER_S;
+                    self.record.shown += 1;
+                    self.record.shown_per_s[second as usize] += 1;
+                }
+            } else if self.decoding.as_ref().is_some_and(|it| it.frame == frame) {
+                self.drop_frame(now_ns);
+            }
+            self.next_due_frame += 1;
+        }
+    }
+
+    fn drop_frame(&mut self, now_ns: u64) {
+        if let Some(dropped) = self.decoding.take() {
+            self.record.wasted_ns += dropped.counted_ns;
+            let took_ns = (now_ns - dropped.started_at_ns) as f64;
+            self.learn(took_ns / dropped.done_ns.max(1) as f64);
+        }
+    }
+
+    fn learn(&mut self, slowdown: f64) {
+        self.slowdown += LEARNING_RATE * (slowdown.max(1.0) - self.slowdown);
+    }
+
+    /// Is there anything to decode? The modes call it after `serve_due`.
+    pub fn wants_cpu(&self) -> bool {
+        self.decoding.is_some() || self.ready.len() < READY_FRAMES_MAX
+    }
+
+    /// Best-effort order, smaller first: the player with the fewest frames, and of those with equally many
+    /// the one that is nearest to its next. A frame once begun is thus finished before another of the same
+    /// rank is begun, which is what keeps switches and waste low and frame rates equal.
+    pub fn progress_key(&self) -> u64 {
+        let left = self.decoding.as_ref().map_or(KEY_PER_FRAME - 1, |it| {
+            (it.cost_ns - it.done_ns) * (KEY_PER_FRAME - 1) / it.cost_ns.max(1)
+        });
+        self.frames_done * KEY_PER_FRAME + left
+    }
+
+    /// Decodes one chunk, at most `chunk_ns` of CPU time; `now_ns` is when it begins. Returns the work.
+    pub fn decode_chunk(&mut self, now_ns: u64) -> u64 {
+        if self.decoding.is_none() {
+            self.choose_frame(now_ns);
+        }
+        let counts = self.in_window(now_ns);
+        let chunk_ns = self.settings.chunk_ns;
+        let Some(it) = self.decoding.as_mut() else {
+            return 0;
+        };
+        let work_ns = chunk_ns.min(it.cost_ns - it.done_ns);
+        it.done_ns += work_ns;
+        if counts {
+            it.counted_ns += work_ns;
+            self.record.decode_ns += work_ns;
+        }
+        crate::work::burn_ns(work_ns);
+        work_ns
+    }
+
+    /// Ends a frame whose last chunk is done; `now_ns` is a time after that chunk.
+    pub fn finish_chunk(&mut self, now_ns: u64) {
+        let Some(done) = self.decoding.take_if(|it| it.done_ns >= it.cost_ns) else {
+            return;
+        };
+        self.learn((now_ns - done.started_at_ns) as f64 / done.cost_ns.max(1) as f64);
+        if now_ns < self.due_of_ns(done.frame) {
+            self.frames_done += 1;
+            self.ready.push_back(done.frame);
+        } else {
+            self.record.wasted_ns += done.counted_ns;
+        }
+    }
+
+    /// Takes the first frame that can be made.
+    fn choose_frame(&mut self, now_ns: u64) {
+        let mut frame = self.next_undecided_frame.max(self.next_due_frame);
+        loop {
+            let cost_ns = self.profile.cost_ns(frame);
+            let expected_ns = (cost_ns as f64 * self.slowdown * SAFETY) as u64;
+            if self.due_of_ns(frame) >= now_ns + expected_ns.min(PATIENCE_NS) {
+                self.next_undecided_frame = frame + 1;
+                self.decoding = Some(Decoding {
+                    frame,
+                    cost_ns,
+                    done_ns: 0,
+                    counted_ns: 0,
+                    started_at_ns: now_ns,
+                });
+                return;
+            }
+            frame += 1;
+        }
+    }
+
+    pub fn count_poll(&mut self, now_ns: u64) {
+        if self.in_window(now_ns) {
+            self.record.polls += 1;
+        }
+    }
+
+    /// Players go on a little after the window, so that the fate of its last frames is known.
+    pub fn stop_at_ns(&self) -> u64 {
+        self.settings.window_end_ns + PATIENCE_NS
+    }
+
+    pub fn into_record(self) -> Record {
+        self.record
+    }
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Child processes that run a function and send back what it returns.
+
+use crate::error::Error;
+use serde::{de::DeserializeOwned, Serialize};
+use std::io::{Read, Write};
+use std::marker::PhantomData;
+use std::os::fd::FromRawFd;
+
+/// A running child that will send back an `Answer`.
+pub struct Child<Answer> {
+    pub pid: libc::pid_t,
+    answers: std::fs::File,
+    kind: PhantomData<Answer>,
+}
+
+/// Runs `work` in a new process. The caller must have a single thread: a fork copies only that one.
+pub fn spawn<Answer, Work>(work: Work) -> Result<Child<Answer>, Error>
+where
+    Answer: Serialize + DeserializeOwned,
+    Work: FnOnce() -> Result<Answer, Error>,
+{
+    let mut ends = [0; 2];
+    // SAFETY: `ends` has room for the two descriptors.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(Error::last_os("make a pipe to a child"));
+    }
+    // SAFETY: single-threaded (see above), so the child may run any code.
+    match unsafe { libc::fork() } {
+        -1 => Err(Error::last_os("start a child process")),
+        0 => {
+            // SAFETY: the child owns its copies of both ends.
+            unsafe { libc::close(ends[0]) };
+            let answers = unsafe { std::fs::File::from_raw_fd(ends[1]) };
+            die_with_parent();
+            std::process::exit(answer(work(), answers));
+        }
+        pid => {
+            // SAFETY: the parent owns its copies of both ends.
+            unsafe { libc::close(ends[1]) };
+            let answers = unsafe { std::fs::File::from_raw_fd(ends[0]) };
+            Ok(Child {
+                pid,
+                answers,
+                kind: PhantomData,
+            })
+        }
+    }
+}
+
+/// No hog may outlive a launcher that was interrupted.
+fn die_with_parent() {
+    // SAFETY: PR_SET_PDEATHSIG takes a signal number and changes only the calling process.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) };
+}
+
+/// Sends the answer; returns the exit status.
+fn answer<Answer: Serialize>(result: Result<Answer, Error>, mut answers: std::fs::File) -> i32 {
+    let sent = result.and_then(|answer| {
+        let text = serde_json::to_vec(&answer).map_err(Error::Json)?;
+        answers
+            .write_all(&text)
+            .map_err(|source| Error::io("send a child's answer", source))
+    });
+    match sent {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("{error}");
+            1
+        }
+    }
+}
+
+impl<Answer: DeserializeOwned> Child<Answer> {
+    /// Waits for the child to end and returns its answer.
+    pub fn wait(mut self) -> Result<Answer, Error> {
+        let mut text = Vec::new();
+        let read = self.answers.read_to_end(&mut text);
+        let mut status = 0;
+        // SAFETY: `status` is valid; the child is ours and not yet waited for.
+        unsafe { libc::waitpid(self.pid, &mut status, 0) };
+        read.map_err(|source| Error::io("read a child's answer", source))?;
+        if status != 0 {
+            return Err(Error::Child {
+                pid: self.pid,
+                status,
+            });
+        }
+        serde_json::from_slice(&text).map_err(Error::Json)
+    }
+}
+
+/// Keeps the calling process, and its future children, on one CPU.
+pub fn pin_to_cpu(cpu: usize) -> Result<(), Error> {
+    // SAFETY: a zeroed set is an empty one; CPU_SET stays inside it for any CPU below its size.
+    let failed = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu.min(libc::CPU_SETSIZE as usize - 1), &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set) != 0
+    };
+    if failed {
+        return Err(Error::last_os("stay on the CPU given by --cpu"));
+    }
+    Ok(())
+}

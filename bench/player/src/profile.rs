@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What each frame costs to decode: a seeded, deterministic variable-bit-rate profile.
+//!
+//! A frame's cost is the product of its kind (one intra frame opens each group of twelve; bidirectional
+//! frames are cheap), of its scene (a random level held for some seconds), and of noise. The whole is
+//! scaled so that its mean is exactly the load that was asked for.
+
+/// Frames in a profile; a longer run repeats them (83 s at 24 frames/s).
+const FRAMES: usize = 2000;
+const GROUP_FRAMES: usize = 12;
+const INTRA_WEIGHT: f64 = 2.0;
+const PREDICTED_WEIGHT: f64 = 1.15;
+const BIDIRECTIONAL_WEIGHT: f64 = 0.8;
+/// A scene's level and one frame's noise lie within 1 +- these.
+const SCENE_SPREAD: f64 = 0.25;
+const NOISE_SPREAD: f64 = 0.2;
+/// Frames in a scene: from 1 to 4 s.
+const SCENE_FRAMES_MIN: u64 = 24;
+const SCENE_FRAMES_MAX: u64 = 96;
+
+/// A small generator with a 64-bit state (splitmix64): the same seed gives the same run everywhere.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    /// Uniform in [0, 1).
+    pub fn unit(&mut self) -> f64 {
+        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// Uniform in [1 - spread, 1 + spread).
+    fn around_one(&mut self, spread: f64) -> f64 {
+        1.0 + spread * (2.0 * self.unit() - 1.0)
+    }
+
+    /// Uniform in [low, high).
+    fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.next_u64() % (high - low)
+    }
+}
+
+/// The decode costs of a film.
+pub struct Profile {
+    costs_ns: Vec<u64>,
+}
+
+impl Profile {
+    /// A film whose frames cost `mean_ns` on average.
+    pub fn new(seed: u64, mean_ns: u64) -> Self {
+        let mut random = Random::new(seed);
+        // Films do not open their groups of frames in step.
+        let group_offset = random.between(0, GROUP_FRAMES as u64) as usize;
+        let mut scene_level = 1.0;
+        let mut scene_frames_left = 0;
+        let mut weights = Vec::with_capacity(FRAMES);
+        for frame in 0..FRAMES {
+            if scene_frames_left == 0 {
+                scene_frames_left = random.between(SCENE_FRAMES_MIN, SCENE_FRAMES_MAX);
+                scene_level = random.around_one(SCENE_SPREAD);
+            }
+            scene_frames_left -= 1;
+            let kind = match (frame + group_offset) % GROUP_FRAMES {
+                0 => INTRA_WEIGHT,
+                place if place % 3 == 0 => PREDICTED_WEIGHT,
+                _ => BIDIRECTIONAL_WEIGHT,
+            };
+            weights.push(kind * scene_level * random.around_one(NOISE_SPREAD));
+        }
+        let mean_weight = weights.iter().sum::<f64>() / FRAMES as f64;
+        let costs_ns = weights
+            .iter()
+            .map(|weight| (weight / mean_weight * mean_ns as f64) as u64)
+            .collect();
+        Self { costs_ns }
+    }
+
+    /// What frame `index` costs, in ns of CPU time.
+    pub fn cost_ns(&self, index: u64) -> u64 {
+        self.costs_ns[index as usize % FRAMES]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mean_is_what_was_asked_for() {
+        for seed in 0..20 {
+            let profile = Profile::new(seed, 6_410_256);
+            let sum_ns: u64 = (0..FRAMES as u64).map(|frame| profile.cost_ns(frame)).sum();
+            assert!((sum_ns / FRAMES as u64).abs_diff(6_410_256) <= 1);
+        }
+    }
+
+    #[test]
+    fn cost_varies_and_repeats_with_the_seed() {
+        let first = Profile::new(7, 6_000_000);
+        let again = Profile::new(7, 6_000_000);
+        let other = Profile::new(8, 6_000_000);
+        assert_eq!(first.costs_ns, again.costs_ns);
+        assert_ne!(first.costs_ns, other.costs_ns);
+        let longest_ns = first.costs_ns.iter().max().copied().unwrap_or(0);
+        let shortest_ns = first.costs_ns.iter().min().copied().unwrap_or(0);
+        assert!(longest_ns > 3 * shortest_ns && shortest_ns > 1_000_000);
+    }
+}
