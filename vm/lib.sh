@@ -11,6 +11,9 @@ KERNELS=(6.18 7)
 # Progress goes to stderr, so that a script's stdout can be its result.
 say() { printf '%s: %s\n' "${0##*/}" "$*" >&2; }
 
+# Exit status of a bad command line, or of a missing tool.
+USAGE_STATUS=2
+
 # die STATUS MESSAGE...
 die() {
     local status=$1
@@ -22,7 +25,7 @@ die() {
 # need COMMAND PACKAGE: stops when COMMAND is not installed.
 need() {
     command -v "$1" >/dev/null 2>&1 ||
-        die 2 "the command '$1' is missing; install the Debian package '$2', or run tools/setup"
+        die "$USAGE_STATUS" "the command '$1' is missing; install the Debian package '$2', or run tools/setup"
 }
 
 kernel_dir() { printf '%s/kernels/%s\n' "$CONSORT_CACHE" "$1"; }
@@ -33,5 +36,5 @@ check_kernel() {
     for known in "${KERNELS[@]}"; do
         [[ $known == "$1" ]] && return
     done
-    die 2 "no kernel line '$1'; it must be one of: ${KERNELS[*]}"
+    die "$USAGE_STATUS" "no kernel line '$1'; it must be one of: ${KERNELS[*]}"
 }
