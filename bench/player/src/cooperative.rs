@@ -17,7 +17,11 @@ pub struct Membership {
     #[arg(long)]
     pub private: bool,
 }
-pub fn play(_player: Player, _options: &FleetOptions, _schedule: Schedule) -> Result<Record, Error> {
+pub fn play(
+    _player: Player,
+    _options: &FleetOptions,
+    _schedule: Schedule,
+) -> Result<Record, Error> {
     Err(Error::Cooperation("todo".into()))
 }
 pub fn lie_mutely(_options: &FleetOptions, _schedule: Schedule) -> Result<(), Error> {

@@ -8,7 +8,9 @@ pub enum Error {
         what: String,
         source: std::io::Error,
     },
-    #[error("a child process ({pid}) ended with wait status {status}, expected 0: its message is above")]
+    #[error(
+        "a child process ({pid}) ended with wait status {status}, expected 0: its message is above"
+    )]
     Child { pid: i32, status: i32 },
     #[error("a child's answer is not valid: {0}")]
     Json(serde_json::Error),

@@ -14,13 +14,15 @@ use std::collections::VecDeque;
 pub const FRAMES_PER_S: u64 = 24;
 pub const FRAME_PERIOD_NS: u64 = NS_PER_S / FRAMES_PER_S;
 /// Decoded frames that may wait for their due times.
-const READY_FRAMES_MAX: usize = 2;
+const READY_FRAMES_MAX: usize = 4;
 /// A frame is started if it is expected to be done in this part of the time left (VBR and neighbours vary).
-const SAFETY: f64 = 1.25;
+const SAFETY: f64 = 1.1;
 /// Weight of the latest frame in the learned slowdown.
 const LEARNING_RATE: f64 = 0.2;
 /// A frame later than this is not worth waiting for, whatever was learned.
 const PATIENCE_NS: u64 = 500 * NS_PER_MS;
+/// CPU time of a due event: putting a frame on the screen, or the last one again.
+const SHOW_NS: u64 = 65_000;
 /// Keys count frames in this unit, so that progress inside a frame fits below.
 const KEY_PER_FRAME: u64 = 1 << 20;
 
@@ -129,6 +131,7 @@ impl Player {
                 self.drop_frame(now_ns);
             }
             self.next_due_frame += 1;
+            crate::work::burn_ns(SHOW_NS);
         }
     }
 

@@ -51,7 +51,15 @@ where
 /// No hog may outlive a launcher that was interrupted.
 fn die_with_parent() {
     // SAFETY: PR_SET_PDEATHSIG takes a signal number and changes only the calling process.
-    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong, 0, 0, 0) };
+    unsafe {
+        libc::prctl(
+            libc::PR_SET_PDEATHSIG,
+            libc::SIGKILL as libc::c_ulong,
+            0,
+            0,
+            0,
+        )
+    };
 }
 
 /// Sends the answer; returns the exit status.

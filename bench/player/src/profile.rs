@@ -8,11 +8,11 @@
 /// Frames in a profile; a longer run repeats them (83 s at 24 frames/s).
 const FRAMES: usize = 2000;
 const GROUP_FRAMES: usize = 12;
-const INTRA_WEIGHT: f64 = 2.0;
+const INTRA_WEIGHT: f64 = 2.3;
 const PREDICTED_WEIGHT: f64 = 1.15;
 const BIDIRECTIONAL_WEIGHT: f64 = 0.8;
 /// A scene's level and one frame's noise lie within 1 +- these.
-const SCENE_SPREAD: f64 = 0.25;
+const SCENE_SPREAD: f64 = 0.3;
 const NOISE_SPREAD: f64 = 0.2;
 /// Frames in a scene: from 1 to 4 s.
 const SCENE_FRAMES_MIN: u64 = 24;

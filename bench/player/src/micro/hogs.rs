@@ -20,7 +20,12 @@ const NICE_WEIGHTS: [u64; 40] = [
 #[derive(Args, Serialize)]
 pub struct Options {
     /// One hog for each nice level
-    #[arg(long, value_delimiter = ',', allow_hyphen_values = true, default_value = "0,0")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        allow_hyphen_values = true,
+        default_value = "0,0"
+    )]
     nice: Vec<i32>,
     /// Put the hogs, in order, into cgroups of these cpu.weight (same number of them as of nice levels)
     #[arg(long, value_delimiter = ',')]

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small workloads that each measure one thing.
 
+mod hackbench;
 mod hogs;
+mod massive_intr;
 mod pipe;
 mod wake;
 mod yielders;
@@ -19,6 +21,10 @@ pub enum Micro {
     Yielders(yielders::Options),
     /// Two processes and two pipes: us per round trip
     Pipe(pipe::Options),
+    /// Many senders and receivers, as in rt-tests: time to the end
+    Hackbench(hackbench::Options),
+    /// Many processes that work 8 ms and sleep 1 ms: spread of their progress
+    MassiveIntr(massive_intr::Options),
     /// Sleeps beside hogs: how late the wake-up is
     Wake(wake::Options),
 }
@@ -28,6 +34,8 @@ pub fn run(workload: Micro) -> Result<Value, Error> {
         Micro::Hogs(options) => json(hogs::run(options)?),
         Micro::Yielders(options) => json(yielders::run(options)?),
         Micro::Pipe(options) => json(pipe::run(options)?),
+        Micro::Hackbench(options) => json(hackbench::run(options)?),
+        Micro::MassiveIntr(options) => json(massive_intr::run(options)?),
         Micro::Wake(options) => json(wake::run(options)?),
     }
 }

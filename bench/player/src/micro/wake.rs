@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A process that sleeps most of the time, beside hogs: how late does it wake?
 
-use crate::clock::{now_ns, no_timer_slack, sleep_until_ns, NS_PER_MS, NS_PER_S};
+use crate::clock::{no_timer_slack, now_ns, sleep_until_ns, NS_PER_MS, NS_PER_S};
 use crate::error::Error;
 use crate::fleet::{hog, Schedule};
 use crate::processes::spawn;
