@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Be on time together with the other programs of a cooperation domain.
+//!
+//! A thread joins a [`Domain`], then polls between its units of work. Each [`Member::poll`] says when the
+//! thread wants the CPU next, gives the CPU to whoever needs it more, and returns what the others wait for. The
+//! same program runs unchanged where no Consort scheduler is there: it is then on its own.
+//!
+//! ```no_run
+//! use consort::{Domain, Next};
+//!
+//! let member = Domain::named("studio").event_ns(1_000_000).join()?;
+//! let mut due_ns = consort::now_ns() + 10_000_000;
+//! loop {
+//!     let others = member.poll(Next::due(due_ns))?;
+//!     // ... at most a millisecond of work, then poll again ...
+//!     println!("others are due at {}", others.due_ns);
+//!     due_ns += 10_000_000;
+//! }
+//! # #[allow(unreachable_code)]
+//! # Ok::<(), consort::Error>(())
+//! ```
+//!
+//! All times are absolute nanoseconds of CLOCK_MONOTONIC ([`now_ns`]); [`NEVER`] means no such time.
+
+mod abi;
+mod c;
+mod clock;
+mod connection;
+mod domain;
+mod epoll;
+mod error;
+mod fork_guard;
+mod layout;
+mod link;
+mod member;
+mod page;
+mod poll;
+mod process;
+mod slack;
+
+pub use clock::now_ns;
+pub use domain::{Domain, Order};
+pub use epoll::Epoll;
+pub use error::Error;
+pub use layout::{
+    DUE_AHEAD_MAX_NS, EVENT_MAX_NS, EVENT_MIN_NS, NAME_MAX, NEVER, PRIORITY_MAX, SLOTS,
+};
+pub use member::Member;
+pub use poll::{Next, Others, Standing};

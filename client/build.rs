@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Generates the Rust side of the shared layout.
+
+use std::{env, path::PathBuf};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let header = "../abi/consort_abi.h";
+    println!("cargo:rerun-if-changed={header}");
+    let out = PathBuf::from(env::var("OUT_DIR")?).join("abi.rs");
+    bindgen::Builder::default()
+        .header(header)
+        .allowlist_item("(consort|CONSORT)_.*")
+        .default_macro_constant_type(bindgen::MacroTypeVariation::Unsigned)
+        .prepend_enum_name(false)
+        .derive_default(true)
+        .layout_tests(true)
+        .generate()?
+        .write_to_file(out)?;
+    Ok(())
+}

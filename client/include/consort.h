@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * libconsort: be on time together with the other programs of a cooperation domain.
+ *
+ * A thread joins a domain, then calls consort_poll() between its units of work ("events"). Each poll says
+ * when the thread wants the CPU next, gives the CPU to whoever needs it more, and returns what the others
+ * wait for. The same program runs unchanged where no Consort scheduler is there: it is then on its own.
+ *
+ * Conventions
+ *  - Functions that can fail return 0, or a negative errno; consort_last_error_text() says in words what
+ *    was wrong, what was expected and what to do.
+ *  - Times are absolute nanoseconds of CLOCK_MONOTONIC and their names end in _ns. CONSORT_NEVER: no such time.
+ *  - A member, a loop and the events submitted to it belong to the thread that made them; using them from
+ *    another thread is refused with -EPERM, and nothing else in the library needs a lock.
+ *  - After fork(), the child is not a member: using the parent's handles fails with -ESTALE until the child
+ *    joins for itself.
+ *  - No function installs a signal handler or starts a thread.
+ */
+#ifndef CONSORT_H
+#define CONSORT_H
+
+#include <stdint.h>
+
+/* CONSORT_NEVER, CONSORT_PRIORITY_*, CONSORT_NAME_MAX, enum consort_order, enum consort_join_flags,
+ * enum consort_standing. C++ knows the assertions in there by another name. */
+#if defined(__cplusplus) && !defined(_Static_assert)
+#define _Static_assert static_assert
+#include "consort_abi.h"
+#undef _Static_assert
+#else
+#include "consort_abi.h"
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct epoll_event;
+
+/* ---- time and errors ---- */
+
+/* The clock that every time here is of: CLOCK_MONOTONIC, in nanoseconds. */
+uint64_t consort_now_ns(void);
+
+/*
+ * Why the calling thread's last failed call failed; "" if none has. The text belongs to the library and is
+ * valid until this thread's next failing call.
+ */
+const char *consort_last_error_text(void);
+
+/* ---- members ---- */
+
+/* A thread's membership in a domain. */
+struct consort_member;
+
+/*
+ * What the domain is like; taken from the member that creates it. Later members must name the same options
+ * or the daemon refuses them with -EINVAL. All zero, or a null pointer, is the default.
+ */
+struct consort_options {
+	uint64_t event_ns; /* longest event that a member runs, CONSORT_EVENT_MIN_NS to _MAX_NS; 0: scheduler's choice */
+	uint32_t order; /* enum consort_order */
+	uint32_t flags; /* enum consort_join_flags */
+};
+
+/*
+ * Makes the calling thread a member of the domain of that name (1 to CONSORT_NAME_MAX bytes, no '/' and no
+ * control characters). A null or empty name gives it a private domain of its own.
+ *
+ * Finds the daemon at CONSORT_SOCKET_PATH, or at the path in CONSORT_SOCKET (ignored in set-user-id
+ * programs). If no daemon is there, joining succeeds all the same: the member is on its own, tries again
+ * by itself at most every 250 ms while it polls, and becomes a member once the scheduler is there. Waits
+ * at most one second for the daemon.
+ *
+ * Also sets the thread's timer slack to 1 ns, so that it wakes on time; consort_leave() restores it.
+ *
+ * *member belongs to the library: it is valid until consort_leave(), or until the thread exits, which
+ * leaves by itself.
+ *
+ * -EINVAL        a name with '/' or a control character; event_ns, order or flags out of range; other
+ *                options than those that the domain has
+ * -ENAMETOOLONG  the name has more than CONSORT_NAME_MAX bytes
+ * -EEXIST        this thread is a member already
+ * -EAGAIN        CONSORT_SLOTS threads of this process are members already
+ * -EPROTO        what answers at the socket does not speak this version's language
+ * others         the daemon's reason, or a system call's
+ */
+int consort_join(const char *domain, const struct consort_options *options, struct consort_member **member);
+
+/*
+ * Leaves the domain and restores the timer slack. The handle is invalid afterwards, also after an error,
+ * except after -EPERM. A null pointer is ignored. A loop made for the member fails with -ENOTCONN from then on.
+ *
+ * -EPERM  called by another thread than the member's
+ */
+int consort_leave(struct consort_member *member);
+
+/* What the thread wants the CPU for next. */
+struct consort_next {
+	uint64_t due_ns; /* its earliest due event; CONSORT_NEVER: none; at most CONSORT_DUE_AHEAD_MAX_NS ahead */
+	uint64_t key; /* orders best-effort events of equal priority: smaller first */
+	uint32_t priority; /* its most important best-effort event: 0 runs first; CONSORT_PRIORITY_NONE: none */
+	uint32_t reserved; /* 0 */
+};
+
+/* What the other members want, and what the scheduler says of this one. */
+struct consort_others {
+	uint64_t yield_by_ns; /* poll again by this time; CONSORT_NEVER: whenever */
+	uint64_t due_ns; /* earliest due event of the others; CONSORT_NEVER: none */
+	uint64_t key; /* most important best-effort event of the others that wait for the CPU */
+	uint32_t priority; /* CONSORT_PRIORITY_NONE: none */
+	uint32_t standing; /* enum consort_standing; CONSORT_OUTSIDE while no scheduler is there */
+};
+
+/*
+ * Publishes what the thread wants next, and returns when it is its turn:
+ *  - at once and without a system call, if it has work and nobody else's is more urgent;
+ *  - after yielding to the others (one system call), if somebody's is;
+ *  - at due_ns, if it has no best-effort event and due_ns lies in the future. May return a little earlier
+ *    when a signal handler ran: look at the clock before running a due event.
+ *
+ * others may be null.
+ *
+ * -EINVAL    priority or due_ns out of range; neither a due time nor a best-effort event (it would sleep
+ *            for ever)
+ * -EPERM     called by another thread than the member's
+ * -ESTALE    the process was forked after joining
+ * -ENOTCONN  the member has left
+ */
+int consort_poll(struct consort_member *member, const struct consort_next *next, struct consort_others *others);
+
+/* The same for a caller that has just read consort_now_ns(). A now_ns in the past only delays yielding. */
+int consort_poll_at(struct consort_member *member, const struct consort_next *next, uint64_t now_ns,
+		    struct consort_others *others);
+
+/*
+ * The same for a program with its own epoll instance: where consort_poll() sleeps, this one also returns
+ * when a file descriptor of epoll_fd is ready. Neither a due time nor a best-effort event is allowed: it then
+ * waits for the file descriptors alone. Looks at them only when it sleeps; a program that always has
+ * best-effort events calls epoll_wait() itself with a timeout of 0 now and then.
+ *
+ * Returns the number of events written to events (0 to max_events), or a negative errno.
+ */
+int consort_poll_epoll(struct consort_member *member, const struct consort_next *next, int epoll_fd,
+		       struct epoll_event *events, int max_events, struct consort_others *others);
+
+/* What the scheduler says right now, without polling. Same errors as consort_poll(). */
+int consort_others(struct consort_member *member, struct consort_others *others);
+
+/* ---- event loop ---- */
+
+/* Runs one thread's events: expired due events first, then best-effort events by (priority, key). */
+struct consort_loop;
+struct consort_event;
+
+/* May submit and cancel any event, its own too, and may finish it. data is what consort_event_init() got. */
+typedef void (*consort_callback)(struct consort_loop *loop, struct consort_event *event, void *data);
+
+/*
+ * An event, embedded wherever the program likes. Each submission is dispatched once; the callback may
+ * submit it again. The fields are the library's. Must stay where it is from its first submission until
+ * consort_event_finish().
+ */
+struct consort_event {
+	struct consort_loop *loop;
+	consort_callback callback;
+	void *data;
+	uint64_t id;
+};
+
+/*
+ * Makes a loop for the calling thread. With a member, the loop polls on its behalf, and the two proxy events
+ * that stand for the other members take part in its queues. With a null member it works alone.
+ * The caller owns *loop: consort_loop_destroy() frees it.
+ *
+ * -EPERM  the member is another thread's
+ * others  epoll_create1()'s
+ */
+int consort_loop_new(struct consort_member *member, struct consort_loop **loop);
+
+/* Frees the loop; its events are idle afterwards. Not from inside a callback (-EBUSY). Null is ignored. */
+int consort_loop_destroy(struct consort_loop *loop);
+
+/*
+ * Dispatches events until consort_loop_stop(), or until nothing is submitted any more; returns 0 then.
+ * Returns consort_poll()'s errors. -EBUSY: already running.
+ */
+int consort_loop_run(struct consort_loop *loop);
+
+/* Makes run return after the current callback; called outside run, it makes the next run return at once. */
+int consort_loop_stop(struct consort_loop *loop);
+
+/* How often a busy loop looks at its file descriptors: at most every interval_ns (500000 unless set). */
+int consort_loop_set_fd_interval_ns(struct consort_loop *loop, uint64_t interval_ns);
+
+/* What the other members want right now. */
+int consort_loop_others(struct consort_loop *loop, struct consort_others *others);
+
+/* Prepares an idle event. Needs no memory but the event itself, cannot fail. */
+void consort_event_init(struct consort_event *event, consort_callback callback, void *data);
+
+/*
+ * Submit an event: to run from due_ns on; as a best-effort event; or as a best-effort event from when the file
+ * descriptor is ready. No effect (and 0) if it is submitted already: cancel it first to change it.
+ *
+ * epoll_events is of EPOLLIN, EPOLLOUT, EPOLLPRI, EPOLLRDHUP. Cancel or finish the event before closing the
+ * descriptor.
+ *
+ * -EINVAL  priority or due_ns out of range
+ * -EBUSY   the event was submitted to another loop and not finished
+ * -EEXIST  another submitted event waits for the same file descriptor
+ * -EPERM   called by another thread than the loop's; or the file is of a kind that epoll does not take
+ * -EBADF   fd is not open
+ */
+int consort_event_submit_due(struct consort_loop *loop, struct consort_event *event, uint64_t due_ns);
+int consort_event_submit_best_effort(struct consort_loop *loop, struct consort_event *event, uint32_t priority,
+				     uint64_t key);
+int consort_event_submit_fd(struct consort_loop *loop, struct consort_event *event, int fd, uint32_t epoll_events,
+			    uint32_t priority, uint64_t key);
+
+/* Takes the event back. No effect if it is idle. -EPERM: another thread's. */
+int consort_event_cancel(struct consort_event *event);
+
+/* Cancels the event and forgets it: its memory may be reused, or the event submitted to another loop. */
+int consort_event_finish(struct consort_event *event);
+
+/* 1 if the event is submitted, else 0. */
+int consort_event_is_submitted(const struct consort_event *event);
+
+/* In the callback of a file descriptor's event: the EPOLL* bits that were ready. 0 for other events. */
+uint32_t consort_event_ready(const struct consort_event *event);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

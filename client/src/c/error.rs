@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Errors for C: a negative errno, and a text kept for the thread.
+
+use crate::Error;
+use std::cell::RefCell;
+use std::ffi::{c_char, c_int, CString};
+use std::panic::{catch_unwind, AssertUnwindSafe};
+
+thread_local! {
+    static LAST_TEXT: RefCell<CString> = RefCell::default();
+}
+
+#[no_mangle]
+pub extern "C" fn consort_last_error_text() -> *const c_char {
+    LAST_TEXT
+        .try_with(|text| text.borrow().as_ptr())
+        .unwrap_or(c"".as_ptr())
+}
+
+#[cold]
+fn negative_errno(error: &Error) -> c_int {
+    // Error texts hold no 0 bytes: names with control characters are quoted with escapes.
+    let text = CString::new(error.to_string()).unwrap_or_default();
+    let _ = LAST_TEXT.try_with(|last| *last.borrow_mut() = text);
+    -error.errno()
+}
+
+/// What C gets for a result.
+#[inline]
+pub fn status(result: Result<(), Error>) -> c_int {
+    match result {
+        Ok(()) => 0,
+        Err(error) => negative_errno(&error),
+    }
+}
+
+/// What C gets for a result that counts something.
+pub fn count(result: Result<usize, Error>) -> c_int {
+    match result {
+        Ok(count) => c_int::try_from(count).unwrap_or(c_int::MAX),
+        Err(error) => negative_errno(&error),
+    }
+}
+
+/// Keeps a bug in this library from unwinding into C: it ends the program with its message instead.
+pub fn guarded<T>(body: impl FnOnce() -> T) -> T {
+    match catch_unwind(AssertUnwindSafe(body)) {
+        Ok(value) => value,
+        Err(_) => std::process::abort(),
+    }
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `consort.h` declares. The header is the documentation; these are thin.
+#![allow(clippy::missing_safety_doc)] // the header says what callers must keep
+
+mod error;
+mod member;
+mod thread;

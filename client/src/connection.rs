@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The conversation with the daemon: one request, one reply, in order. Nothing here waits unless told to.
+
+use crate::layout::{RawReply, RawRequest, HELLO, MAGIC, VERSION};
+use crate::Error;
+use std::collections::VecDeque;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::time::{Duration, Instant};
+
+/// File descriptors that a reply may carry before the rest is dropped by the kernel.
+const FDS_MAX: usize = 4;
+
+/// Names a request whose reply is awaited.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ticket(u64);
+
+/// A reply, checked.
+pub struct Reply {
+    pub errno: i32,
+    pub text: Box<str>,
+    pub page: Option<OwnedFd>,
+}
+
+struct Expected {
+    ticket: Ticket,
+    kind: u16,
+    wanted: bool,
+}
+
+pub struct Connection {
+    socket: OwnedFd,
+    next_ticket: u64,
+    expected: VecDeque<Expected>,
+    answered: Vec<(Ticket, Reply)>,
+}
+
+impl Connection {
+    /// `socket` is a connected, non-blocking SOCK_SEQPACKET socket.
+    pub fn new(socket: OwnedFd) -> Connection {
+        Connection {
+            socket,
+            next_ticket: 0,
+            expected: VecDeque::new(),
+            answered: Vec::new(),
+        }
+    }
+
+    pub fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    pub fn send(&mut self, request: &RawRequest) -> Result<Ticket, Error> {
+        // SAFETY: the pointer and the length are of one valid value without padding.
+        let sent = unsafe {
+            libc::send(
+                self.fd(),
+                std::ptr::from_ref(request).cast(),
+                size_of::<RawRequest>(),
+                libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
+            )
+        };
+        if sent != size_of::<RawRequest>() as isize {
+            let error = std::io::Error::last_os_error();
+            return Err(match error.raw_os_error() {
+                Some(libc::EPIPE | libc::ECONNRESET) => Error::Gone,
+                _ => Error::System {
+                    call: "send to the daemon",
+                    source: error,
+                },
+            });
+        }
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.expected.push_back(Expected {
+            ticket,
+            kind: request.type_,
+            wanted: true,
+        });
+        Ok(ticket)
+    }
+
+    /// Nobody will ask for this reply any more.
+    pub fn abandon(&mut self, ticket: Ticket) {
+        self.answered.retain(|(answered, _)| *answered != ticket);
+        if let Some(expected) = self.expected.iter_mut().find(|e| e.ticket == ticket) {
+            expected.wanted = false;
+        }
+    }
+
+    /// Takes in what has arrived, without waiting. An error means that the connection is of no use any more.
+    pub fn receive(&mut self) -> Result<(), Error> {
+        while let Some((raw, length, fds)) = receive_message(self.fd())? {
+            let Some(expected) = self.expected.pop_front() else {
+                return Err(Error::protocol("a reply that was not asked for"));
+            };
+            let reply = check_reply(&raw, length, fds, expected.kind)?;
+            if expected.wanted {
+                self.answered.push((expected.ticket, reply));
+            }
+        }
+        Ok(())
+    }
+
+    /// The reply, if it has come by now.
+    pub fn take(&mut self, ticket: Ticket) -> Option<Reply> {
+        let index = self.answered.iter().position(|(t, _)| *t == ticket)?;
+        Some(self.answered.swap_remove(index).1)
+    }
+
+    /// The reply, awaited until `deadline`.
+    pub fn wait(&mut self, ticket: Ticket, deadline: Instant) -> Result<Option<Reply>, Error> {
+        loop {
+            self.receive()?;
+            if let Some(reply) = self.take(ticket) {
+                return Ok(Some(reply));
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            self.wait_readable(left)?;
+        }
+    }
+
+    fn wait_readable(&self, timeout: Duration) -> Result<(), Error> {
+        let mut poll = libc::pollfd {
+            fd: self.fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        let timeout_ms = timeout.as_millis().min(60_000) as i32 + 1;
+        // SAFETY: one valid pollfd.
+        let ready = unsafe { libc::poll(&mut poll, 1, timeout_ms) };
+        if ready < 0 && std::io::Error::last_os_error().raw_os_error() != Some(libc::EINTR) {
+            return Err(Error::system("poll of the daemon's socket"));
+        }
+        Ok(())
+    }
+}
+
+/// One message with the file descriptors that came along; none if nothing has arrived.
+fn receive_message(socket: RawFd) -> Result<Option<(RawReply, usize, Vec<OwnedFd>)>, Error> {
+    // SAFETY: all bytes zero is a valid reply and a valid msghdr.
+    let (mut reply, mut header): (RawReply, libc::msghdr) = unsafe { std::mem::zeroed() };
+    let mut part = libc::iovec {
+        iov_base: std::ptr::from_mut(&mut reply).cast(),
+        iov_len: size_of::<RawReply>(),
+    };
+    let mut control = [0u64; 8]; // u64: aligned like a cmsghdr
+    header.msg_iov = &mut part;
+    header.msg_iovlen = 1;
+    header.msg_control = control.as_mut_ptr().cast();
+    // SAFETY: arithmetic only.
+    header.msg_controllen = unsafe { libc::CMSG_SPACE((FDS_MAX * size_of::<RawFd>()) as u32) } as _;
+    // SAFETY: every pointer in `header` is valid for the length beside it.
+    let length = unsafe {
+        libc::recvmsg(
+            socket,
+            &mut header,
+            libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC,
+        )
+    };
+    if length < 0 {
+        let error = std::io::Error::last_os_error();
+        return match error.raw_os_error() {
+            Some(libc::EAGAIN | libc::EINTR) => Ok(None),
+            Some(libc::ECONNRESET | libc::EPIPE) => Err(Error::Gone),
+            _ => Err(Error::System {
+                call: "recvmsg from the daemon",
+                source: error,
+            }),
+        };
+    }
+    // SAFETY: recvmsg has filled the control buffer that `header` names.
+    let fds = unsafe { take_fds(&header) };
+    if length == 0 {
+        return Err(Error::Gone);
+    }
+    if header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 {
+        return Err(Error::protocol("a reply longer than any reply"));
+    }
+    Ok(Some((reply, length as usize, fds)))
+}
+
+/// # Safety
+/// `header` is as recvmsg left it.
+unsafe fn take_fds(header: &libc::msghdr) -> Vec<OwnedFd> {
+    let mut fds = Vec::new();
+    let mut message = libc::CMSG_FIRSTHDR(header);
+    while !message.is_null() {
+        if (*message).cmsg_level == libc::SOL_SOCKET && (*message).cmsg_type == libc::SCM_RIGHTS {
+            let bytes = (*message).cmsg_len as usize - libc::CMSG_LEN(0) as usize;
+            let first = libc::CMSG_DATA(message).cast::<RawFd>();
+            for index in 0..bytes / size_of::<RawFd>() {
+                fds.push(OwnedFd::from_raw_fd(first.add(index).read_unaligned()));
+            }
+        }
+        message = libc::CMSG_NXTHDR(header, message);
+    }
+    fds
+}
+
+fn check_reply(
+    raw: &RawReply,
+    length: usize,
+    mut fds: Vec<OwnedFd>,
+    kind: u16,
+) -> Result<Reply, Error> {
+    if length != size_of::<RawReply>() {
+        return Err(Error::protocol(format!(
+            "a reply of {length} bytes, {} are expected",
+            size_of::<RawReply>()
+        )));
+    }
+    if raw.magic != MAGIC || u32::from(raw.version) != VERSION {
+        return Err(Error::protocol(format!(
+            "a reply of magic {:#x} version {}, {MAGIC:#x} version {VERSION} is expected",
+            raw.magic, raw.version
+        )));
+    }
+    if raw.type_ != kind {
+        return Err(Error::protocol(format!(
+            "a reply of type {}, type {kind} is expected",
+            raw.type_
+        )));
+    }
+    if !(0..4096).contains(&raw.error) {
+        return Err(Error::protocol(format!("errno {} in a reply", raw.error)));
+    }
+    let fds_expected = usize::from(kind == HELLO && raw.error == 0);
+    if fds.len() != fds_expected {
+        return Err(Error::protocol(format!(
+            "a reply with {} file descriptors, {fds_expected} are expected",
+            fds.len()
+        )));
+    }
+    Ok(Reply {
+        errno: raw.error,
+        text: reply_text(raw),
+        page: fds.pop(),
+    })
+}
+
+fn reply_text(raw: &RawReply) -> Box<str> {
+    let bytes: Vec<u8> = raw
+        .text
+        .iter()
+        .map(|&byte| byte as u8)
+        .take_while(|&byte| byte != 0)
+        .collect();
+    String::from_utf8_lossy(&bytes)
+        .chars()
+        .filter(|c| !c.is_control())
+        .collect()
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which domain to join, and on what terms.
+
+use crate::layout::{
+    RawRequest, EVENT_MAX_NS, EVENT_MIN_NS, JOIN, JOIN_PREEMPT, MAGIC, NAME_MAX, ORDER_PROGRAM,
+    ORDER_PROGRESS, ORDER_SERVICE, VERSION,
+};
+use crate::{Error, Member};
+
+/// How a domain orders its members' best-effort events.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(u32)]
+pub enum Order {
+    /// By the (priority, key) that the members publish.
+    #[default]
+    Program = ORDER_PROGRAM,
+    /// Fewest due events served first, counted by the scheduler.
+    Progress = ORDER_PROGRESS,
+    /// Least CPU time received first, measured by the scheduler.
+    Service = ORDER_SERVICE,
+}
+
+/// A cooperation domain to join. The options are the domain's: its first member sets them, and a later one
+/// that asks for others is refused.
+///
+/// ```no_run
+/// let member = consort::Domain::named("studio")
+///     .event_ns(1_000_000)
+///     .order(consort::Order::Program)
+///     .join()?;
+/// # Ok::<(), consort::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Domain {
+    name: String,
+    event_ns: u64,
+    order: Order,
+    preempt: bool,
+}
+
+impl Domain {
+    /// The domain of that name: 1 to [`NAME_MAX`] bytes without '/' and control characters. An
+    /// empty name is a private domain.
+    pub fn named(name: impl Into<String>) -> Domain {
+        Domain {
+            name: name.into(),
+            event_ns: 0,
+            order: Order::Program,
+            preempt: false,
+        }
+    }
+
+    /// A domain for this thread alone.
+    pub fn private() -> Domain {
+        Domain::named("")
+    }
+
+    /// The longest event that a member runs, in nanoseconds ([`EVENT_MIN_NS`] to [`EVENT_MAX_NS`]). 0, the
+    /// default, leaves the choice to the scheduler.
+    pub fn event_ns(mut self, event_ns: u64) -> Domain {
+        self.event_ns = event_ns;
+        self
+    }
+
+    /// How best-effort events are ordered.
+    pub fn order(mut self, order: Order) -> Domain {
+        self.order = order;
+        self
+    }
+
+    /// Whether members are preempted at others' due times instead of being asked to poll.
+    pub fn preempt(mut self, preempt: bool) -> Domain {
+        self.preempt = preempt;
+        self
+    }
+
+    /// Makes the calling thread a member; waits at most a second for the daemon. If no daemon is there it succeeds
+    /// all the same: the member is on its own, and joins by itself while it polls once a daemon is there.
+    ///
+    /// # Errors
+    /// A name or option out of range; [`Error::AlreadyMember`]; [`Error::NoFreeSlot`]; [`Error::Refused`] by the
+    /// daemon; [`Error::Protocol`] if something else answers at its socket; [`Error::System`].
+    pub fn join(&self) -> Result<Member, Error> {
+        Member::join(&self.terms()?)
+    }
+
+    pub(crate) fn terms(&self) -> Result<Terms, Error> {
+        check_name(&self.name)?;
+        if self.event_ns != 0 && !(EVENT_MIN_NS..=EVENT_MAX_NS).contains(&self.event_ns) {
+            return Err(Error::EventRange {
+                event_ns: self.event_ns,
+            });
+        }
+        // SAFETY: all bytes zero is a valid request.
+        let mut request: RawRequest = unsafe { std::mem::zeroed() };
+        request.magic = MAGIC;
+        request.version = VERSION as u16;
+        request.type_ = JOIN;
+        request.event_ns = self.event_ns;
+        request.order = self.order as u32;
+        request.flags = if self.preempt { JOIN_PREEMPT } else { 0 };
+        for (to, from) in request.domain.iter_mut().zip(self.name.bytes()) {
+            *to = from as _;
+        }
+        Ok(Terms {
+            request,
+            keys_compare: self.order == Order::Program,
+        })
+    }
+}
+
+/// What to say when joining, checked; said again when rejoining.
+#[derive(Clone, Copy)]
+pub(crate) struct Terms {
+    /// Complete but for the thread and the slot.
+    pub request: RawRequest,
+    /// Whether the domain orders by the keys that programs publish.
+    pub keys_compare: bool,
+}
+
+fn check_name(name: &str) -> Result<(), Error> {
+    if name.len() > NAME_MAX {
+        return Err(Error::NameTooLong { bytes: name.len() });
+    }
+    match name.chars().find(|c| *c == '/' || c.is_control()) {
+        Some(bad) => Err(Error::NameCharacter {
+            name: name.to_owned(),
+            bad,
+        }),
+        None => Ok(()),
+    }
+}

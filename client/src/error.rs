@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What can go wrong, in words and as an errno.
+
+use crate::layout::{DUE_AHEAD_MAX_NS, EVENT_MAX_NS, EVENT_MIN_NS, NAME_MAX, PRIORITY_MAX, SLOTS};
+
+/// Why a call failed: what was wrong, what was expected, what to do.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    #[error("priority {priority} is out of range: 0 (runs first) to {PRIORITY_MAX} is expected")]
+    PriorityRange { priority: u32 },
+    #[error(
+        "due time {due_ns} ns lies {ahead_ns} ns ahead: at most {DUE_AHEAD_MAX_NS} ns (a day) is \
+         expected; submit it later, or check that it is a CLOCK_MONOTONIC time"
+    )]
+    DueRange { due_ns: u64, ahead_ns: u64 },
+    #[error(
+        "poll would sleep for ever: give it a due time, a best-effort event, or file descriptors \
+         to wait for"
+    )]
+    NothingToWaitFor,
+    #[error("domain name of {bytes} bytes is too long: at most {NAME_MAX} are expected")]
+    NameTooLong { bytes: usize },
+    #[error("domain name {name:?} contains {bad:?}: names have no '/' and no control characters")]
+    NameCharacter { name: String, bad: char },
+    #[error("domain name is not UTF-8 text: names are UTF-8 without '/' and control characters")]
+    NameEncoding,
+    #[error("longest event of {event_ns} ns is out of range: {EVENT_MIN_NS} to {EVENT_MAX_NS} ns is expected, or 0 for the scheduler's choice")]
+    EventRange { event_ns: u64 },
+    #[error("{what} is {value}, which this version does not know")]
+    UnknownOption { what: &'static str, value: u32 },
+    #[error("this thread is a member already: leave first, or use the member it has")]
+    AlreadyMember,
+    #[error("{SLOTS} threads of this process are members already: let one of them leave first")]
+    NoFreeSlot,
+    #[error("this process was forked after joining and is not a member: join again in the child")]
+    Forked,
+    #[error("this member has left its domain: join again")]
+    Left,
+    #[error("called from another thread than the one it belongs to: call it from there")]
+    WrongThread,
+    #[error("the daemon refused to {action}: {text}")]
+    Refused {
+        action: &'static str,
+        errno: i32,
+        text: Box<str>,
+    },
+    #[error(
+        "what answers at the daemon's socket does not speak this version's language ({what}): \
+         install a daemon and a libconsort of the same version"
+    )]
+    Protocol { what: Box<str> },
+    #[error("the daemon did not answer within {waited_ms} ms: see whether it hangs")]
+    NoAnswer { waited_ms: u64 },
+    #[error("the daemon closed the connection")]
+    Gone,
+    #[error("{call} failed: {source}")]
+    System {
+        call: &'static str,
+        source: std::io::Error,
+    },
+    #[error("file descriptor {fd} is waited for by another event: submit one event per file descriptor, or dup() it")]
+    DescriptorTaken { fd: i32 },
+    #[error("there is no such event in this loop: it was removed, or belongs to another loop")]
+    UnknownEvent,
+    #[error("this loop is running already: call this from outside its callbacks")]
+    Running,
+    #[error("{what} is null: a valid pointer is expected")]
+    Null { what: &'static str },
+}
+
+impl Error {
+    /// A failed system call, with the errno that it left.
+    pub(crate) fn system(call: &'static str) -> Error {
+        Error::System {
+            call,
+            source: std::io::Error::last_os_error(),
+        }
+    }
+
+    pub(crate) fn protocol(what: impl Into<String>) -> Error {
+        Error::Protocol {
+            what: what.into().into_boxed_str(),
+        }
+    }
+
+    /// The positive errno that C callers get, negated.
+    pub fn errno(&self) -> i32 {
+        match self {
+            Error::PriorityRange { .. }
+            | Error::DueRange { .. }
+            | Error::NothingToWaitFor
+            | Error::NameCharacter { .. }
+            | Error::NameEncoding
+            | Error::EventRange { .. }
+            | Error::UnknownOption { .. }
+            | Error::Null { .. } => libc::EINVAL,
+            Error::NameTooLong { .. } => libc::ENAMETOOLONG,
+            Error::AlreadyMember | Error::DescriptorTaken { .. } => libc::EEXIST,
+            Error::NoFreeSlot => libc::EAGAIN,
+            Error::Forked => libc::ESTALE,
+            Error::Left | Error::Gone => libc::ENOTCONN,
+            Error::WrongThread => libc::EPERM,
+            Error::Refused { errno, .. } => *errno,
+            Error::Protocol { .. } => libc::EPROTO,
+            Error::NoAnswer { .. } => libc::ETIMEDOUT,
+            Error::System { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
+            Error::UnknownEvent => libc::ENOENT,
+            Error::Running => libc::EBUSY,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The shared layout with Rust's types: limits, and the slot as atomics.
+#![allow(clippy::unnecessary_cast)] // the generator picks each constant's width by its value
+
+use std::mem::{align_of, offset_of, size_of};
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+pub use crate::abi::{consort_page, consort_reply as RawReply, consort_request as RawRequest};
+
+/// No such event, no such time.
+pub const NEVER: u64 = crate::abi::CONSORT_NEVER as u64;
+/// The least important best-effort priority; 0 runs first.
+pub const PRIORITY_MAX: u32 = crate::abi::CONSORT_PRIORITY_MAX as u32;
+/// In the slot: no best-effort event.
+pub const PRIORITY_NONE: u32 = crate::abi::CONSORT_PRIORITY_NONE as u32;
+/// The farthest future a due time may lie in.
+pub const DUE_AHEAD_MAX_NS: u64 = crate::abi::CONSORT_DUE_AHEAD_MAX_NS as u64;
+/// Shortest longest event that a domain may declare.
+pub const EVENT_MIN_NS: u64 = crate::abi::CONSORT_EVENT_MIN_NS as u64;
+/// Longest longest event that a domain may declare.
+pub const EVENT_MAX_NS: u64 = crate::abi::CONSORT_EVENT_MAX_NS as u64;
+/// Bytes of a domain's name.
+pub const NAME_MAX: usize = crate::abi::CONSORT_NAME_MAX as usize;
+/// Threads of one program that may be members at a time.
+pub const SLOTS: usize = crate::abi::CONSORT_SLOTS as usize;
+
+pub const MAGIC: u32 = crate::abi::CONSORT_ABI_MAGIC as u32;
+pub const VERSION: u32 = crate::abi::CONSORT_ABI_VERSION as u32;
+pub const PAGE_BYTES: usize = crate::abi::CONSORT_PAGE_BYTES as usize;
+
+pub const HELLO: u16 = crate::abi::CONSORT_HELLO as u16;
+pub const JOIN: u16 = crate::abi::CONSORT_JOIN as u16;
+pub const LEAVE: u16 = crate::abi::CONSORT_LEAVE as u16;
+pub const JOIN_PREEMPT: u32 = crate::abi::CONSORT_JOIN_PREEMPT as u32;
+
+pub const RUNNING: u32 = crate::abi::CONSORT_RUNNING as u32;
+pub const YIELDING: u32 = crate::abi::CONSORT_YIELDING as u32;
+pub const SLEEPING: u32 = crate::abi::CONSORT_SLEEPING as u32;
+
+pub const OUTSIDE: u32 = crate::abi::CONSORT_OUTSIDE as u32;
+pub const MEMBER: u32 = crate::abi::CONSORT_MEMBER as u32;
+pub const DEMOTED: u32 = crate::abi::CONSORT_DEMOTED as u32;
+
+pub const ORDER_PROGRAM: u32 = crate::abi::CONSORT_ORDER_PROGRAM as u32;
+pub const ORDER_PROGRESS: u32 = crate::abi::CONSORT_ORDER_PROGRESS as u32;
+pub const ORDER_SERVICE: u32 = crate::abi::CONSORT_ORDER_SERVICE as u32;
+
+/// `struct consort_slot`, read and written while the scheduler does the same.
+#[repr(C)]
+pub struct Slot {
+    pub due_ns: AtomicU64,
+    pub key: AtomicU64,
+    pub priority: AtomicU32,
+    pub poll_seq: AtomicU32,
+    pub intent: AtomicU32,
+    pub reserved: AtomicU32,
+    pub yield_by_ns: AtomicU64,
+    pub other_due_ns: AtomicU64,
+    pub other_key: AtomicU64,
+    pub other_priority: AtomicU32,
+    pub standing: AtomicU32,
+}
+
+impl Slot {
+    /// A slot of nobody: what a thread on its own reads and writes.
+    pub fn vacant() -> Slot {
+        Slot {
+            due_ns: AtomicU64::new(NEVER),
+            key: AtomicU64::new(0),
+            priority: AtomicU32::new(PRIORITY_NONE),
+            poll_seq: AtomicU32::new(0),
+            intent: AtomicU32::new(RUNNING),
+            reserved: AtomicU32::new(0),
+            yield_by_ns: AtomicU64::new(NEVER),
+            other_due_ns: AtomicU64::new(NEVER),
+            other_key: AtomicU64::new(0),
+            other_priority: AtomicU32::new(PRIORITY_NONE),
+            standing: AtomicU32::new(OUTSIDE),
+        }
+    }
+}
+
+const _: () = {
+    use crate::abi::consort_slot as C;
+    assert!(size_of::<Slot>() == size_of::<C>() && align_of::<Slot>() == align_of::<C>());
+    assert!(offset_of!(Slot, due_ns) == offset_of!(C, due_ns));
+    assert!(offset_of!(Slot, key) == offset_of!(C, key));
+    assert!(offset_of!(Slot, priority) == offset_of!(C, priority));
+    assert!(offset_of!(Slot, poll_seq) == offset_of!(C, poll_seq));
+    assert!(offset_of!(Slot, intent) == offset_of!(C, intent));
+    assert!(offset_of!(Slot, yield_by_ns) == offset_of!(C, yield_by_ns));
+    assert!(offset_of!(Slot, other_due_ns) == offset_of!(C, other_due_ns));
+    assert!(offset_of!(Slot, other_key) == offset_of!(C, other_key));
+    assert!(offset_of!(Slot, other_priority) == offset_of!(C, other_priority));
+    assert!(offset_of!(Slot, standing) == offset_of!(C, standing));
+    assert!(size_of::<consort_page>() == PAGE_BYTES);
+    assert!(NEVER == u64::MAX);
+    assert!(SLOTS < 64); // the slots in use are bits of one u64
+};

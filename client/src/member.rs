@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A thread's membership in a domain, from joining to leaving.
+
+use crate::domain::Terms;
+use crate::epoll::{Epoll, EpollSleeper};
+use crate::layout::Slot;
+use crate::link::{Link, Pending, Place, RETRY_NS};
+use crate::poll::{self, ClockOnly, Next, Others, RawNext, Sleeper, Turn};
+use crate::process::Process;
+use crate::{clock, fork_guard, slack, Error};
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+use std::rc::Rc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long joining and leaving wait for the daemon.
+pub const DAEMON_WAIT: Duration = Duration::from_secs(1);
+/// When to look again for an answer that has not come.
+const ANSWER_RETRY_NS: u64 = 10_000_000;
+
+/// What `attached` says to a thread on its own.
+static NOT_ATTACHED: AtomicU32 = AtomicU32::new(0);
+
+thread_local! {
+    static OF_THIS_THREAD: RefCell<LeaveAtExit> = const { RefCell::new(LeaveAtExit(None)) };
+}
+
+/// A thread that ends without leaving leaves here.
+struct LeaveAtExit(Option<Rc<State>>);
+
+impl Drop for LeaveAtExit {
+    fn drop(&mut self) {
+        if let Some(state) = &self.0 {
+            // Nobody is left to tell.
+            let _ = state.leave(None);
+        }
+    }
+}
+
+/// The calling thread's membership. Dropping it leaves the domain; so does the thread's end.
+///
+/// It stays with its thread, and does not follow into a forked child: there every call fails with
+/// [`Error::Forked`] until the child joins for itself.
+pub struct Member {
+    state: Rc<State>,
+}
+
+impl Member {
+    pub(crate) fn join(terms: &Terms) -> Result<Member, Error> {
+        State::join(terms).map(|state| Member { state })
+    }
+
+    pub(crate) fn state(&self) -> &Rc<State> {
+        &self.state
+    }
+
+    /// Publishes what the thread wants next and returns when it is its turn: at once and without a system
+    /// call if it has work and nobody else's is more urgent; after yielding if somebody's is; at `due_ns` if it has
+    /// nothing to do before. May return earlier than that when a signal handler has run.
+    ///
+    /// # Errors
+    /// [`Error::PriorityRange`], [`Error::DueRange`], [`Error::NothingToWaitFor`] for neither a due time nor a
+    /// best-effort event; [`Error::Forked`]; [`Error::System`].
+    #[inline]
+    pub fn poll(&self, next: Next) -> Result<Others, Error> {
+        self.poll_at(next, clock::now_ns())
+    }
+
+    /// [`Member::poll`] for a caller that has just read the clock. A `now_ns` in the past only delays
+    /// yielding.
+    ///
+    /// # Errors
+    /// As [`Member::poll`].
+    #[inline]
+    pub fn poll_at(&self, next: Next, now_ns: u64) -> Result<Others, Error> {
+        self.state.poll(next.raw()?, now_ns, &mut ClockOnly)
+    }
+
+    /// [`Member::poll`] that, where it sleeps, also returns when a file descriptor of `epoll` is ready; what is ready is
+    /// then in `epoll.ready()`. `next` may be empty: it waits for the file descriptors alone.
+    ///
+    /// # Errors
+    /// As [`Member::poll`], without [`Error::NothingToWaitFor`].
+    pub fn poll_epoll(&self, next: Next, now_ns: u64, epoll: &mut Epoll) -> Result<Others, Error> {
+        epoll.clear();
+        self.state
+            .poll(next.raw()?, now_ns, &mut EpollSleeper(epoll))
+    }
+
+    /// Publishes what the thread wants next, without a poll: for a loop whose events change while it runs.
+    ///
+    /// # Errors
+    /// As [`Member::poll`]'s range errors; [`Error::Forked`].
+    #[inline]
+    pub fn publish(&self, next: Next, now_ns: u64) -> Result<(), Error> {
+        self.state.publish(next.raw()?, now_ns)
+    }
+
+    /// What the scheduler says right now. It may bring the yield-by time forward at any moment.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    #[inline]
+    pub fn others(&self) -> Result<Others, Error> {
+        self.state.others()
+    }
+
+    /// Leaves the domain and waits at most a second for the daemon to confirm it.
+    ///
+    /// # Errors
+    /// What the daemon says against it. The thread has left all the same.
+    pub fn leave(self) -> Result<(), Error> {
+        self.state.leave(Some(Instant::now() + DAEMON_WAIT))
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `leave`.
+        let _ = self.state.leave(Some(Instant::now() + DAEMON_WAIT));
+    }
+}
+
+/// Shared by the handle and the thread's exit. The first fields are all that most polls look at.
+#[repr(C)]
+pub(crate) struct State {
+    slot: Cell<NonNull<Slot>>,
+    attached: Cell<NonNull<AtomicU32>>,
+    fork_word: &'static AtomicU64,
+    /// The process that joined; 0 after leaving.
+    process: Cell<u64>,
+    terms: Terms,
+    alone: Box<Slot>,
+    place: RefCell<Option<Place>>,
+    pending: RefCell<Option<Pending>>,
+    retry_at_ns: Cell<u64>,
+    check_at_ns: Cell<u64>,
+    tid: i32,
+    slack_ns: Cell<Option<u64>>,
+}
+
+impl State {
+    fn join(terms: &Terms) -> Result<Rc<State>, Error> {
+        discard_parents_membership()?;
+        let process = Process::current()?;
+        let state = Rc::new(State::on_its_own(terms)?);
+        state.join_now(&mut process.lock())?;
+        state.slack_ns.set(slack::sharpen());
+        // Fails only while the thread is being torn down: then the handle's drop is what leaves.
+        let _ = OF_THIS_THREAD.try_with(|exit| exit.borrow_mut().0.replace(Rc::clone(&state)));
+        Ok(state)
+    }
+
+    fn on_its_own(terms: &Terms) -> Result<State, Error> {
+        let alone = Box::new(Slot::vacant());
+        Ok(State {
+            slot: Cell::new(NonNull::from(&*alone)),
+            attached: Cell::new(NonNull::from(&NOT_ATTACHED)),
+            fork_word: fork_guard::word()?,
+            process: Cell::new(fork_guard::number()?),
+            terms: *terms,
+            alone,
+            place: RefCell::new(None),
+            pending: RefCell::new(None),
+            retry_at_ns: Cell::new(0),
+            check_at_ns: Cell::new(0),
+            // SAFETY: no arguments, never fails.
+            tid: unsafe { libc::gettid() },
+            slack_ns: Cell::new(None),
+        })
+    }
+
+    /// Joins and waits for the answer. Without a daemon, the thread stays on its own.
+    fn join_now(&self, link: &mut Link) -> Result<(), Error> {
+        let deadline = Instant::now() + DAEMON_WAIT;
+        // The second attempt is for a connection that turns out to be dead when it is used.
+        for _ in 0..2 {
+            let now_ns = clock::now_ns();
+            link.hurry();
+            self.retry_at_ns.set(now_ns.saturating_add(RETRY_NS));
+            self.check_at_ns.set(now_ns.saturating_add(RETRY_NS));
+            let answer = match link.advance(now_ns, deadline) {
+                Ok(true) => self.ask(link, deadline),
+                Ok(false) => return Ok(()),
+                Err(error) => Err(error),
+            };
+            match answer {
+                Ok(_) => return Ok(()),
+                Err(error) if is_end_of_connection(&error) => continue,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// One step of joining through a greeted connection: true when the thread is in.
+    fn ask(&self, link: &mut Link, deadline: Instant) -> Result<bool, Error> {
+        let mut pending = self.pending.borrow_mut();
+        let asked = match pending.take() {
+            Some(asked) => asked,
+            None => link.send_join(&self.terms, self.tid)?,
+        };
+        match link.join_answer(&asked, deadline)? {
+            None => {
+                *pending = Some(asked);
+                Ok(false)
+            }
+            Some(()) => {
+                self.enter(asked.place);
+                Ok(true)
+            }
+        }
+    }
+
+    fn enter(&self, place: Place) {
+        self.slot.set(NonNull::from(place.page.slot(place.slot)));
+        self.attached.set(NonNull::from(place.page.attached()));
+        *self.place.borrow_mut() = Some(place);
+    }
+
+    fn stay_alone(&self) {
+        self.slot.set(NonNull::from(&*self.alone));
+        self.attached.set(NonNull::from(&NOT_ATTACHED));
+        *self.place.borrow_mut() = None;
+    }
+
+    #[inline]
+    fn slot(&self) -> &Slot {
+        // SAFETY: points into `alone`, or into the page that `place` keeps mapped; a forked child, where
+        // the page is not mapped, is turned away by `check_alive` before.
+        unsafe { self.slot.get().as_ref() }
+    }
+
+    #[inline]
+    fn is_attached(&self) -> bool {
+        // SAFETY: as in `slot`.
+        unsafe { self.attached.get().as_ref() }.load(Ordering::Relaxed) != 0
+    }
+
+    #[inline]
+    fn check_alive(&self) -> Result<(), Error> {
+        if self.fork_word.load(Ordering::Relaxed) == self.process.get() {
+            Ok(())
+        } else {
+            Err(self.why_dead())
+        }
+    }
+
+    #[cold]
+    fn why_dead(&self) -> Error {
+        match self.process.get() {
+            0 => Error::Left,
+            _ => Error::Forked,
+        }
+    }
+
+    #[inline]
+    pub fn poll<S: Sleeper>(
+        &self,
+        next: RawNext,
+        now_ns: u64,
+        sleeper: &mut S,
+    ) -> Result<Others, Error> {
+        self.check_alive()?;
+        poll::check_range(next, now_ns)?;
+        let slot = self.slot();
+        poll::publish(slot, next);
+        if self.is_attached()
+            && poll::decide(next, now_ns, slot, self.terms.keys_compare) == Turn::Return
+        {
+            return Ok(Others::read(slot));
+        }
+        self.poll_slowly(next, now_ns, sleeper)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn poll_slowly<S: Sleeper>(
+        &self,
+        next: RawNext,
+        now_ns: u64,
+        sleeper: &mut S,
+    ) -> Result<Others, Error> {
+        self.check_connection(now_ns);
+        if !self.is_attached() {
+            self.stay_alone();
+            if !self.try_to_rejoin(now_ns) || !self.is_attached() {
+                return self.poll_alone(next, now_ns, sleeper);
+            }
+            poll::publish(self.slot(), next);
+        }
+        let slot = self.slot();
+        match poll::decide(next, now_ns, slot, self.terms.keys_compare) {
+            Turn::Return => {}
+            Turn::Yield => poll::yield_cpu(slot),
+            Turn::Sleep => poll::sleep(slot, next, sleeper)?,
+        }
+        Ok(Others::read(slot))
+    }
+
+    fn poll_alone<S: Sleeper>(
+        &self,
+        next: RawNext,
+        now_ns: u64,
+        sleeper: &mut S,
+    ) -> Result<Others, Error> {
+        let slot = self.slot();
+        if poll::decide(next, now_ns, slot, false) == Turn::Sleep {
+            poll::sleep(slot, next, sleeper)?;
+        }
+        Ok(Others::nobody())
+    }
+
+    /// A daemon that was killed cannot say so in the page: now and then, look whether it still holds its end.
+    fn check_connection(&self, now_ns: u64) {
+        if now_ns < self.check_at_ns.get() {
+            return;
+        }
+        self.check_at_ns.set(now_ns.saturating_add(RETRY_NS));
+        if let Ok(process) = Process::current() {
+            if let Some(mut link) = process.try_lock() {
+                link.check();
+            }
+        }
+    }
+
+    /// One step towards joining again. Never waits.
+    fn try_to_rejoin(&self, now_ns: u64) -> bool {
+        if now_ns < self.retry_at_ns.get() {
+            return false;
+        }
+        self.retry_at_ns.set(now_ns.saturating_add(ANSWER_RETRY_NS));
+        let Some(mut link) = Process::current().ok().and_then(Process::try_lock) else {
+            return false;
+        };
+        let at_once = Instant::now();
+        let joined = match link.advance(now_ns, at_once) {
+            Ok(true) => self.ask(&mut link, at_once),
+            other => other,
+        };
+        let awaits_answer = link.is_greeting() || self.pending.borrow().is_some();
+        if !awaits_answer {
+            self.retry_at_ns.set(now_ns.saturating_add(RETRY_NS));
+        }
+        // What went wrong is the daemon's; the thread goes on alone and asks again.
+        joined.unwrap_or(false)
+    }
+
+    #[inline]
+    pub fn publish(&self, next: RawNext, now_ns: u64) -> Result<(), Error> {
+        self.check_alive()?;
+        poll::check_range(next, now_ns)?;
+        poll::publish(self.slot(), next);
+        Ok(())
+    }
+
+    #[inline]
+    pub fn others(&self) -> Result<Others, Error> {
+        self.check_alive()?;
+        if self.is_attached() {
+            Ok(Others::read(self.slot()))
+        } else {
+            Ok(Others::nobody())
+        }
+    }
+
+    /// Leaves; waits for the daemon's answer if there is a deadline. Once only.
+    pub fn leave(&self, deadline: Option<Instant>) -> Result<(), Error> {
+        if self.process.get() == 0 {
+            return Ok(());
+        }
+        let is_child = self.check_alive().is_err();
+        self.process.set(0);
+        if let Some(slack_ns) = self.slack_ns.take() {
+            slack::set(slack_ns);
+        }
+        let asked = self.pending.borrow_mut().take();
+        let place = self.place.borrow_mut().take();
+        self.slot.set(NonNull::from(&*self.alone));
+        self.attached.set(NonNull::from(&NOT_ATTACHED));
+        let (place, ticket) = match (place, asked) {
+            (Some(place), _) => (place, None),
+            (None, Some(asked)) => (asked.place, Some(asked.ticket)),
+            (None, None) => return Ok(()),
+        };
+        if is_child {
+            return Ok(());
+        }
+        let mut link = Process::current()?.lock();
+        link.leave(&place, ticket, self.tid, deadline)
+    }
+}
+
+/// The connection ended, rather than the daemon saying no.
+fn is_end_of_connection(error: &Error) -> bool {
+    matches!(error, Error::Gone)
+}
+
+/// Refuses a second membership; forgets one that a forked child inherited from its parent.
+fn discard_parents_membership() -> Result<(), Error> {
+    let current = OF_THIS_THREAD
+        .try_with(|exit| exit.borrow().0.clone())
+        .unwrap_or(None);
+    let Some(state) = current else {
+        return Ok(());
+    };
+    if state.check_alive().is_ok() {
+        return Err(Error::AlreadyMember);
+    }
+    let _ = state.leave(None);
+    Ok(())
+}
