@@ -9,7 +9,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let out = PathBuf::from(env::var("OUT_DIR")?).join("abi.rs");
     bindgen::Builder::default()
         .header(header)
-        .allowlist_item("(?i)consort_.*")
+        .allowlist_item("(consort|CONSORT)_.*")
         .default_macro_constant_type(bindgen::MacroTypeVariation::Unsigned)
         .prepend_enum_name(false)
         .derive_default(true)

@@ -1,1 +1,38 @@
-fn main() {}
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `consort` command.
+
+mod args;
+mod connection;
+mod duration;
+mod failure;
+mod man;
+mod run;
+mod serve;
+mod set;
+mod status;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::{
+    args::{Cli, Command},
+    failure::Failure,
+};
+
+fn main() -> ExitCode {
+    let outcome: Result<(), Failure> = match Cli::parse().command {
+        Command::Serve(args) => serve::serve(&args),
+        Command::Status(args) => status::status(&args),
+        Command::Set(args) => set::set(&args),
+        Command::Run(args) => run::run(&args).map(|never| match never {}),
+        Command::Man { folder } => man::write(&folder),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("consort: {failure}");
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

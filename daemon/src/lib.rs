@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The service between programs and the scheduler: it loads the scheduler, tells who may do what, hands out
+//! the pages, names the domains, and bounds what one user can hold.
+//!
+//! One thread serves a Unix socket. What arrives there is hostile until checked: [`wire`] checks its shape,
+//! [`peer`] who sent it, [`limits`] how much of it there is, and [`requests`] what it asks for.
+
+pub mod clients;
+pub mod control;
+pub mod domains;
+pub mod host;
+pub mod limits;
+pub mod listen;
+pub mod lock;
+pub mod notify;
+pub mod peer;
+pub mod refusal;
+pub mod requests;
+pub mod server;
+pub mod service;
+pub mod status;
+pub mod users;
+pub mod wire;
+
+pub use host::Host;
+pub use refusal::Refusal;
+pub use server::{serve, Config, End, ServeError};

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Loads Consort's scheduler into the kernel and talks to it.
+//!
+//! The scheduler is the sched_ext program of `kernel/bpf`. [`Scheduler::load`] puts it in charge; dropping the
+//! [`Scheduler`] gives every task back to the stock scheduler.
+
+mod counters;
+mod error;
+mod kernel;
+mod log;
+mod pages;
+mod scheduler;
+mod skeleton;
+mod syscall;
+mod topology;
+mod tunables;
+mod types;
+
+pub use error::Error;
+pub use kernel::{attached_scheduler, kernel_release, KERNEL_NEEDED};
+pub use pages::ClientPage;
+pub use scheduler::Scheduler;
+pub use topology::Topology;
+pub use tunables::*;
+pub use types::*;

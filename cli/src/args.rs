@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line: what is written here is the manual.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::duration::parse_ns;
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0  done
+  1  failed for another reason than those below; the text says which
+  2  the command line is wrong
+  3  no daemon answers: start `consort serve`
+  4  not permitted: run it as root
+  5  this kernel cannot run the scheduler
+  6  another daemon or another sched_ext scheduler is in charge
+  7  the kernel ejected the scheduler; everything runs under the stock scheduler
+`consort run` exits as the command it starts: 126 when that cannot be run, 127 when it is not found.";
+
+/// On-time and fair CPU scheduling for cooperating programs.
+///
+/// Consort is a CPU scheduler that is loaded into a stock Linux kernel (sched_ext). Programs that use libconsort
+/// tell each other, through the scheduler, when each wants the CPU; all others share it fairly.
+#[derive(Debug, Parser)]
+#[command(name = "consort", version, after_long_help = concat_examples(), propagate_version = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+fn concat_examples() -> String {
+    format!(
+        "\
+Examples:
+  sudo consort serve                    schedule everything, until Ctrl-C
+  sudo consort serve --partial          schedule only programs that opt in
+  consort status                        what is scheduled, and how it goes
+  sudo consort set granularity 10ms     shorter turns for everybody
+  consort run --domain video -- consort-play film.mp4
+
+The daemon listens at /run/consort/consort.sock; CONSORT_SOCKET in the environment names another place.
+
+{EXIT_CODES}"
+    )
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Load the scheduler and serve programs until interrupted
+    Serve(ServeArgs),
+    /// Show the scheduler's state, counters, domains and programs
+    Status(StatusArgs),
+    /// Change how everybody is scheduled, while the scheduler runs
+    Set(SetArgs),
+    /// Start a command under the scheduler, in a domain
+    Run(RunArgs),
+    /// Write the man pages into a folder
+    #[command(hide = true)]
+    Man { folder: PathBuf },
+}
+
+/// Load the scheduler and serve programs until interrupted.
+///
+/// Takes all tasks of the machine under the scheduler (with --partial: those that opt in) and logs to standard
+/// error. On Ctrl-C, SIGTERM or SIGHUP, and when it is killed, the kernel's stock scheduler takes over within
+/// a second and programs run on. When the kernel ejects the scheduler, the daemon says why and exits with
+/// code 7; it never restarts by itself.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  sudo consort serve
+  sudo consort serve --partial --log debug
+  sudo consort serve --granularity 10ms --min-slice 200us")]
+pub struct ServeArgs {
+    /// Schedule only tasks that opt in: those of `consort run`, or with the policy SCHED_EXT
+    #[arg(long)]
+    pub partial: bool,
+
+    /// Time within which every runnable task gets its turn [default: the scheduler's, see `consort status`]
+    #[arg(long, value_name = "DURATION", value_parser = parse_ns)]
+    pub granularity: Option<u64>,
+
+    /// Shortest slice, however many tasks there are [default: the scheduler's]
+    #[arg(long, value_name = "DURATION", value_parser = parse_ns)]
+    pub min_slice: Option<u64>,
+
+    /// What to log: error, warn, info, debug or trace
+    #[arg(long, value_enum, default_value_t = LogLevel::Info)]
+    pub log: LogLevel,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum LogLevel {
+    Error,
+    Warn,
+    Info,
+    Debug,
+    Trace,
+}
+
+/// Show the scheduler's state, counters, domains and programs.
+///
+/// Root sees everybody's domains and programs, others their own.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  consort status
+  consort status --json | jq .counters.polls
+
+The JSON has these fields; new ones may come, and `version` changes when one changes its meaning:
+  version    of this layout: 1
+  scheduler  state (running, exited), partial, kernel
+  tunables   granularity_ns, min_slice_ns, window_ns
+  counters   by name, since the scheduler was loaded, summed over CPUs; they only grow
+  daemon     version, pid, uptime_s; clients, domains, members (now); connections, requests, refusals, joins,
+             leaves, lost_members (since it started)
+  domains    list of: id, name (null: private), uid, order, preempt, event_ns, members (thread numbers)
+  clients    list of: connection, client, pid, uid, command, members (list of tid, slot, domain)")]
+pub struct StatusArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Change how everybody is scheduled, while the scheduler runs.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  sudo consort set granularity 10ms
+  sudo consort set min-slice 200us
+
+Ranges: granularity 100us to 1s, min-slice 10us to 100ms and at most the granularity.
+The change lasts until the daemon ends.")]
+pub struct SetArgs {
+    /// What to change
+    #[arg(value_enum)]
+    pub tunable: Tunable,
+
+    /// The new value, with its unit
+    #[arg(value_name = "DURATION", value_parser = parse_ns)]
+    pub value_ns: u64,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Tunable {
+    /// Time within which every runnable task gets its turn
+    Granularity,
+    /// Shortest slice, however many tasks there are
+    MinSlice,
+}
+
+/// Start a command under the scheduler, in a domain.
+///
+/// The command is opted in to the scheduler, which matters with `serve --partial`, and what it starts inherits
+/// that. Programs that use libconsort and name no domain join DOMAIN.
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  consort run --domain video -- consort-play film.mp4
+  consort run -- make -j8
+
+A domain belongs to its user: the same name of two users is two domains.")]
+pub struct RunArgs {
+    /// Domain for programs that name none: up to 63 letters, digits and punctuation of ASCII
+    #[arg(long, value_name = "DOMAIN")]
+    pub domain: Option<String>,
+
+    /// The command and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}

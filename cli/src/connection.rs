@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Talks to the daemon: one control request, one answer in JSON.
+
+use std::{
+    io,
+    os::fd::{AsRawFd, OwnedFd},
+    path::PathBuf,
+};
+
+use consort_abi::CONSORT_CONTROL;
+use consort_daemon::{
+    listen::socket_path,
+    wire::{self, ANSWER_BYTES_MAX, REPLY_BYTES},
+    Refusal,
+};
+use nix::{
+    errno::Errno,
+    sys::{
+        socket::{
+            connect, recv, send, setsockopt, socket, sockopt, AddressFamily, MsgFlags, SockFlag,
+            SockType, UnixAddr,
+        },
+        time::{TimeVal, TimeValLike},
+    },
+};
+use serde_json::Value;
+
+use crate::failure::Failure;
+
+/// A daemon that does not answer for this long is stuck.
+const ANSWER_TIMEOUT_S: i64 = 10;
+
+pub struct Connection {
+    socket: OwnedFd,
+}
+
+impl Connection {
+    /// Connects to the daemon.
+    ///
+    /// # Errors
+    /// [`Failure::NoDaemon`] when nobody listens.
+    pub fn open() -> Result<Self, Failure> {
+        let path = socket_path();
+        let broken = |errno: Errno| explain_connect(&path, errno);
+        let kind = SockType::SeqPacket;
+        let socket =
+            socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None).map_err(broken)?;
+        let timeout = TimeVal::seconds(ANSWER_TIMEOUT_S);
+        setsockopt(&socket, sockopt::ReceiveTimeout, &timeout).map_err(broken)?;
+        setsockopt(&socket, sockopt::SendTimeout, &timeout).map_err(broken)?;
+        let address = UnixAddr::new(&path).map_err(broken)?;
+        connect(socket.as_raw_fd(), &address).map_err(broken)?;
+        Ok(Connection { socket })
+    }
+
+    /// Sends a control command and returns its answer.
+    ///
+    /// # Errors
+    /// [`Failure::Refused`] with the daemon's reason.
+    pub fn control(&self, command: &Value) -> Result<Value, Failure> {
+        let broken = |errno: Errno| {
+            Failure::Connection(match errno {
+                Errno::EAGAIN => format!(
+                    "it did not answer within {ANSWER_TIMEOUT_S} s: it is overloaded or stuck"
+                ),
+                errno => io::Error::from(errno).to_string(),
+            })
+        };
+        let message = wire::control_message(&command.to_string());
+        match send(self.socket.as_raw_fd(), &message, MsgFlags::MSG_NOSIGNAL) {
+            // It may have refused the connection and said why.
+            Ok(_) | Err(Errno::EPIPE) => {}
+            Err(errno) => return Err(broken(errno)),
+        }
+        let mut buffer = vec![0; REPLY_BYTES + ANSWER_BYTES_MAX];
+        let length =
+            recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty()).map_err(broken)?;
+        let reply = wire::parse_reply(&buffer[..length]).ok_or_else(|| {
+            Failure::Connection("its answer is not Consort's: is it another version?".to_owned())
+        })?;
+        if reply.error != 0 {
+            return Err(Failure::Refused(Refusal::new(
+                Errno::from_raw(reply.error),
+                reply.text,
+            )));
+        }
+        debug_assert_eq!(u32::from(reply.kind), CONSORT_CONTROL);
+        serde_json::from_slice(&reply.json)
+            .map_err(|error| Failure::Connection(format!("its answer is malformed: {error}")))
+    }
+}
+
+fn explain_connect(path: &std::path::Path, errno: Errno) -> Failure {
+    let path = PathBuf::from(path);
+    match errno {
+        Errno::ENOENT | Errno::ECONNREFUSED => Failure::NoDaemon(path),
+        Errno::EACCES | Errno::EPERM => Failure::SocketPermission {
+            path,
+            source: errno.into(),
+        },
+        errno => Failure::Connection(format!("{}: {}", path.display(), io::Error::from(errno))),
+    }
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every way in which the command fails, and its exit code.
+
+use std::{io, path::PathBuf};
+
+use consort_daemon::{lock::LockError, Refusal, ServeError};
+use consort_kernel::{Error as KernelError, ExitReport};
+
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    #[error("no consort daemon listens at {}: start one with `sudo consort serve`", .0.display())]
+    NoDaemon(PathBuf),
+
+    #[error("may not connect to the daemon at {}: {source}. Its socket is open to all users by default; ask who changed that", path.display())]
+    SocketPermission {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+
+    #[error("cannot talk to the daemon: {0}")]
+    Connection(String),
+
+    #[error("the daemon refused: {0}")]
+    Refused(Refusal),
+
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+
+    #[error(
+        "the kernel ejected the scheduler: {0}. Everything runs under the stock scheduler now. {advice}",
+        advice = advice(.0)
+    )]
+    Ejected(ExitReport),
+
+    #[error("cannot run {command}: {source}")]
+    Exec {
+        command: String,
+        #[source]
+        source: io::Error,
+    },
+
+    #[error("{0}")]
+    BadDomain(Refusal),
+
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+
+    #[error("cannot write to standard output: {0}")]
+    Output(io::Error),
+
+    #[error("cannot opt in to the scheduler: {0}. The kernel has no sched_ext, or the program is not allowed to")]
+    OptIn(io::Error),
+}
+
+impl Failure {
+    /// The exit code that `consort --help` documents.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Failure::BadDomain(_) => 2,
+            Failure::NoDaemon(_) => 3,
+            Failure::SocketPermission { .. } => 4,
+            Failure::Refused(refusal) if refusal.errno == nix::errno::Errno::EPERM => 4,
+            Failure::Serve(ServeError::Lock(LockError::Held { .. })) => 6,
+            Failure::Serve(ServeError::Lock(LockError::File { source, .. }))
+            | Failure::Serve(ServeError::Listen { source, .. })
+                if source.kind() == io::ErrorKind::PermissionDenied =>
+            {
+                4
+            }
+            Failure::Serve(ServeError::Kernel(error)) => kernel_exit_code(error),
+            Failure::Ejected(_) => 7,
+            Failure::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
+            Failure::Exec { .. } => 126,
+            _ => 1,
+        }
+    }
+}
+
+fn kernel_exit_code(error: &KernelError) -> u8 {
+    match error {
+        KernelError::NotPermitted => 4,
+        KernelError::NoSchedExt { .. }
+        | KernelError::TooOld { .. }
+        | KernelError::TooManyCpus { .. } => 5,
+        KernelError::Busy { .. } => 6,
+        KernelError::Tunable { .. } => 2,
+        _ => 1,
+    }
+}
+
+/// What to do after the scheduler has left the kernel.
+fn advice(report: &ExitReport) -> &'static str {
+    if !report.is_fault() {
+        return "Somebody asked for it (SysRq-S detaches any scheduler): start `consort serve` again when you like.";
+    }
+    "Keep the lines above and those of dmesg, report them, and start `consort serve` again: it may happen again \
+     under the same load, and `--partial` limits whom it concerns."
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `consort run`.
+
+use std::{io, os::unix::process::CommandExt, process::Command};
+
+use consort_daemon::domains::parse_name;
+use serde_json::json;
+
+use crate::{args::RunArgs, connection::Connection, failure::Failure};
+
+/// Where libconsort looks for the domain of a program that names none.
+const DOMAIN_VARIABLE: &str = "CONSORT_DOMAIN";
+
+/// `SCHED_EXT` of the kernel's uapi/linux/sched.h, which libc does not know.
+const SCHED_EXT: libc::c_int = 7;
+
+/// Becomes the command, under the scheduler. Returns only to say why it did not.
+pub fn run(args: &RunArgs) -> Result<std::convert::Infallible, Failure> {
+    if let Some(name) = &args.domain {
+        parse_name(name.as_bytes()).map_err(Failure::BadDomain)?;
+    }
+    // Without a daemon the command would run, but not as its user was promised.
+    Connection::open()?.control(&json!({"command": "status"}))?;
+    opt_in()?;
+    let (name, rest) = args.command.split_first().ok_or_else(|| Failure::Exec {
+        command: String::new(),
+        source: io::Error::from(io::ErrorKind::NotFound),
+    })?;
+    let mut command = Command::new(name);
+    command.args(rest);
+    match args.domain.as_deref() {
+        Some(domain) => command.env(DOMAIN_VARIABLE, domain),
+        None => &mut command,
+    };
+    Err(Failure::Exec {
+        command: name.to_string_lossy().into_owned(),
+        source: command.exec(),
+    })
+}
+
+/// Puts this process, and what it will start, under the scheduler when that is partial.
+fn opt_in() -> Result<(), Failure> {
+    let parameters = libc::sched_param { sched_priority: 0 };
+    // SAFETY: 0 is this thread, and the kernel only reads the parameters.
+    match unsafe { libc::sched_setscheduler(0, SCHED_EXT, &parameters) } {
+        0 => Ok(()),
+        _ => Err(Failure::OptIn(io::Error::last_os_error())),
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `consort serve`.
+
+use std::fs;
+
+use consort_daemon::{limits::Limits, listen::socket_path, Config, End};
+use consort_kernel::{Options, Scheduler, TunablesChange};
+use tracing::{error, info, level_filters::LevelFilter};
+
+use crate::{
+    args::{LogLevel, ServeArgs},
+    failure::Failure,
+};
+
+/// Serves until a signal comes or the scheduler is ejected.
+pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
+    start_log(args.log);
+    warn_about_namespace();
+    let options = Options {
+        partial: args.partial,
+        tunables: TunablesChange {
+            granularity_ns: args.granularity,
+            min_slice_ns: args.min_slice,
+            ..TunablesChange::default()
+        },
+    };
+    let config = Config {
+        socket: socket_path(),
+        limits: Limits::default(),
+    };
+    match consort_daemon::serve(&config, || Scheduler::load(options))? {
+        End::Signal(signal) => {
+            info!(%signal, "scheduler unloaded; the stock scheduler is in charge");
+            Ok(())
+        }
+        End::Ejected(report) => {
+            error!(
+                reason = report.reason,
+                message = report.message,
+                kind = report.kind,
+                "scheduler ejected"
+            );
+            Err(Failure::Ejected(report))
+        }
+    }
+}
+
+fn start_log(level: LogLevel) {
+    let level = match level {
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .init();
+}
+
+/// The scheduler knows tasks by their numbers in the initial pid namespace; elsewhere nobody could join.
+fn warn_about_namespace() {
+    /// The inode that the kernel gives the initial pid namespace (`PROC_PID_INIT_INO`).
+    const INITIAL: &str = "pid:[4026531836]";
+    let namespace = fs::read_link("/proc/self/ns/pid");
+    if namespace.is_ok_and(|name| name.as_os_str() != INITIAL) {
+        tracing::warn!(
+            "not in the initial pid namespace: programs will not be able to join domains; run outside the container"
+        );
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the service needs from whatever schedules: the kernel's scheduler, or in tests a recording fake.
+
+use consort_kernel::{
+    ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, Scheduler,
+    Tunables,
+};
+
+pub trait Host {
+    /// A fresh page for a program, with the number that the scheduler knows it by.
+    fn client_page(&mut self) -> Result<ClientPage, Error>;
+
+    /// Gives a page's number back; the program may still have it mapped, and nobody reads it any more.
+    fn release_client(&mut self, client: u32);
+
+    /// Makes a domain and returns its number.
+    fn create_domain(&mut self, options: DomainOptions) -> Result<u32, Error>;
+
+    /// Removes a domain that has no members.
+    fn destroy_domain(&mut self, domain: u32) -> Result<(), Error>;
+
+    fn join(&mut self, args: JoinArgs) -> Result<(), Error>;
+
+    fn leave(&mut self, args: LeaveArgs) -> Result<(), Error>;
+
+    fn tunables(&self) -> Tunables;
+
+    /// Replaces all tunables at once, or none.
+    fn set_tunables(&mut self, tunables: Tunables) -> Result<(), Error>;
+
+    fn counters(&self) -> Result<Counters, Error>;
+
+    /// True when only tasks that opted in are scheduled.
+    fn partial(&self) -> bool;
+
+    /// Why the scheduler is no longer in charge; `None` while it is.
+    fn exited(&self) -> Option<ExitReport>;
+}
+
+impl Host for Scheduler {
+    fn client_page(&mut self) -> Result<ClientPage, Error> {
+        Scheduler::client_page(self)
+    }
+
+    fn release_client(&mut self, client: u32) {
+        Scheduler::release_client(self, client);
+    }
+
+    fn create_domain(&mut self, options: DomainOptions) -> Result<u32, Error> {
+        Scheduler::create_domain(self, options)
+    }
+
+    fn destroy_domain(&mut self, domain: u32) -> Result<(), Error> {
+        Scheduler::destroy_domain(self, domain)
+    }
+
+    fn join(&mut self, args: JoinArgs) -> Result<(), Error> {
+        Scheduler::join(self, args)
+    }
+
+    fn leave(&mut self, args: LeaveArgs) -> Result<(), Error> {
+        Scheduler::leave(self, args)
+    }
+
+    fn tunables(&self) -> Tunables {
+        Scheduler::tunables(self)
+    }
+
+    fn set_tunables(&mut self, tunables: Tunables) -> Result<(), Error> {
+        Scheduler::set_tunables(self, tunables)
+    }
+
+    fn counters(&self) -> Result<Counters, Error> {
+        Scheduler::counters(self)
+    }
+
+    fn partial(&self) -> bool {
+        Scheduler::partial(self)
+    }
+
+    fn exited(&self) -> Option<ExitReport> {
+        Scheduler::exited(self)
+    }
+}

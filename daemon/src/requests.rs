@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Answers requests: HELLO, JOIN, LEAVE. Each is refused with an errno and a text, or done completely.
+
+use std::{os::fd::OwnedFd, time::Instant};
+
+use consort_abi::{CONSORT_CONTROL, CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_SLOTS};
+use consort_kernel::{DomainOptions, JoinArgs};
+use nix::errno::Errno;
+use tracing::debug;
+
+use crate::{
+    clients::{ConnectionId, Member},
+    control,
+    domains::{self, Domain},
+    peer::{Peer, Thread},
+    service::Service,
+    wire::{self, Join, Reply, Request},
+    Refusal,
+};
+
+/// What the connection does after a message was answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Next {
+    Listen,
+    /// The user asks too fast: leave the connection unread for a while.
+    Pause,
+    Close,
+}
+
+/// A CONTROL request counts as this many others: it looks at everything.
+const CONTROL_COST: u32 = 10;
+
+/// What a granted request adds to the reply.
+#[derive(Default)]
+struct Granted {
+    client: u32,
+    page: Option<OwnedFd>,
+    json: Vec<u8>,
+}
+
+impl Service {
+    /// Answers one message. `length` is its true length, which exceeds `bytes` when it was too long.
+    pub fn handle(
+        &mut self,
+        id: ConnectionId,
+        bytes: &[u8],
+        length: usize,
+        now: Instant,
+    ) -> (Reply, Next) {
+        self.totals.requests += 1;
+        let Some(peer) = self.clients.get(id).map(|client| client.peer.clone()) else {
+            let refusal = Refusal::new(Errno::EPROTO, "this connection was closed: connect again");
+            return (self.refused(0, &refusal), Next::Close);
+        };
+        let request = match wire::parse(bytes, length) {
+            Ok(request) => request,
+            Err(malformed) => {
+                let next = match malformed.close {
+                    true => Next::Close,
+                    false => Next::Listen,
+                };
+                self.users.charge(peer.uid, 1);
+                return (self.refused(malformed.kind, &malformed.refusal), next);
+            }
+        };
+        let kind = kind_of(&request);
+        if let Err(refusal) = self.users.admit_request(peer.uid, now) {
+            return (self.refused(kind, &refusal), Next::Pause);
+        }
+        let outcome = match request {
+            Request::Hello => self.hello(id),
+            Request::Join(join) => self.join(id, &peer, &join, now),
+            Request::Leave { tid, slot } => self.leave(id, &peer, tid, slot, now),
+            Request::Control { text } => {
+                self.users.charge(peer.uid, CONTROL_COST - 1);
+                control::answer(self, &peer, &text).map(|json| Granted {
+                    json,
+                    ..Granted::default()
+                })
+            }
+        };
+        let reply = match outcome {
+            Ok(granted) => Reply {
+                kind,
+                client: granted.client,
+                page: granted.page,
+                json: granted.json,
+                ..Reply::default()
+            },
+            Err(refusal) => {
+                debug!(pid = peer.pid, uid = peer.uid, %refusal, "refused");
+                self.refused(kind, &refusal)
+            }
+        };
+        (reply, Next::Listen)
+    }
+
+    fn refused(&mut self, kind: u16, refusal: &Refusal) -> Reply {
+        self.totals.refusals += 1;
+        Reply::refused(kind, refusal)
+    }
+
+    fn hello(&mut self, id: ConnectionId) -> Result<Granted, Refusal> {
+        if let Some(number) = self.clients.get(id).and_then(|client| client.number) {
+            let text =
+                format!("this connection already has page {number}: say HELLO once per connection");
+            return Err(Refusal::new(Errno::EISCONN, text));
+        }
+        let page = self.host.client_page()?;
+        self.clients.set_number(id, page.client);
+        Ok(Granted {
+            client: page.client,
+            page: Some(page.descriptor),
+            ..Granted::default()
+        })
+    }
+
+    fn join(
+        &mut self,
+        id: ConnectionId,
+        peer: &Peer,
+        join: &Join,
+        now: Instant,
+    ) -> Result<Granted, Refusal> {
+        let client = self.number_of(id)?;
+        check_slot(join.slot)?;
+        let name = domains::parse_name(&join.domain)?;
+        let options = DomainOptions {
+            event_ns: join.event_ns,
+            order: join.order,
+            flags: join.flags,
+        };
+        domains::check_options(options)?;
+        let (cost, thread) = self.processes.thread(peer, join.tid);
+        // The first look-up is part of the request.
+        self.users.charge(peer.uid, cost.saturating_sub(1));
+        let thread = thread?;
+        self.check_vacant(id, join.slot, thread, now)?;
+        self.users.check_members(peer.uid, now)?;
+
+        let domain = self.domain_for(peer.uid, name, options, now)?;
+        let args = JoinArgs {
+            tid: thread.tid,
+            client,
+            slot: join.slot,
+            domain,
+        };
+        if let Err(error) = self.host.join(args) {
+            self.remove_domain_if_empty(domain, now);
+            return Err(explain_join(error, thread.tid));
+        }
+        self.admit_member(
+            id,
+            peer.uid,
+            join,
+            Member {
+                thread,
+                named: join.tid,
+                domain,
+            },
+            now,
+        );
+        Ok(Granted {
+            client,
+            ..Granted::default()
+        })
+    }
+
+    fn admit_member(
+        &mut self,
+        id: ConnectionId,
+        uid: u32,
+        join: &Join,
+        member: Member,
+        now: Instant,
+    ) {
+        self.totals.joins += 1;
+        self.users.entry(uid, now).members += 1;
+        if let Some(domain) = self.domains.get_mut(member.domain) {
+            domain.members += 1;
+        }
+        self.clients.add_member(id, join.slot, member);
+    }
+
+    fn leave(
+        &mut self,
+        id: ConnectionId,
+        peer: &Peer,
+        tid: i32,
+        slot: u32,
+        now: Instant,
+    ) -> Result<Granted, Refusal> {
+        let client = self.number_of(id)?;
+        check_slot(slot)?;
+        let Some((_, member)) = self.clients.member((id, slot)) else {
+            let text = format!("slot {slot} has no member: join before leaving");
+            return Err(Refusal::new(Errno::ENOENT, text));
+        };
+        let member = *member;
+        // The number that was used to join is accepted without a look-up: the thread may have ended.
+        if member.named != tid {
+            let (cost, thread) = self.processes.thread(peer, tid);
+            self.users.charge(peer.uid, cost.saturating_sub(1));
+            if thread? != member.thread {
+                let text = format!(
+                    "slot {slot} belongs to thread {}, not {tid}: leave with the slot that the thread joined with",
+                    member.named
+                );
+                return Err(Refusal::new(Errno::EINVAL, text));
+            }
+        }
+        self.totals.leaves += 1;
+        self.remove_member(id, slot, now);
+        Ok(Granted {
+            client,
+            ..Granted::default()
+        })
+    }
+
+    fn number_of(&self, id: ConnectionId) -> Result<u32, Refusal> {
+        let number = self.clients.get(id).and_then(|client| client.number);
+        number.ok_or_else(|| {
+            Refusal::new(
+                Errno::ENOTCONN,
+                "this connection has no page: say HELLO first and map the page",
+            )
+        })
+    }
+
+    /// Checks that neither the slot nor the thread is in use by a living member.
+    fn check_vacant(
+        &mut self,
+        id: ConnectionId,
+        slot: u32,
+        thread: Thread,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        if let Some(place) = self.clients.place_of(thread.tid) {
+            if !self.remove_if_dead(place, now) {
+                let text = format!(
+                    "thread {} is already a member, in slot {}: leave before joining again",
+                    thread.tid, place.1
+                );
+                return Err(Refusal::new(Errno::EEXIST, text));
+            }
+        }
+        if self.remove_if_dead((id, slot), now) {
+            return Ok(());
+        }
+        let text = format!("slot {slot} has another member: take a free slot of the page");
+        Err(Refusal::new(Errno::EBUSY, text))
+    }
+
+    /// The domain to join: the named one when it exists, else a new one.
+    fn domain_for(
+        &mut self,
+        uid: u32,
+        name: Option<String>,
+        options: DomainOptions,
+        now: Instant,
+    ) -> Result<u32, Refusal> {
+        let existing = name
+            .as_deref()
+            .and_then(|name| self.domains.find(uid, name));
+        if let Some((id, domain)) = existing.and_then(|id| Some((id, self.domains.get(id)?))) {
+            domain.check_same(options)?;
+            return Ok(id);
+        }
+        self.users.check_domains(uid, now)?;
+        let options = domains::complete(options);
+        let id = self.host.create_domain(options)?;
+        let domain = Domain {
+            uid,
+            name,
+            options,
+            members: 0,
+        };
+        self.domains.insert(id, domain);
+        self.users.entry(uid, now).domains += 1;
+        Ok(id)
+    }
+
+    fn remove_domain_if_empty(&mut self, id: u32, now: Instant) {
+        if self
+            .domains
+            .get(id)
+            .is_some_and(|domain| domain.members == 0)
+        {
+            self.remove_domain(id, now);
+        }
+    }
+}
+
+fn kind_of(request: &Request) -> u16 {
+    let kind = match request {
+        Request::Hello => CONSORT_HELLO,
+        Request::Join(_) => CONSORT_JOIN,
+        Request::Leave { .. } => CONSORT_LEAVE,
+        Request::Control { .. } => CONSORT_CONTROL,
+    };
+    kind as u16
+}
+
+fn check_slot(slot: u32) -> Result<(), Refusal> {
+    if slot < CONSORT_SLOTS {
+        return Ok(());
+    }
+    let text = format!(
+        "slot {slot} is not in the page: expected 0 to {}",
+        CONSORT_SLOTS - 1
+    );
+    Err(Refusal::new(Errno::EINVAL, text))
+}
+
+/// The scheduler's own refusals of a join, in words for a program's author.
+fn explain_join(error: consort_kernel::Error, tid: i32) -> Refusal {
+    match Errno::from_raw(error.errno()) {
+        Errno::ESRCH => Refusal::new(
+            Errno::ESRCH,
+            format!(
+                "thread {tid} is not scheduled by Consort: it has a real-time or deadline policy, or the \
+                 scheduler is --partial and the program was not started with `consort run`"
+            ),
+        ),
+        Errno::EEXIST => Refusal::new(
+            Errno::EEXIST,
+            format!("thread {tid} is already a member: leave before joining again"),
+        ),
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The state of the service, and what happens without a request: programs come and go, threads die.
+
+use std::time::Instant;
+
+use consort_kernel::{ExitReport, LeaveArgs};
+use nix::errno::Errno;
+use tracing::{debug, warn};
+
+use crate::{
+    clients::{Clients, ConnectionId},
+    domains::Domains,
+    limits::Limits,
+    peer::{Peer, Processes},
+    users::Users,
+    Host, Refusal,
+};
+
+/// Members looked at in each [`Service::tick`]: bounds what it costs, whatever programs do.
+const SWEEP_MEMBERS: usize = 256;
+
+/// What the service did since it started, for `consort status`.
+#[derive(Debug, Default, Clone, Copy, serde::Serialize)]
+pub struct Totals {
+    pub connections: u64,
+    pub requests: u64,
+    pub refusals: u64,
+    pub joins: u64,
+    pub leaves: u64,
+    /// Members whose thread ended without leaving.
+    pub lost_members: u64,
+}
+
+pub struct Service {
+    pub(crate) host: Box<dyn Host>,
+    pub(crate) processes: Processes,
+    pub(crate) users: Users,
+    pub(crate) clients: Clients,
+    pub(crate) domains: Domains,
+    pub(crate) totals: Totals,
+    pub(crate) started: Instant,
+    /// Domains without members that the scheduler could not remove yet, since a member was still dying.
+    doomed_domains: Vec<u32>,
+    /// Where the last sweep for dead members stopped.
+    sweep_from: (ConnectionId, u32),
+}
+
+impl Service {
+    pub fn new(host: Box<dyn Host>, processes: Processes, limits: Limits) -> Self {
+        Service {
+            host,
+            processes,
+            users: Users::new(limits),
+            clients: Clients::default(),
+            domains: Domains::default(),
+            totals: Totals::default(),
+            started: Instant::now(),
+            doomed_domains: Vec::new(),
+            sweep_from: (0, 0),
+        }
+    }
+
+    /// Lets a program in.
+    ///
+    /// # Errors
+    /// EAGAIN or EDQUOT when its user has too much of it.
+    pub fn connect(&mut self, id: ConnectionId, peer: Peer, now: Instant) -> Result<(), Refusal> {
+        self.totals.connections += 1;
+        let admitted = self
+            .users
+            .admit_request(peer.uid, now)
+            .and_then(|()| self.users.check_clients(peer.uid, now));
+        if let Err(refusal) = admitted {
+            self.totals.refusals += 1;
+            return Err(refusal);
+        }
+        self.users.entry(peer.uid, now).clients += 1;
+        self.clients.insert(id, peer);
+        Ok(())
+    }
+
+    /// Takes back all that a program held.
+    pub fn disconnect(&mut self, id: ConnectionId, now: Instant) {
+        let Some(client) = self.clients.get(id) else {
+            return;
+        };
+        let uid = client.peer.uid;
+        let slots: Vec<u32> = client.members.keys().copied().collect();
+        for slot in slots {
+            self.remove_member(id, slot, now);
+        }
+        if let Some(number) = self.clients.remove(id).and_then(|client| client.number) {
+            self.host.release_client(number);
+        }
+        self.users.entry(uid, now).clients -= 1;
+    }
+
+    /// Ends a membership, in the scheduler too, and removes the domain with its last member.
+    pub(crate) fn remove_member(&mut self, id: ConnectionId, slot: u32, now: Instant) {
+        let Some(client) = self.clients.get(id) else {
+            return;
+        };
+        let (uid, number) = (client.peer.uid, client.number);
+        let Some(member) = self.clients.remove_member(id, slot) else {
+            return;
+        };
+        self.users.entry(uid, now).members -= 1;
+        let args = LeaveArgs {
+            tid: member.thread.tid,
+            client: number.unwrap_or_default(),
+            slot,
+        };
+        match self.host.leave(args) {
+            Ok(()) => {}
+            // The thread ended, and the scheduler has already forgotten it.
+            Err(error) if [libc::ESRCH, libc::ENOENT].contains(&error.errno()) => {}
+            Err(error) => warn!(tid = args.tid, %error, "a thread cannot leave its domain"),
+        }
+        self.shrink_domain(member.domain, now);
+    }
+
+    fn shrink_domain(&mut self, id: u32, now: Instant) {
+        let Some(domain) = self.domains.get_mut(id) else {
+            return;
+        };
+        domain.members -= 1;
+        if domain.members == 0 {
+            self.remove_domain(id, now);
+        }
+    }
+
+    pub(crate) fn remove_domain(&mut self, id: u32, now: Instant) {
+        let Some(domain) = self.domains.remove(id) else {
+            return;
+        };
+        self.users.entry(domain.uid, now).domains -= 1;
+        self.destroy_or_doom(id);
+    }
+
+    fn destroy_or_doom(&mut self, id: u32) {
+        match self.host.destroy_domain(id) {
+            Ok(()) => {}
+            Err(error) if error.errno() == Errno::EBUSY as i32 => self.doomed_domains.push(id),
+            Err(error) => warn!(domain = id, %error, "cannot remove a domain"),
+        }
+    }
+
+    /// Called a few times a second: forgets threads that ended without leaving, and other leftovers.
+    pub fn tick(&mut self, now: Instant) {
+        for id in std::mem::take(&mut self.doomed_domains) {
+            self.destroy_or_doom(id);
+        }
+        self.sweep_dead_members(now);
+        self.users.forget_idle(now);
+    }
+
+    fn sweep_dead_members(&mut self, now: Instant) {
+        let places = self.clients.places_after(self.sweep_from, SWEEP_MEMBERS);
+        self.sweep_from = match places.last() {
+            Some(last) if places.len() == SWEEP_MEMBERS => *last,
+            _ => (0, 0),
+        };
+        for place in places {
+            self.remove_if_dead(place, now);
+        }
+    }
+
+    /// Ends the membership at `place` when its thread has ended; true when it is vacant afterwards.
+    pub(crate) fn remove_if_dead(&mut self, place: (ConnectionId, u32), now: Instant) -> bool {
+        let Some((client, member)) = self.clients.member(place) else {
+            return true;
+        };
+        if self.processes.lives(client.peer.pid, member.thread) {
+            return false;
+        }
+        debug!(tid = member.thread.tid, "a member ended without leaving");
+        self.totals.lost_members += 1;
+        self.remove_member(place.0, place.1, now);
+        true
+    }
+
+    /// Why the scheduler is no longer in charge; `None` while it is.
+    pub fn exited(&self) -> Option<ExitReport> {
+        self.host.exited()
+    }
+}

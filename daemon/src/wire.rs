@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Messages as bytes: the shape of a request is checked here, its meaning in [`crate::requests`].
+
+use std::{mem::size_of, os::fd::OwnedFd};
+
+use consort_abi::{
+    consort_reply, consort_request, CONSORT_ABI_MAGIC, CONSORT_ABI_VERSION, CONSORT_CONTROL,
+    CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_NAME_MAX, CONSORT_TEXT_MAX,
+};
+use nix::errno::Errno;
+
+use crate::Refusal;
+
+pub const REQUEST_BYTES: usize = size_of::<consort_request>();
+pub const REPLY_BYTES: usize = size_of::<consort_reply>();
+/// The longest JSON text after a CONTROL request.
+pub const CONTROL_TEXT_BYTES_MAX: usize = 4096;
+/// The longest answer in JSON after a CONTROL reply.
+pub const ANSWER_BYTES_MAX: usize = 65536;
+pub const MESSAGE_BYTES_MAX: usize = REQUEST_BYTES + CONTROL_TEXT_BYTES_MAX;
+
+/// A request whose shape is right; its fields are still the program's claims.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Request {
+    Hello,
+    Join(Join),
+    Leave { tid: i32, slot: u32 },
+    Control { text: String },
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Join {
+    /// As the program sees its thread; 0 is its only thread.
+    pub tid: i32,
+    pub slot: u32,
+    pub event_ns: u64,
+    pub order: u32,
+    pub flags: u32,
+    /// The bytes before the first 0; empty asks for a private domain.
+    pub domain: Vec<u8>,
+}
+
+/// A message that is no request. After most of them the two sides may disagree about the layout, and the
+/// connection is closed.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// The type that the message claims, for the reply; 0 when it has none.
+    pub kind: u16,
+    pub refusal: Refusal,
+    pub close: bool,
+}
+
+/// Reads one message. `length` is its true length, which exceeds `bytes` when it was too long to be received.
+pub fn parse(bytes: &[u8], length: usize) -> Result<Request, Malformed> {
+    let fatal = |kind, errno, text: String| Malformed {
+        kind,
+        refusal: Refusal::new(errno, text),
+        close: true,
+    };
+    if length > bytes.len() || length > MESSAGE_BYTES_MAX {
+        let text = format!(
+            "a message of {length} bytes is too long: expected at most {MESSAGE_BYTES_MAX}"
+        );
+        return Err(fatal(0, Errno::EMSGSIZE, text));
+    }
+    let bytes = &bytes[..length];
+    if length < REQUEST_BYTES {
+        let text = format!("a message of {length} bytes is cut short: expected {REQUEST_BYTES}");
+        return Err(fatal(0, Errno::EPROTO, text));
+    }
+    // SAFETY: the struct has only integers, for which any bytes are a value, and enough bytes are there.
+    let raw: consort_request = unsafe { bytes.as_ptr().cast::<consort_request>().read_unaligned() };
+    if raw.magic != CONSORT_ABI_MAGIC {
+        let text = format!(
+            "magic {:#x} is not Consort's {CONSORT_ABI_MAGIC:#x}: use libconsort to talk to this socket",
+            raw.magic
+        );
+        return Err(fatal(0, Errno::EPROTO, text));
+    }
+    if u32::from(raw.version) != CONSORT_ABI_VERSION {
+        let text = format!(
+            "the program speaks version {} and the daemon version {CONSORT_ABI_VERSION}: install the \
+             libconsort that came with the daemon",
+            raw.version
+        );
+        return Err(fatal(raw.type_, Errno::EPROTO, text));
+    }
+    if u32::from(raw.type_) != CONSORT_CONTROL && length != REQUEST_BYTES {
+        let text = format!(
+            "a message of {length} bytes is too long for its type: expected {REQUEST_BYTES}"
+        );
+        return Err(fatal(raw.type_, Errno::EMSGSIZE, text));
+    }
+    decode(&raw, &bytes[REQUEST_BYTES..])
+}
+
+fn decode(raw: &consort_request, rest: &[u8]) -> Result<Request, Malformed> {
+    let refuse = |errno, text: String| {
+        Err(Malformed {
+            kind: raw.type_,
+            refusal: Refusal::new(errno, text),
+            close: false,
+        })
+    };
+    match u32::from(raw.type_) {
+        CONSORT_HELLO => Ok(Request::Hello),
+        CONSORT_JOIN => {
+            let name: Vec<u8> = raw.domain.iter().map(|byte| *byte as u8).collect();
+            let Some(end) = name.iter().position(|byte| *byte == 0) else {
+                let text = format!("the domain's name has no end: expected at most {} bytes and a 0", name.len() - 1);
+                return refuse(Errno::ENAMETOOLONG, text);
+            };
+            Ok(Request::Join(Join {
+                tid: raw.tid,
+                slot: raw.slot,
+                event_ns: raw.event_ns,
+                order: raw.order,
+                flags: raw.flags,
+                domain: name[..end].to_vec(),
+            }))
+        }
+        CONSORT_LEAVE => Ok(Request::Leave {
+            tid: raw.tid,
+            slot: raw.slot,
+        }),
+        CONSORT_CONTROL => match std::str::from_utf8(rest) {
+            Ok(text) => Ok(Request::Control { text: text.to_owned() }),
+            Err(_) => refuse(Errno::EINVAL, "the control text is not UTF-8: expected JSON".to_owned()),
+        },
+        other => refuse(
+            Errno::EOPNOTSUPP,
+            format!("unknown request type {other}: expected 1 (hello), 2 (join), 3 (leave) or 4 (control)"),
+        ),
+    }
+}
+
+/// What goes back: always one, for every message.
+#[derive(Debug, Default)]
+pub struct Reply {
+    /// The type of the request.
+    pub kind: u16,
+    /// 0 or a positive errno.
+    pub error: i32,
+    pub client: u32,
+    pub text: String,
+    /// HELLO: the page.
+    pub page: Option<OwnedFd>,
+    /// CONTROL: the answer in JSON, which follows the reply in the same message.
+    pub json: Vec<u8>,
+}
+
+impl Reply {
+    pub fn refused(kind: u16, refusal: &Refusal) -> Self {
+        Reply {
+            kind,
+            error: refusal.errno as i32,
+            text: refusal.text.clone(),
+            ..Reply::default()
+        }
+    }
+
+    /// The reply as it is sent: the struct, then the answer to a CONTROL request.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.head().to_vec();
+        bytes.extend_from_slice(&self.json);
+        bytes
+    }
+
+    fn head(&self) -> [u8; REPLY_BYTES] {
+        let mut text = [0; CONSORT_TEXT_MAX as usize];
+        let shown = cut_text(&self.text, text.len() - 1);
+        for (to, from) in text.iter_mut().zip(shown.bytes()) {
+            *to = from as std::ffi::c_char;
+        }
+        let raw = consort_reply {
+            magic: CONSORT_ABI_MAGIC,
+            version: CONSORT_ABI_VERSION as u16,
+            type_: self.kind,
+            error: self.error,
+            client: self.client,
+            text,
+        };
+        // SAFETY: the struct has no padding (its size is the sum of its fields, asserted below), so each of
+        // its bytes is initialised.
+        unsafe { std::mem::transmute::<consort_reply, [u8; REPLY_BYTES]>(raw) }
+    }
+}
+
+/// Reads a reply, as its receiver; `None` when it is none.
+pub fn parse_reply(bytes: &[u8]) -> Option<Reply> {
+    if bytes.len() < REPLY_BYTES {
+        return None;
+    }
+    // SAFETY: the struct has only integers, for which any bytes are a value, and enough bytes are there.
+    let raw: consort_reply = unsafe { bytes.as_ptr().cast::<consort_reply>().read_unaligned() };
+    if raw.magic != CONSORT_ABI_MAGIC || u32::from(raw.version) != CONSORT_ABI_VERSION {
+        return None;
+    }
+    let text: Vec<u8> = raw
+        .text
+        .iter()
+        .map(|byte| *byte as u8)
+        .take_while(|byte| *byte != 0)
+        .collect();
+    Some(Reply {
+        kind: raw.type_,
+        error: raw.error,
+        client: raw.client,
+        text: String::from_utf8_lossy(&text).into_owned(),
+        page: None,
+        json: bytes[REPLY_BYTES..].to_vec(),
+    })
+}
+
+/// A CONTROL request as it is sent.
+pub fn control_message(json: &str) -> Vec<u8> {
+    let head = consort_request {
+        magic: CONSORT_ABI_MAGIC,
+        version: CONSORT_ABI_VERSION as u16,
+        type_: CONSORT_CONTROL as u16,
+        ..consort_request::default()
+    };
+    let mut message = request_bytes(head).to_vec();
+    message.extend_from_slice(json.as_bytes());
+    message
+}
+
+/// A request as it is sent.
+pub fn request_bytes(request: consort_request) -> [u8; REQUEST_BYTES] {
+    // SAFETY: the struct has no padding (its size is the sum of its fields, asserted below), so each of its
+    // bytes is initialised.
+    unsafe { std::mem::transmute::<consort_request, [u8; REQUEST_BYTES]>(request) }
+}
+
+const _: () =
+    assert!(REQUEST_BYTES == 4 + 2 + 2 + 4 + 4 + 8 + 4 + 4 + CONSORT_NAME_MAX as usize + 1);
+const _: () = assert!(REPLY_BYTES == 4 + 2 + 2 + 4 + 4 + CONSORT_TEXT_MAX as usize);
+
+/// The longest start of `text` that fits into `bytes_max` bytes and ends between characters.
+fn cut_text(text: &str, bytes_max: usize) -> &str {
+    let mut end = text.len().min(bytes_max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The scheduler's counters by name.
+
+use crate::{skeleton::types::consort_counters, Counters};
+
+/// Lists the fields once: a counter that the C struct gains, and this list lacks, does not compile.
+macro_rules! by_name {
+    ($counters:expr; $($field:ident),* $(,)?) => {{
+        let consort_counters { $($field),* } = $counters;
+        [$((stringify!($field), *$field)),*]
+    }};
+}
+
+fn by_name(counters: &consort_counters) -> impl IntoIterator<Item = (&'static str, u64)> {
+    by_name!(
+        counters;
+        switches, kept, wakeups, preemptions, polls, sleeps, due_choices, overruns, blocks, restorations,
+        timers, refused_due, steals, lost,
+    )
+}
+
+/// Adds the CPUs' counters up. Each is read once while its CPU goes on counting.
+pub(crate) fn sum(cpus: &[consort_counters]) -> Counters {
+    let mut sums = Counters::new();
+    for cpu in cpus {
+        // SAFETY: mapped memory which the kernel writes; volatile, so that each call looks.
+        let cpu = unsafe { std::ptr::read_volatile(cpu) };
+        for (name, value) in by_name(&cpu) {
+            *sums.entry(name).or_default() += value;
+        }
+    }
+    sums
+}

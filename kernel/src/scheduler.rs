@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The scheduler in the kernel: load, attach, talk to, detach.
+
+use std::{ffi::CStr, mem::MaybeUninit, ptr};
+
+use libbpf_rs::{
+    skel::{OpenSkel, SkelBuilder},
+    Link, OpenObject,
+};
+use tracing::info;
+
+use crate::{
+    counters,
+    kernel::{self, attached_scheduler},
+    log,
+    pages::{ClientPage, Pages},
+    skeleton::{
+        interface::{
+            consort_domain_args, consort_init_args, consort_join_args, consort_leave_args,
+            CONSORT_EXIT_DONE, CPUS_MAX, SHARDS_MAX,
+        },
+        types, ConsortSkel, ConsortSkelBuilder, OpenConsortSkel,
+    },
+    syscall, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, Options, Topology,
+    Tunables,
+};
+
+/// `SCX_OPS_SWITCH_PARTIAL`: the same in every kernel that has sched_ext.
+const SWITCH_PARTIAL: u64 = 1 << 3;
+
+/// The loaded scheduler. Dropping it gives every task back to the stock scheduler.
+pub struct Scheduler {
+    // Dropped first: the scheduler leaves the kernel before its maps go.
+    link: Option<Link>,
+    skeleton: ConsortSkel<'static>,
+    pages: Pages,
+    partial: bool,
+}
+
+impl Scheduler {
+    /// Loads the scheduler and puts it in charge of all tasks, or with `partial` of those that opt in.
+    ///
+    /// A process loads it once: the memory of libbpf's object is not returned when the scheduler goes.
+    ///
+    /// # Errors
+    /// See [`Error`]: no sched_ext, too old, not root, another scheduler attached.
+    pub fn load(options: Options) -> Result<Self, Error> {
+        kernel::check()?;
+        log::capture();
+        let topology = Topology::read()?;
+        let open = open(options, &topology)?;
+        let skeleton = open
+            .load()
+            .map_err(|error| kernel::explain_load(&error, &log::take()))?;
+        let mut init = consort_init_args::default();
+        syscall::call(&skeleton.progs.consort_init_arena, &mut init, "start")?;
+        let pages = Pages::new(&skeleton.maps.clients)?;
+        let mut scheduler = Scheduler {
+            link: None,
+            skeleton,
+            pages,
+            partial: options.partial,
+        };
+        scheduler.attach()?;
+        info!(
+            cpus = topology.shard_of_cpu.len(),
+            shards = topology.shards,
+            partial = options.partial,
+            kernel = kernel::kernel_release(),
+            "scheduler attached"
+        );
+        Ok(scheduler)
+    }
+
+    fn attach(&mut self) -> Result<(), Error> {
+        let attached = self.skeleton.maps.consort_ops.attach_struct_ops();
+        let error = match attached {
+            Ok(link) => {
+                self.link = Some(link);
+                return match self.exited() {
+                    None => Ok(()),
+                    Some(report) => Err(Error::Load {
+                        doing: "keep the scheduler",
+                        detail: report.to_string(),
+                    }),
+                };
+            }
+            Err(error) => error,
+        };
+        // Somebody may have been faster between the check and now.
+        if let Some(name) = attached_scheduler() {
+            return Err(Error::Busy { name });
+        }
+        if error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !kernel::is_root() {
+            return Err(Error::NotPermitted);
+        }
+        let why = self.exited().map(|report| format!(": {report}"));
+        Err(Error::Load {
+            doing: "attach the scheduler",
+            detail: format!("{error:#}{} (dmesg says more)", why.unwrap_or_default()),
+        })
+    }
+
+    /// A fresh page for a program. [`Scheduler::release_client`] gives its number back.
+    ///
+    /// # Errors
+    /// ENOSPC when every number is taken, or those of making maps.
+    pub fn client_page(&mut self) -> Result<ClientPage, Error> {
+        self.pages.take()
+    }
+
+    /// Gives the number of a program's page back; its threads must have left their domains.
+    pub fn release_client(&mut self, client: u32) {
+        self.pages.give_back(client);
+    }
+
+    /// Makes a domain and returns its number.
+    ///
+    /// # Errors
+    /// ENOSPC when the scheduler has no room for more.
+    pub fn create_domain(&mut self, options: DomainOptions) -> Result<u32, Error> {
+        let mut args = consort_domain_args {
+            order: options.order,
+            flags: options.flags,
+            event_ns: options.event_ns,
+            ..Default::default()
+        };
+        let program = &self.skeleton.progs.consort_domain_create;
+        syscall::call(program, &mut args, "make a domain")?;
+        Ok(args.domain)
+    }
+
+    /// Removes a domain.
+    ///
+    /// # Errors
+    /// EBUSY while it has members, ENOENT when there is none of that number.
+    pub fn destroy_domain(&mut self, domain: u32) -> Result<(), Error> {
+        let mut args = consort_domain_args {
+            domain,
+            ..Default::default()
+        };
+        let program = &self.skeleton.progs.consort_domain_destroy;
+        syscall::call(program, &mut args, "remove a domain")
+    }
+
+    /// Makes a thread a member of a domain.
+    ///
+    /// # Errors
+    /// ESRCH when the thread is not under this scheduler, EEXIST when it is a member, ENOENT when there is
+    /// no such domain.
+    pub fn join(&mut self, join: JoinArgs) -> Result<(), Error> {
+        let mut args = consort_join_args {
+            tid: join.tid,
+            domain: join.domain,
+            client: join.client,
+            slot: join.slot,
+            ..Default::default()
+        };
+        let program = &self.skeleton.progs.consort_join;
+        syscall::call(program, &mut args, "let a thread join")
+    }
+
+    /// Ends a thread's membership.
+    ///
+    /// # Errors
+    /// ESRCH when there is no such thread, ENOENT when it is not a member through that client's page.
+    pub fn leave(&mut self, leave: LeaveArgs) -> Result<(), Error> {
+        let mut args = consort_leave_args {
+            tid: leave.tid,
+            client: leave.client,
+            ..Default::default()
+        };
+        let program = &self.skeleton.progs.consort_leave;
+        syscall::call(program, &mut args, "let a thread leave")
+    }
+
+    pub fn tunables(&self) -> Tunables {
+        self.data()
+            .map_or_else(Tunables::default, |data| from_kernel(&data.tunables))
+    }
+
+    /// Replaces the tunables; see [`crate::TunablesChange::apply`] for what is sensible.
+    ///
+    /// # Errors
+    /// None at present.
+    pub fn set_tunables(&mut self, new: Tunables) -> Result<(), Error> {
+        if let Some(data) = self.skeleton.maps.data_data.as_deref_mut() {
+            write_tunables(&mut data.tunables, new);
+        }
+        Ok(())
+    }
+
+    /// The counters since the scheduler was loaded.
+    ///
+    /// # Errors
+    /// None at present.
+    pub fn counters(&self) -> Result<Counters, Error> {
+        let bss = self.skeleton.maps.bss_data.as_deref();
+        Ok(counters::sum(bss.map_or(&[], |bss| &bss.counters)))
+    }
+
+    pub fn partial(&self) -> bool {
+        self.partial
+    }
+
+    /// Why the scheduler is no longer in charge; `None` while it is.
+    pub fn exited(&self) -> Option<ExitReport> {
+        let info = &self.skeleton.maps.bss_data.as_deref()?.exit_info;
+        // SAFETY: the field is mapped memory which the kernel writes; volatile, so that each call looks.
+        let state = unsafe { ptr::read_volatile(&info.state) };
+        if state as u32 != CONSORT_EXIT_DONE {
+            return None;
+        }
+        std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
+        Some(ExitReport {
+            kind: info.kind as u64,
+            exit_code: info.exit_code,
+            reason: text(&info.reason),
+            message: text(&info.msg),
+        })
+    }
+
+    fn data(&self) -> Option<&types::data> {
+        self.skeleton.maps.data_data.as_deref()
+    }
+}
+
+/// Opens the program and sets what the verifier takes for constant.
+fn open(options: Options, topology: &Topology) -> Result<OpenConsortSkel<'static>, Error> {
+    // The skeleton borrows this for as long as the scheduler lives, which is as long as the process does.
+    let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+    let mut open = ConsortSkelBuilder::default()
+        .open(object)
+        .map_err(|error| kernel::explain_load(&error, &log::take()))?;
+    let missing = || Error::Load {
+        doing: "open the scheduler",
+        detail: "its constants are missing: kernel/bpf and kernel/src do not fit together"
+            .to_owned(),
+    };
+    let rodata = open.maps.rodata_data.as_deref_mut().ok_or_else(missing)?;
+    set_topology(&mut rodata.topology, topology)?;
+    rodata.one_cpu = topology.shard_of_cpu.len() == 1;
+    rodata.use_timers = !kernel::is_realtime();
+    let data = open.maps.data_data.as_deref_mut().ok_or_else(missing)?;
+    let tunables = options.tunables.apply(from_kernel(&data.tunables))?;
+    write_tunables(&mut data.tunables, tunables);
+    if options.partial {
+        open.struct_ops.consort_ops_mut().flags |= SWITCH_PARTIAL;
+    }
+    if kernel::is_realtime() {
+        info!("this kernel (PREEMPT_RT) refuses BPF timers: slices end with the tick, so at most every 1 to 10 ms");
+    }
+    Ok(open)
+}
+
+fn set_topology(to: &mut types::consort_topology, from: &Topology) -> Result<(), Error> {
+    let cpus = from.shard_of_cpu.len();
+    if cpus > CPUS_MAX as usize {
+        return Err(Error::TooManyCpus {
+            cpus,
+            cpus_max: CPUS_MAX,
+        });
+    }
+    to.nr_cpus = cpus as u32;
+    to.nr_shards = from.shards.min(SHARDS_MAX);
+    for (place, shard) in to.shard_of.iter_mut().zip(&from.shard_of_cpu) {
+        // More caches than shards: some shards hold several.
+        *place = shard % SHARDS_MAX;
+    }
+    Ok(())
+}
+
+fn from_kernel(tunables: &types::consort_tunables) -> Tunables {
+    Tunables {
+        granularity_ns: tunables.granularity_ns,
+        min_slice_ns: tunables.min_slice_ns,
+        window_ns: tunables.window_ns,
+    }
+}
+
+fn write_tunables(to: &mut types::consort_tunables, new: Tunables) {
+    let fields = [
+        (&mut to.granularity_ns, new.granularity_ns),
+        (&mut to.min_slice_ns, new.min_slice_ns),
+        (&mut to.window_ns, new.window_ns),
+    ];
+    for (field, value) in fields {
+        // SAFETY: a field of mapped memory which the scheduler reads at any time; volatile, so that the
+        // value is stored whole and now.
+        unsafe { ptr::write_volatile(field, value) };
+    }
+}
+
+fn text(bytes: &[std::ffi::c_char]) -> String {
+    let bytes: Vec<u8> = bytes.iter().map(|byte| *byte as u8).collect();
+    CStr::from_bytes_until_nul(&bytes).map_or_else(
+        |_| String::from_utf8_lossy(&bytes).into_owned(),
+        |text| text.to_string_lossy().into_owned(),
+    )
+}

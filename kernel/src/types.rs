@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! What is said to the scheduler, and what it says about itself.
+
+use std::{collections::BTreeMap, fmt};
+
+use serde::Serialize;
+
+use crate::TunablesChange;
+
+/// How the scheduler is started.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Options {
+    /// Schedule only the tasks that opted in with the policy SCHED_EXT, instead of all.
+    pub partial: bool,
+    /// What shall differ from the scheduler's own choice.
+    pub tunables: TunablesChange,
+}
+
+/// What belongs to a domain, and is fixed when it is created. Values are those of `consort_abi.h`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DomainOptions {
+    /// The longest event that a member runs; 0 leaves it to the scheduler.
+    pub event_ns: u64,
+    /// `enum consort_order`.
+    pub order: u32,
+    /// `enum consort_join_flags`.
+    pub flags: u32,
+}
+
+/// One thread entering a domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct JoinArgs {
+    /// The thread, in the init pid namespace.
+    pub tid: i32,
+    pub client: u32,
+    pub slot: u32,
+    pub domain: u32,
+}
+
+/// One thread leaving its domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LeaveArgs {
+    pub tid: i32,
+    pub client: u32,
+    pub slot: u32,
+}
+
+/// The scheduler's counters, summed over CPUs, by name.
+pub type Counters = BTreeMap<&'static str, u64>;
+
+/// Why the scheduler left the kernel.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ExitReport {
+    /// The kernel's `enum scx_exit_kind`.
+    pub kind: u64,
+    pub exit_code: i64,
+    /// The kernel's words for the kind, such as "runnable task stall".
+    pub reason: String,
+    /// The details, such as which task stalled; may be empty.
+    pub message: String,
+}
+
+impl fmt::Display for ExitReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let reason = match self.reason.as_str() {
+            "" => "no reason given",
+            reason => reason,
+        };
+        write!(f, "{reason} (kind {}, code {})", self.kind, self.exit_code)?;
+        match self.message.as_str() {
+            "" => Ok(()),
+            message => write!(f, ": {message}"),
+        }
+    }
+}
+
+impl ExitReport {
+    /// `SCX_EXIT_ERROR`: this kind and those above are faults, those below were asked for.
+    const ERROR: u64 = 1024;
+
+    /// True when the kernel threw the scheduler out; false when somebody asked for it (SysRq-S, unload).
+    pub fn is_fault(&self) -> bool {
+        self.kind >= Self::ERROR
+    }
+}
