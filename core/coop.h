@@ -43,7 +43,7 @@ struct domain {
 
 /* What makes a task a member: embedded in the host's task. */
 struct member {
-	struct node node;
+	struct tree_node node;
 	struct heap_link due; /* in the domain's due or asleep queue */
 	u64 due_ns; /* NEVER_NS if none */
 	u64 key;
@@ -55,17 +55,17 @@ struct member {
 
 static inline struct domain __arena *domain_of(struct group __arena *g)
 {
-	return container_of(g, struct domain, group);
+	return outer_of(g, struct domain, group);
 }
 
-static inline struct member __arena *member_of(struct node __arena *n)
+static inline struct member __arena *member_of(struct tree_node __arena *n)
 {
-	return container_of(n, struct member, node);
+	return outer_of(n, struct member, node);
 }
 
 static inline struct member __arena *member_of_due(struct heap_link __arena *l)
 {
-	return container_of(l, struct member, due);
+	return outer_of(l, struct member, due);
 }
 
 /* Whether a member's due event counts: it has one, and is not in due debt. */
@@ -174,7 +174,7 @@ static inline struct member __arena *domain_choose(struct domain __arena *d,
 						   struct member __arena *running, u64 now_ns)
 {
 	struct member __arena *m = domain_expired(d, now_ns);
-	struct node __arena *first;
+	struct tree_node __arena *first;
 	u64 major, minor;
 
 	if (running && running->due_ns <= now_ns && member_due_counts(running, d))

@@ -104,7 +104,8 @@ static inline struct heap_link __arena *heap_merge(struct heap_link __arena *a,
 	return top;
 }
 
-static inline void heap_push(struct heap __arena *h, struct heap_link __arena *l, u64 major, u64 minor)
+core_fn void heap_push(struct heap __arena *h in_arena, struct heap_link __arena *l in_arena, u64 major,
+		       u64 minor)
 {
 	struct heap_link __arena *top = h->top;
 
@@ -120,7 +121,7 @@ static inline void heap_push(struct heap __arena *h, struct heap_link __arena *l
 	h->top = l;
 }
 
-static inline void heap_remove(struct heap __arena *h, struct heap_link __arena *l)
+core_fn void heap_remove(struct heap __arena *h in_arena, struct heap_link __arena *l in_arena)
 {
 	struct heap_link __arena *left = l->left, *right = l->right, *parent = l->parent, *in;
 

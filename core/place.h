@@ -29,14 +29,14 @@ struct place {
 
 /* Whom a place would run. */
 struct choice {
-	struct node __arena *task; /* NULL: nobody waits */
+	struct tree_node __arena *task; /* NULL: nobody waits */
 	u64 due_ns; /* its expired due time if that is why, else NEVER_NS */
 	u64 vtime; /* of its ancestor below the root */
 };
 
 static inline struct domain __arena *domain_of_upcoming(struct heap_link __arena *l)
 {
-	return container_of(l, struct domain, upcoming);
+	return outer_of(l, struct domain, upcoming);
 }
 
 /* The virtual time to which the place must have come before the domain may borrow (again). */
@@ -52,7 +52,7 @@ static inline void place_forget(struct place __arena *pl, struct domain __arena 
 }
 
 /* To be called whenever a domain's due times, virtual time or weight have changed. */
-static inline void place_refresh(struct place __arena *pl, struct domain __arena *d)
+core_fn void place_refresh(struct place __arena *pl in_arena, struct domain __arena *d in_arena)
 {
 	u64 due_ns = domain_next_due_ns(d), at;
 	u8 is_ahead;
@@ -121,11 +121,11 @@ static inline int place_may_borrow(const struct place __arena *pl, const struct 
 }
 
 /* By virtual time at each level; `running` competes at every level that it is below. */
-static inline void place_choose_fair(struct place __arena *pl, struct node __arena *running, u64 now_ns,
+static inline void place_choose_fair(struct place __arena *pl, struct tree_node __arena *running, u64 now_ns,
 				     struct choice *c)
 {
 	struct group __arena *g = &pl->root;
-	struct node __arena *first, *up, *n = NULL;
+	struct tree_node __arena *first, *up, *n = NULL;
 
 	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
 		if (g->node.kind == NODE_COOP) {
@@ -153,7 +153,7 @@ static inline void place_choose_fair(struct place __arena *pl, struct node __are
  * Chooses who runs next. `running`, if not NULL, is an active task of this place that has just run, is charged,
  * does not wait, and may go on. Nothing is taken out of the queues, except late sleepers.
  */
-static inline void place_choose(struct place __arena *pl, struct node __arena *running, u64 now_ns,
+static inline void place_choose(struct place __arena *pl, struct tree_node __arena *running, u64 now_ns,
 				struct choice *c)
 {
 	struct member __arena *m;
@@ -185,10 +185,10 @@ static inline void place_choose(struct place __arena *pl, struct node __arena *r
  * due time of a domain that may run then. A domain that is behind the running task gets the CPU at its
  * due time; one that is ahead, when the running task has caught up (000 Figure 2.17).
  */
-static inline u64 place_compare_at_ns(struct place __arena *pl, struct node __arena *running, u64 now_ns,
+static inline u64 place_compare_at_ns(struct place __arena *pl, struct tree_node __arena *running, u64 now_ns,
 				      u64 slice)
 {
-	struct node __arena *top = tree_member_above(running, &pl->root);
+	struct tree_node __arena *top = tree_member_above(running, &pl->root);
 	struct heap_link __arena *upcoming = pl->due.top;
 	u64 at_ns = pl->root.ready.top ? now_ns + slice : NEVER_NS, due_ns;
 

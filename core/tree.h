@@ -31,17 +31,17 @@ enum node_kind {
 struct group;
 
 /* A member of a group: a task or a group. */
-struct node {
+struct tree_node {
 	struct heap_link ready; /* in parent's, by virtual time, while it waits */
 	struct group __arena *parent;
 	u64 vtime;
-	u32 weight; /* what it was given */
+	u64 weight; /* what it was given */
 	u8 kind; /* enum node_kind */
 	u8 active; /* runnable: waits or runs */
 };
 
 struct group {
-	struct node node;
+	struct tree_node node;
 	struct heap ready; /* waiting members: by virtual time, in a domain by best-effort event */
 	u64 vmin; /* smallest virtual time of the active members; never goes back */
 	u64 weight_active; /* sum over active members, members lent to domains included */
@@ -50,18 +50,18 @@ struct group {
 	u32 level; /* 0: root */
 };
 
-static inline struct node __arena *node_of_ready(struct heap_link __arena *l)
+static inline struct tree_node __arena *node_of_ready(struct heap_link __arena *l)
 {
-	return container_of(l, struct node, ready);
+	return outer_of(l, struct tree_node, ready);
 }
 
-static inline struct group __arena *group_of(struct node __arena *n)
+static inline struct group __arena *group_of(struct tree_node __arena *n)
 {
-	return container_of(n, struct group, node);
+	return outer_of(n, struct group, node);
 }
 
 /* The first waiting member, NULL if none. */
-static inline struct node __arena *group_first(struct group __arena *g)
+static inline struct tree_node __arena *group_first(struct group __arena *g)
 {
 	struct heap_link __arena *top = g->ready.top;
 
@@ -72,24 +72,24 @@ static inline struct node __arena *group_first(struct group __arena *g)
  * The weight with which a node competes. A group whose members are lent to a domain competes with what the others
  * leave of its weight, so that lending moves CPU time and never makes any.
  */
-static inline u32 node_weight(const struct node __arena *n)
+static inline u64 node_weight(const struct tree_node __arena *n)
 {
 	const struct group __arena *g;
 	u64 weight;
 
 	if (n->kind != NODE_FAIR)
 		return n->weight;
-	g = container_of(n, struct group, node);
+	g = outer_of(n, struct group, node);
 	if (!g->weight_lent)
 		return n->weight;
 	weight = g->weight_active > g->weight_lent ? g->weight_active - g->weight_lent : 0;
 	weight = n->weight * weight / (g->weight_active ? g->weight_active : 1);
-	return weight ? (u32)weight : 1;
+	return weight ? weight : 1;
 }
 
 static inline void group_follow(struct group __arena *g, u64 vtime)
 {
-	struct node __arena *first = group_first(g);
+	struct tree_node __arena *first = group_first(g);
 
 	if (first && vtime_before(first->vtime, vtime))
 		vtime = first->vtime;
@@ -97,7 +97,7 @@ static inline void group_follow(struct group __arena *g, u64 vtime)
 }
 
 /* Charges `ns` of CPU time to a node and to every ancestor. */
-static inline void tree_charge(struct node __arena *n, u64 ns)
+core_fn void tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 {
 	struct group __arena *g;
 
@@ -117,7 +117,7 @@ static inline void tree_charge(struct node __arena *n, u64 ns)
  * Puts an active node among those that wait, under the key that its group orders by (a fair group: its virtual
  * time), and its ancestors with it.
  */
-static inline void tree_enqueue(struct node __arena *n, u64 major, u64 minor)
+core_fn void tree_enqueue(struct tree_node __arena *n in_arena, u64 major, u64 minor)
 {
 	struct group __arena *g;
 
@@ -133,7 +133,7 @@ static inline void tree_enqueue(struct node __arena *n, u64 major, u64 minor)
 }
 
 /* Takes a node from those that wait; ancestors without another waiting member go with it. */
-static inline void tree_dequeue(struct node __arena *n)
+core_fn void tree_dequeue(struct tree_node __arena *n in_arena)
 {
 	struct group __arena *g;
 
@@ -149,7 +149,7 @@ static inline void tree_dequeue(struct node __arena *n)
 }
 
 /* A node becomes runnable: borrows up to the minimum, at each level that was not active. */
-static inline void tree_activate(struct node __arena *n)
+core_fn void tree_activate(struct tree_node __arena *n in_arena)
 {
 	struct group __arena *g;
 
@@ -166,7 +166,7 @@ static inline void tree_activate(struct node __arena *n)
 }
 
 /* A node that does not wait stops being runnable. */
-static inline void tree_deactivate(struct node __arena *n)
+core_fn void tree_deactivate(struct tree_node __arena *n in_arena)
 {
 	struct group __arena *g;
 
@@ -184,10 +184,10 @@ static inline void tree_deactivate(struct node __arena *n)
 }
 
 /* Gives a node another weight, keeping its group's sum right. */
-static inline void tree_set_weight(struct node __arena *n, u32 weight)
+static inline void tree_set_weight(struct tree_node __arena *n, u64 weight)
 {
 	if (n->active && n->parent)
-		n->parent->weight_active += (u64)weight - n->weight;
+		n->parent->weight_active += weight - n->weight;
 	n->weight = weight;
 }
 
@@ -195,7 +195,7 @@ static inline void tree_set_weight(struct node __arena *n, u32 weight)
  * Moves an inactive node to another group. It keeps how far it was ahead of the old group's minimum, up to
  * `ahead_max` of virtual time; being behind is forgotten, as on every wake-up.
  */
-static inline void tree_move(struct node __arena *n, struct group __arena *to, u64 ahead_max)
+static inline void tree_move(struct tree_node __arena *n, struct group __arena *to, u64 ahead_max)
 {
 	u64 ahead = 0;
 
@@ -207,8 +207,25 @@ static inline void tree_move(struct node __arena *n, struct group __arena *to, u
 	n->vtime = to->vmin + ahead;
 }
 
+/* Whether no waiting member is entitled before `n`, which does not wait, at any level of fair groups. */
+static inline int tree_is_first(struct tree_node __arena *n)
+{
+	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+		struct group __arena *g = n->parent;
+		struct tree_node __arena *first;
+
+		if (!g)
+			return 1;
+		first = g->node.kind == NODE_FAIR ? group_first(g) : NULL;
+		if (first && first != n && vtime_before(first->vtime, n->vtime))
+			return 0;
+		n = &g->node;
+	}
+	return 1;
+}
+
 /* The ancestor of `n`, or `n` itself, that is a member of `g`; NULL if `n` is not below `g`. */
-static inline struct node __arena *tree_member_above(struct node __arena *n, struct group __arena *g)
+static inline struct tree_node __arena *tree_member_above(struct tree_node __arena *n, struct group __arena *g)
 {
 	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
 		struct group __arena *parent = n->parent;

@@ -4,6 +4,7 @@
  *
  * A host may define, before it includes core headers:
  *   __arena   qualifies pointers to scheduler state (BPF: address space 1; elsewhere: nothing)
+ *   core_fn, in_arena  see below
  *   can_loop  true while a loop may go on (BPF: the verifier's may_goto; elsewhere: always)
  */
 #ifndef CORE_TYPES_H
@@ -23,12 +24,21 @@ typedef unsigned char u8;
 #define can_loop 1
 #endif
 
+/*
+ * A function that is compiled, and by the BPF verifier checked, once and not at each call; its arena pointers
+ * are marked as such.
+ */
+#ifndef core_fn
+#define core_fn static inline
+#define in_arena
+#endif
+
 #ifndef NULL
 #define NULL ((void *)0)
 #endif
 
-#ifndef container_of
-#define container_of(ptr, type, member) \
+#ifndef outer_of
+#define outer_of(ptr, type, member) \
 	((type __arena *)((char __arena *)(ptr) - __builtin_offsetof(type, member)))
 #endif
 

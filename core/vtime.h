@@ -6,8 +6,8 @@
  * Rule     Running `ns` adds `ns / weight`. The member with the smallest sum runs next.
  * Bound    For runnable i, j of one group: vtime_i - vtime_j <= quantum / weight_i (004 Lemma 1).
  * Source   000 section 2.3.3 (virtual time); 001 (pass); 004 section 3 (finish value).
- * Limits   A sum wraps after 208 days of CPU time at the smallest weight 2^-10; comparisons are signed
- *          differences, so only members more than 104 days apart would be mistaken.
+ * Limits   Sums wrap. Comparisons are signed differences: two members of one group would have to be a day of CPU
+ *          time apart, at the smallest weight, to be mistaken; a wake-up brings them together long before.
  *
  * Units: a weight of WEIGHT_ONE is nice 0; virtual time counts 2^-10 ns of a member of that weight, so that
  * even the shortest run of the heaviest member is charged to better than one part in a thousand.
@@ -35,7 +35,7 @@ static inline u64 vtime_max(u64 a, u64 b)
 }
 
 /* What running `ns` adds to the virtual time of a member of `weight`. */
-static inline u64 vtime_of_ns(u64 ns, u32 weight)
+static inline u64 vtime_of_ns(u64 ns, u64 weight)
 {
 	if (ns > CHARGE_MAX_NS)
 		ns = CHARGE_MAX_NS;
@@ -43,7 +43,7 @@ static inline u64 vtime_of_ns(u64 ns, u32 weight)
 }
 
 /* How long a member of `weight` runs until it has gained `vtime`; 0 if that is in its past. */
-static inline u64 vtime_to_ns(u64 vtime, u32 weight)
+static inline u64 vtime_to_ns(u64 vtime, u64 weight)
 {
 	if ((s64)vtime <= 0)
 		return 0;

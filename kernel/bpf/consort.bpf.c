@@ -1,0 +1,387 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The sched_ext host: callbacks, in the order in which a task lives through them. The policy is core/'s.
+ *
+ * Tasks that wait are in the scheduler's own custody, in the queues of their place; a CPU's local queue never holds
+ * more than the task that runs next. Running time is what the kernel measured (sum_exec_runtime), charged
+ * when a CPU looks for its next task, so that no callback is needed when a task starts or stops.
+ */
+#include "queue.h"
+#include "memory.h"
+#include "members.h"
+#include "groups.h"
+#include "setup.h"
+
+char _license[] SEC("license") = "GPL";
+
+/* Slices end by timer or kick; where timers are refused, the kernel's tick ends them. */
+#define SLICE_BY_TIMER_NS 1000000000ULL
+
+static inline u64 kernel_slice_ns(struct consort_cpu __arena *c, u64 now_ns)
+{
+	if (use_timers || c->compare_at_ns == NEVER_NS)
+		return SLICE_BY_TIMER_NS;
+	return c->compare_at_ns > now_ns ? c->compare_at_ns - now_ns : 1;
+}
+
+/* The place in which a task may wait: its CPU's own if it cannot run on all of the shard's. */
+static inline u32 place_for(const struct task_struct *p, u32 cpu)
+{
+	if (one_cpu)
+		return place_of_shard(0);
+	if (p->nr_cpus_allowed < topology.nr_cpus || migration_disabled(p))
+		return place_of_cpu(cpu);
+	return place_of_shard(cpu_at(cpu)->shard);
+}
+
+SEC("struct_ops/consort_select_cpu")
+s32 BPF_PROG(consort_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	USES_ARENA();
+	bool is_idle = false;
+
+	return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+}
+
+#include "wake.h"
+#include "shards.h"
+
+SEC("struct_ops/consort_enqueue")
+void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
+{
+	USES_ARENA();
+	struct task __arena *t = task_of(p);
+	u64 now_ns = bpf_ktime_get_ns();
+	u32 cpu = one_cpu ? 0 : scx_bpf_task_cpu(p);
+	struct consort_cpu __arena *c = cpu_at(cpu);
+	struct shard __arena *s = shard_at(c->shard);
+	u32 place = place_for(p, cpu);
+	enum wake_verdict verdict = WAKE_WAIT;
+	bool woke;
+
+	if (!t) {
+		insert_task(p, DSQ(GLOBAL), SLICE_BY_TIMER_NS, flags);
+		return;
+	}
+	if (!one_cpu && shard_of_place(t->place) != c->shard)
+		leave_shard(t, p, place, now_ns);
+	lock_take(&s->lock);
+	task_charge(t, p, now_ns);
+	if (t->place != place)
+		TASK_MOVE(t, t->place = place);
+	woke = !t->member.node.active;
+	task_activate(t);
+	if (woke) {
+		count_on(cpu)->wakeups++;
+		verdict = wake_decide(c, cpu, t, now_ns);
+	}
+	if (verdict == WAKE_RUN) {
+		task_begin(c, cpu, t, now_ns, cpu == bpf_get_smp_processor_id());
+		count_on(cpu)->switches++;
+	} else {
+		task_wait(t);
+		wake_inform(c, cpu, t, now_ns);
+	}
+	lock_release(&s->lock);
+
+	if (verdict == WAKE_RUN)
+		insert_task(p, DSQ(LOCAL), kernel_slice_ns(c, now_ns), flags | ENQ(PREEMPT));
+	else if (!one_cpu)
+		wake_kick(p, cpu, verdict);
+	else if (verdict == WAKE_KICK)
+		scx_bpf_kick_cpu(cpu, KICK(PREEMPT));
+}
+
+SEC("struct_ops/consort_dequeue")
+void BPF_PROG(consort_dequeue, struct task_struct *p, u64 flags)
+{
+	USES_ARENA();
+	struct task __arena *t = task_of(p);
+	struct lock __arena *l;
+
+	if (!t)
+		return;
+	l = task_lock(t);
+	task_take(t);
+	lock_release(l);
+}
+
+/* What the task that just ran has done about its contract. */
+static inline void look_at_contract(struct task __arena *t, u32 cpu, u64 now_ns)
+{
+	struct consort_slot *s = slot_of(t);
+	u32 seq;
+
+	if (!s)
+		return;
+	seq = *(volatile u32 *)&s->poll_seq;
+	if (!t->demoted && task_overran(t, now_ns)) {
+		count_on(cpu)->overruns++;
+		task_demote(t);
+	} else if (seq != t->poll_seq) {
+		count_on(cpu)->polls++;
+		if (t->demoted && now_ns < t->yield_by_ns) {
+			count_on(cpu)->restorations++;
+			task_restore(t);
+		}
+		slot_read(t, s, cpu, now_ns);
+	}
+	t->poll_seq = seq;
+}
+
+static inline bool is_queued(const struct task_struct *p)
+{
+	return p->scx.flags & TASK_FLAG(QUEUED);
+}
+
+/* Chooses among the CPU's two places; `running` competes in its own. */
+static inline void choose(struct consort_cpu __arena *c, struct task __arena *running, u64 now_ns,
+			  struct choice *best)
+{
+	struct place __arena *pl = &shard_at(c->shard)->place;
+	bool is_own = running && running->place >= SHARDS_MAX;
+	struct choice own;
+
+	place_choose(pl, running && !is_own ? &running->member.node : NULL, now_ns, best);
+	if (one_cpu || (!is_own && !c->place.root.ready.top))
+		return;
+	place_choose(&c->place, is_own ? &running->member.node : NULL, now_ns, &own);
+	if (!own.task)
+		return;
+	if (!best->task || own.due_ns < best->due_ns ||
+	    (own.due_ns == best->due_ns && vtime_before(own.vtime, best->vtime)))
+		*best = own;
+}
+
+SEC("struct_ops/consort_dispatch")
+void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
+{
+	USES_ARENA();
+	struct consort_cpu __arena *c = cpu_at(cpu);
+	struct shard __arena *s = shard_at(c->shard);
+	struct task __arena *t = prev ? task_of(prev) : NULL, *running = NULL, *next;
+	u64 now_ns = bpf_ktime_get_ns();
+	struct task_struct *p;
+	struct choice best;
+	s32 pid;
+
+	lock_take(&s->lock);
+	if (t) {
+		if (t->set)
+			look_at_contract(t, cpu, now_ns);
+		task_charge(t, prev, now_ns);
+		if (t->member.node.active && !t->member.node.ready.queued && is_queued(prev))
+			running = t;
+	}
+	choose(c, running, now_ns, &best);
+	if (!best.task) {
+		c->running = NULL;
+		c->compare_at_ns = NEVER_NS;
+		lock_release(&s->lock);
+		if (!one_cpu)
+			steal(c, cpu, now_ns);
+		return;
+	}
+	next = task_of_node(best.task);
+	if (next != running)
+		task_take(next);
+	task_begin(c, cpu, next, now_ns, true);
+	if (best.due_ns != NEVER_NS)
+		count_on(cpu)->due_choices++;
+	pid = next->pid;
+	lock_release(&s->lock);
+
+	if (next == running) {
+		count_on(cpu)->kept++;
+		set_slice(prev, kernel_slice_ns(c, now_ns));
+		return;
+	}
+	count_on(cpu)->switches++;
+	p = bpf_task_from_pid(pid);
+	if (!p) {
+		count_on(cpu)->lost++;
+		return;
+	}
+	insert_task(p, DSQ(LOCAL), kernel_slice_ns(c, now_ns), 0);
+	bpf_task_release(p);
+}
+
+SEC("struct_ops/consort_quiescent")
+void BPF_PROG(consort_quiescent, struct task_struct *p, u64 flags)
+{
+	USES_ARENA();
+	struct task __arena *t = task_of(p);
+	struct lock __arena *l;
+
+	if (!t)
+		return;
+	l = task_lock(t);
+	task_take(t);
+	if (t->set && (flags & DEQ(SLEEP)))
+		member_sleeps(t, bpf_ktime_get_ns());
+	task_deactivate(t);
+	lock_release(l);
+}
+
+SEC("struct_ops/consort_set_weight")
+void BPF_PROG(consort_set_weight, struct task_struct *p, u32 weight)
+{
+	USES_ARENA();
+	struct task __arena *t = task_of(p);
+	struct lock __arena *l;
+
+	if (!t)
+		return;
+	l = task_lock(t);
+	task_set_weight(t, weight_of_nice(p->static_prio - 120));
+	lock_release(l);
+}
+
+/* May sleep, but the kernel does not let the task be marked as ours yet: only memory is seen to. */
+SEC("struct_ops.s/consort_init_task")
+s32 BPF_PROG(consort_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	USES_ARENA();
+	return task_pool_reserve() ? 0 : -12; /* ENOMEM */
+}
+
+static inline void task_init(struct task __arena *t, const struct task_struct *p)
+{
+	task_clear(t);
+	t->kernel_task = (u64)p;
+	t->pid = p->pid;
+	t->home = find_group_set(p->sched_task_group->css.cgroup->kn->id);
+	t->place = place_for(p, scx_bpf_task_cpu(p));
+	t->weight = weight_of_nice(p->static_prio - 120);
+	t->member.node.kind = NODE_TASK;
+	t->member.node.weight = t->weight;
+	t->member.due_ns = NEVER_NS;
+	t->member.priority = PRIORITY_NONE;
+	t->member.node.parent = parent_of(t);
+	t->member.node.vtime = t->member.node.parent->vmin;
+}
+
+SEC("struct_ops/consort_enable")
+void BPF_PROG(consort_enable, struct task_struct *p)
+{
+	struct task __arena *t;
+
+	USES_ARENA();
+	t = find_task(p);
+	if (!t) {
+		t = task_pool_pop();
+		if (!t || !set_task_of(p, t)) {
+			scx_error("enable: no state for task %d", p->pid);
+			return;
+		}
+		task_init(t, p);
+	}
+	t->charged_ns = p->se.sum_exec_runtime;
+}
+
+static inline void forget(struct task __arena *t)
+{
+	unsigned long flags;
+	struct lock __arena *l;
+
+	bpf_local_irq_save(&flags);
+	l = task_lock(t);
+	task_take(t);
+	task_deactivate(t);
+	if (t->set)
+		member_leave(t);
+	lock_release(l);
+	bpf_local_irq_restore(&flags);
+}
+
+/* The task changes to a class that we do not schedule. */
+SEC("struct_ops/consort_disable")
+void BPF_PROG(consort_disable, struct task_struct *p)
+{
+	struct task __arena *t;
+
+	USES_ARENA();
+	t = find_task(p);
+	if (t)
+		forget(t);
+}
+
+SEC("struct_ops/consort_exit_task")
+void BPF_PROG(consort_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	struct task __arena *t;
+
+	USES_ARENA();
+	task_pool_unreserve();
+	t = find_task(p);
+	if (!t)
+		return;
+	forget(t);
+	t->kernel_task = 0;
+	task_pool_push(t);
+}
+
+SEC("struct_ops/consort_cpu_online")
+void BPF_PROG(consort_cpu_online, s32 cpu)
+{
+	USES_ARENA();
+	cpu_set_online(cpu, 1);
+}
+
+SEC("struct_ops/consort_cpu_offline")
+void BPF_PROG(consort_cpu_offline, s32 cpu)
+{
+	USES_ARENA();
+	cpu_set_online(cpu, 0);
+}
+
+/* A task of a higher class takes the CPU: what waits in its local queue may run elsewhere. */
+SEC("struct_ops/consort_cpu_release")
+void BPF_PROG(consort_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	USES_ARENA();
+	if (bpf_ksym_exists(scx_bpf_reenqueue_local))
+		scx_bpf_reenqueue_local();
+}
+
+SEC("struct_ops/consort_exit")
+void BPF_PROG(consort_exit, struct scx_exit_info *info)
+{
+	USES_ARENA();
+	for (u32 client = 0; client < CLIENTS_MAX && can_loop; client++) {
+		struct consort_page *page = client_page(client);
+
+		if (page)
+			page->header.attached = 0;
+	}
+	exit_info.kind = info->kind;
+	exit_info.exit_code = info->exit_code;
+	bpf_probe_read_kernel_str(exit_info.reason, sizeof(exit_info.reason), info->reason);
+	bpf_probe_read_kernel_str(exit_info.msg, sizeof(exit_info.msg), info->msg);
+	__sync_fetch_and_add(&exit_info.state, CONSORT_EXIT_DONE);
+}
+
+SEC(".struct_ops.link")
+struct sched_ext_ops consort_ops = {
+	.select_cpu = (void *)consort_select_cpu,
+	.enqueue = (void *)consort_enqueue,
+	.dequeue = (void *)consort_dequeue,
+	.dispatch = (void *)consort_dispatch,
+	.quiescent = (void *)consort_quiescent,
+	.set_weight = (void *)consort_set_weight,
+	.init_task = (void *)consort_init_task,
+	.exit_task = (void *)consort_exit_task,
+	.enable = (void *)consort_enable,
+	.disable = (void *)consort_disable,
+	.cgroup_init = (void *)consort_cgroup_init,
+	.cgroup_exit = (void *)consort_cgroup_exit,
+	.cgroup_move = (void *)consort_cgroup_move,
+	.cgroup_set_weight = (void *)consort_cgroup_set_weight,
+	.cpu_online = (void *)consort_cpu_online,
+	.cpu_offline = (void *)consort_cpu_offline,
+	.cpu_release = (void *)consort_cpu_release,
+	.exit = (void *)consort_exit,
+	.flags = SCX_OPS_ENQ_MIGRATION_DISABLED,
+	.timeout_ms = 5000,
+	.name = "consort",
+};

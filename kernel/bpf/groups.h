@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* cgroups: each is a group set, found by the cgroup's id. */
+#ifndef CONSORT_GROUPS_H
+#define CONSORT_GROUPS_H
+
+#include "memory.h"
+#include "nice.h"
+#include "queue.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, GROUPS_MAX);
+	__type(key, u64); /* the cgroup's id */
+	__type(value, u64); /* its struct group_set */
+} group_sets SEC(".maps");
+
+/* The root, if the cgroup is unknown: its tasks are then scheduled beside all others. */
+static inline struct group_set __arena *find_group_set(u64 id)
+{
+	u64 *at = bpf_map_lookup_elem(&group_sets, &id);
+
+	return at ? (struct group_set __arena *)*at : root_set;
+}
+
+static inline void group_set_init(struct group_set __arena *set, u64 id,
+				  struct group_set __arena *parent, u32 weight)
+{
+	set->id = id;
+	set->parent = parent;
+	set->level = parent->level + 1;
+	set->weight = weight;
+	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+		u32 place = i < topology.nr_shards ? i : SHARDS_MAX + i - topology.nr_shards;
+		struct group __arena *g = group_in(set, place);
+
+		g->node.kind = NODE_FAIR;
+		g->node.weight = weight;
+		g->node.parent = group_in(parent, place);
+		g->node.vtime = g->node.parent->vmin;
+		g->level = set->level;
+	}
+}
+
+SEC("struct_ops.s/consort_cgroup_init")
+s32 BPF_PROG(consort_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
+{
+	USES_ARENA();
+	struct group_set __arena *set, *parent;
+	u64 id = cgrp->kn->id, at;
+	u32 weight = weight_of_cgroup(args->weight);
+
+	if (!cgrp->level) {
+		at = (u64)root_set;
+		root_set->id = id;
+		return bpf_map_update_elem(&group_sets, &id, &at, BPF_ANY);
+	}
+	parent = find_group_set(BPF_CORE_READ(cgrp, self.parent, cgroup, kn, id));
+	if (parent->level + 1 >= TREE_DEPTH_MAX) {
+		/* Too deep: its tasks compete in the deepest group that has a queue. */
+		at = (u64)parent;
+		return bpf_map_update_elem(&group_sets, &id, &at, BPF_ANY);
+	}
+	set = alloc_pages(group_set_bytes());
+	if (!set)
+		return -12;
+	group_set_init(set, id, parent, weight);
+	at = (u64)set;
+	return bpf_map_update_elem(&group_sets, &id, &at, BPF_ANY);
+}
+
+SEC("struct_ops.s/consort_cgroup_exit")
+void BPF_PROG(consort_cgroup_exit, struct cgroup *cgrp)
+{
+	USES_ARENA();
+	u64 id = cgrp->kn->id;
+	struct group_set __arena *set = find_group_set(id);
+
+	if (set != root_set && set->id == id)
+		free_pages(set, group_set_bytes());
+	bpf_map_delete_elem(&group_sets, &id);
+}
+
+SEC("struct_ops/consort_cgroup_move")
+void BPF_PROG(consort_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+{
+	USES_ARENA();
+	struct group_set __arena *set = find_group_set(to->kn->id);
+	struct task __arena *t = task_of(p);
+	struct lock __arena *l;
+
+	if (!t)
+		return;
+	l = task_lock(t);
+	TASK_MOVE(t, t->home = set);
+	lock_release(l);
+}
+
+SEC("struct_ops/consort_cgroup_set_weight")
+void BPF_PROG(consort_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
+{
+	USES_ARENA();
+	struct group_set __arena *set = find_group_set(cgrp->kn->id);
+	unsigned long flags;
+
+	if (set == root_set || set->id != cgrp->kn->id)
+		return;
+	set->weight = weight_of_cgroup(weight);
+	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+		u32 place = i < topology.nr_shards ? i : SHARDS_MAX + i - topology.nr_shards;
+		struct shard __arena *s = shard_at(shard_of_place(place));
+
+		bpf_local_irq_save(&flags);
+		lock_take(&s->lock);
+		tree_set_weight(&group_in(set, place)->node, set->weight);
+		lock_release(&s->lock);
+		bpf_local_irq_restore(&flags);
+	}
+}
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the kernel gives: types, kfuncs, flags, and the differences between kernel versions. */
+#ifndef CONSORT_KERNEL_H
+#define CONSORT_KERNEL_H
+
+#include "vmlinux.h"
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define __arena __attribute__((address_space(1)))
+
+/* See core/types.h: global functions are verified once, with the arguments that their types promise. */
+#define core_fn __attribute__((noinline)) __weak
+#define in_arena __attribute__((btf_decl_tag("arg:arena")))
+
+/* A loop that uses this needs no bound that the verifier can see: the kernel keeps one at run time. */
+#define can_loop                                                   \
+	({                                                         \
+		__label__ out, in;                                 \
+		bool more = true;                                  \
+		asm volatile goto("may_goto %l[out]" ::::out);     \
+		goto in;                                           \
+	out:                                                       \
+		more = false;                                      \
+	in:;                                                       \
+		more;                                              \
+	})
+
+/* Values differ between kernel versions; the loader fills in the running kernel's. */
+#define ENQ(name) bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_##name)
+#define DEQ(name) bpf_core_enum_value(enum scx_deq_flags, SCX_DEQ_##name)
+#define KICK(name) bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_##name)
+#define TASK_FLAG(name) bpf_core_enum_value(enum scx_ent_flags, SCX_TASK_##name)
+#define DSQ(name) bpf_core_enum_value(enum scx_dsq_id_flags, SCX_DSQ_##name)
+
+#define CLOCK_MONOTONIC 1
+#define NUMA_NO_NODE (-1)
+
+void __arena *bpf_arena_alloc_pages(void *map, void __arena *addr, u32 pages, int node,
+				    u64 flags) __ksym;
+void bpf_arena_free_pages(void *map, void __arena *addr, u32 pages) __ksym;
+void bpf_local_irq_save(unsigned long *flags) __ksym;
+void bpf_local_irq_restore(unsigned long *flags) __ksym;
+struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
+void bpf_task_release(struct task_struct *p) __ksym;
+bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) __ksym;
+u32 bpf_cpumask_first(const struct cpumask *mask) __ksym;
+
+void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags) __ksym __weak;
+bool scx_bpf_dsq_insert___v2(struct task_struct *p, u64 dsq, u64 slice, u64 flags) __ksym __weak;
+bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __ksym __weak;
+bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime) __ksym __weak;
+void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
+s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
+s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
+			   bool *is_idle) __ksym;
+s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags) __ksym;
+u32 scx_bpf_reenqueue_local(void) __ksym __weak;
+void scx_bpf_error_bstr(char *fmt, unsigned long long *data, u32 data_len) __ksym;
+
+/* Ejects the scheduler; every task is back under the stock one. For broken invariants only. */
+#define scx_error(fmt, args...)                                                        \
+	({                                                                             \
+		static char ___fmt[] = fmt;                                            \
+		unsigned long long ___data[] = { args };                               \
+		scx_bpf_error_bstr(___fmt, ___data, sizeof(___data));                  \
+	})
+
+static inline void insert_task(struct task_struct *p, u64 dsq, u64 slice_ns, u64 flags)
+{
+	if (bpf_ksym_exists(scx_bpf_dsq_insert___v2))
+		scx_bpf_dsq_insert___v2(p, dsq, slice_ns, flags);
+	else
+		scx_bpf_dsq_insert(p, dsq, slice_ns, flags);
+}
+
+static inline void set_slice(struct task_struct *p, u64 slice_ns)
+{
+	if (bpf_ksym_exists(scx_bpf_task_set_slice))
+		scx_bpf_task_set_slice(p, slice_ns);
+	else
+		p->scx.slice = slice_ns;
+}
+
+/* A task that is in the middle of something that must stay on its CPU. */
+static inline bool migration_disabled(const struct task_struct *p)
+{
+	/* Running a BPF program disables migration of the current task by itself. */
+	if (p->migration_disabled == 1)
+		return bpf_get_current_task_btf() != p;
+	return p->migration_disabled;
+}
+
+#endif

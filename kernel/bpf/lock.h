@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Locks in the arena.
+ *
+ * Problem  The kernel's BPF locks forbid calls of global functions while held, and cost as much as a switch.
+ * Rule     Ticket lock: take the next number, wait until it is served. Holders run with interrupts off: the
+ *          scheduler's callbacks do anyway, everybody else saves and restores them.
+ * Bound    Waiters are served in order. A wait that outlasts the loop bound ejects the scheduler.
+ * Limits   A lock is never taken while another one is held; no order needs to be kept.
+ */
+#ifndef CONSORT_LOCK_H
+#define CONSORT_LOCK_H
+
+#include "kernel.h"
+
+struct lock {
+	u32 next;
+	u32 serving;
+};
+
+const volatile bool one_cpu; /* set by the loader: nobody to wait for */
+
+static inline void lock_take(struct lock __arena *l)
+{
+	u32 ticket;
+
+	if (one_cpu)
+		return;
+	ticket = __sync_fetch_and_add(&l->next, 1);
+	while (can_loop) {
+		if (*(volatile u32 __arena *)&l->serving == ticket)
+			return;
+	}
+	scx_error("lock: waited too long for ticket %u", ticket);
+}
+
+static inline void lock_release(struct lock __arena *l)
+{
+	if (one_cpu)
+		return;
+	__sync_fetch_and_add(&l->serving, 1);
+}
+
+#endif

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Membership: joining and leaving a domain, sleeping inside and outside of poll.
+ *
+ * The daemon decides who may join what and calls the syscall programs here; nothing else changes membership.
+ */
+#ifndef CONSORT_MEMBERS_H
+#define CONSORT_MEMBERS_H
+
+#include "memory.h"
+#include "queue.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, DOMAINS_MAX);
+	__type(key, u32);
+	__type(value, u64); /* the domain's struct domain_set; 0: none */
+} domain_sets SEC(".maps");
+
+/* Takes the lock of the shard that the task is in. */
+static inline struct lock __arena *task_lock(struct task __arena *t)
+{
+	struct lock __arena *l = NULL;
+
+	while (can_loop) {
+		u32 shard = shard_of_place(t->place);
+
+		l = &shard_at(shard)->lock;
+		lock_take(l);
+		if (shard_of_place(t->place) == shard)
+			break;
+		lock_release(l);
+	}
+	return l;
+}
+
+static inline void task_clear(struct task __arena *t)
+{
+	u64 __arena *word = (u64 __arena *)t;
+
+	for (u32 i = 0; i < sizeof(*t) / sizeof(u64) && can_loop; i++)
+		word[i] = 0;
+}
+
+static inline void task_set_weight(struct task __arena *t, u64 weight)
+{
+	bool waits = t->member.node.ready.queued;
+
+	if (waits)
+		task_take(t);
+	t->weight = weight;
+	tree_set_weight(&t->member.node, weight);
+	if (in_domain(t) && t->member.node.active) {
+		struct domain __arena *d = domain_in(t->set, t->place);
+
+		tree_set_weight(&d->group.node, d->group.weight_active);
+	}
+	if (waits)
+		task_wait(t);
+}
+
+/* Leaves the domain; the caller holds the task's lock. */
+static inline void member_leave(struct task __arena *t)
+{
+	struct domain_set __arena *set = t->set;
+	struct consort_slot *s = slot_of(t);
+
+	if (s)
+		s->standing = CONSORT_OUTSIDE;
+	TASK_MOVE(t, t->set = NULL);
+	t->demoted = 0;
+	__sync_fetch_and_add(&set->nr_members, -1);
+}
+
+/* A member goes to sleep: inside poll until its due time, or outside, against the contract. */
+static inline void member_sleeps(struct task __arena *t, u64 now_ns)
+{
+	struct consort_slot *s = slot_of(t);
+	u32 cpu = bpf_get_smp_processor_id(), seq;
+	struct domain __arena *d;
+
+	if (!s)
+		return;
+	seq = *(volatile u32 *)&s->poll_seq;
+	if (*(volatile u32 *)&s->intent != CONSORT_SLEEPING || seq == t->poll_seq) {
+		if (!t->demoted) {
+			count_on(cpu)->blocks++;
+			task_demote(t);
+		}
+		return;
+	}
+	t->poll_seq = seq;
+	count_on(cpu)->sleeps++;
+	if (t->demoted && now_ns < t->yield_by_ns) {
+		count_on(cpu)->restorations++;
+		task_restore(t);
+	}
+	slot_read(t, s, cpu, now_ns);
+	if (t->demoted)
+		return;
+	d = domain_in(t->set, t->place);
+	domain_sleep(d, &t->member);
+	place_refresh(place_at(t->place), d);
+}
+
+static inline struct domain_set __arena *find_domain_set(u32 domain)
+{
+	u64 *at = bpf_map_lookup_elem(&domain_sets, &domain);
+
+	return at ? (struct domain_set __arena *)*at : NULL;
+}
+
+static inline void domain_set_init(struct domain_set __arena *set, u32 id,
+				   const struct consort_domain_args *args)
+{
+	u64 grace_ns = args->event_ns ?: CONSORT_EVENT_MAX_NS;
+
+	if (grace_ns > CONSORT_EVENT_MAX_NS)
+		grace_ns = CONSORT_EVENT_MAX_NS;
+	set->id = id;
+	set->nr_members = 0;
+	set->order = args->order;
+	set->flags = args->flags;
+	set->grace_ns = grace_ns;
+	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+		u32 place = i < topology.nr_shards ? i : SHARDS_MAX + i - topology.nr_shards;
+		struct domain __arena *d = domain_in(set, place);
+
+		d->group.node.kind = NODE_COOP;
+		d->group.node.weight = WEIGHT_ONE;
+		d->group.node.parent = &place_at(place)->root;
+		d->group.level = 1;
+		d->order = args->order;
+		d->preempt = !!(args->flags & CONSORT_JOIN_PREEMPT);
+		d->grace_ns = grace_ns;
+	}
+}
+
+SEC("syscall")
+int consort_domain_create(struct consort_domain_args *args)
+{
+	USES_ARENA();
+	struct domain_set __arena *set;
+	u64 at;
+
+	args->error = 28; /* ENOSPC */
+	for (u32 id = 1; id < DOMAINS_MAX && can_loop; id++) {
+		if (find_domain_set(id))
+			continue;
+		set = alloc_pages(domain_set_bytes());
+		if (!set) {
+			args->error = 12; /* ENOMEM */
+			return 0;
+		}
+		domain_set_init(set, id, args);
+		at = (u64)set;
+		bpf_map_update_elem(&domain_sets, &id, &at, BPF_ANY);
+		args->domain = id;
+		args->error = 0;
+		return 0;
+	}
+	return 0;
+}
+
+SEC("syscall")
+int consort_domain_destroy(struct consort_domain_args *args)
+{
+	USES_ARENA();
+	u32 id = args->domain;
+	struct domain_set __arena *set = find_domain_set(id);
+	u64 none = 0;
+
+	if (!set) {
+		args->error = 2; /* ENOENT */
+		return 0;
+	}
+	if (set->nr_members) {
+		args->error = 16; /* EBUSY */
+		return 0;
+	}
+	bpf_map_update_elem(&domain_sets, &id, &none, BPF_ANY);
+	free_pages(set, domain_set_bytes());
+	args->error = 0;
+	return 0;
+}
+
+/*
+ * A new member is due at once: it has published nothing yet, and must run to do so. Its first poll is to come within
+ * the domain's grace.
+ */
+static inline void member_join(struct task __arena *t, struct domain_set __arena *set,
+			       const struct consort_join_args *args, u64 now_ns)
+{
+	struct consort_slot *s;
+
+	t->client = args->client;
+	t->slot = args->slot;
+	s = slot_of(t);
+	t->poll_seq = s ? *(volatile u32 *)&s->poll_seq : 0;
+	t->yield_by_ns = NEVER_NS;
+	TASK_MOVE(t, t->set = set);
+	t->member.due_ns = now_ns;
+	t->member.priority = PRIORITY_NONE;
+	t->member.key = 0;
+	t->member.debt_vtime = domain_in(set, t->place)->group.node.vtime;
+	t->member.served = 0;
+	if (s) {
+		s->yield_by_ns = NEVER_NS;
+		s->standing = CONSORT_MEMBER;
+	}
+	__sync_fetch_and_add(&set->nr_members, 1);
+}
+
+SEC("syscall")
+int consort_join(struct consort_join_args *args)
+{
+	USES_ARENA();
+	struct domain_set __arena *set = find_domain_set(args->domain);
+	struct task_struct *p;
+	struct task __arena *t;
+	unsigned long flags;
+	struct lock __arena *l;
+
+	args->error = 2; /* ENOENT */
+	if (!set)
+		return 0;
+	args->error = 22; /* EINVAL */
+	if (args->client >= CLIENTS_MAX || args->slot >= CONSORT_SLOTS)
+		return 0;
+	args->error = 3; /* ESRCH */
+	p = bpf_task_from_pid(args->tid);
+	if (!p)
+		return 0;
+	t = task_of(p);
+	if (t && t->pid == p->pid) {
+		bpf_local_irq_save(&flags);
+		l = task_lock(t);
+		if (t->set) {
+			args->error = 17; /* EEXIST */
+		} else {
+			args->error = 0;
+			member_join(t, set, args, bpf_ktime_get_ns());
+		}
+		lock_release(l);
+		bpf_local_irq_restore(&flags);
+	}
+	bpf_task_release(p);
+	return 0;
+}
+
+SEC("syscall")
+int consort_leave(struct consort_leave_args *args)
+{
+	USES_ARENA();
+	struct task_struct *p = bpf_task_from_pid(args->tid);
+	struct task __arena *t;
+	unsigned long flags;
+	struct lock __arena *l;
+
+	args->error = 3; /* ESRCH */
+	if (!p)
+		return 0;
+	t = task_of(p);
+	if (t && t->pid == p->pid) {
+		bpf_local_irq_save(&flags);
+		l = task_lock(t);
+		if (t->set && t->client == args->client) {
+			args->error = 0;
+			member_leave(t);
+		} else {
+			args->error = 2; /* ENOENT */
+		}
+		lock_release(l);
+		bpf_local_irq_restore(&flags);
+	}
+	bpf_task_release(p);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * A task's way through its place: it becomes active, waits, is chosen, runs, is charged, sleeps.
+ *
+ * Every function here is called with the lock of the task's shard held.
+ */
+#ifndef CONSORT_QUEUE_H
+#define CONSORT_QUEUE_H
+
+#include "slots.h"
+#include "timer.h"
+
+static inline struct group __arena *parent_of(struct task __arena *t)
+{
+	if (in_domain(t))
+		return &domain_in(t->set, t->place)->group;
+	return group_in(t->home, t->place);
+}
+
+static inline void task_activate(struct task __arena *t)
+{
+	struct place __arena *pl = place_at(t->place);
+
+	if (t->member.node.active)
+		return;
+	tree_activate(&t->member.node);
+	pl->nr_runnable++;
+	if (in_domain(t)) {
+		struct domain __arena *d = domain_in(t->set, t->place);
+
+		domain_wake(d, &t->member);
+		tree_set_weight(&d->group.node, d->group.weight_active);
+		place_refresh(pl, d);
+	}
+}
+
+static inline void task_deactivate(struct task __arena *t)
+{
+	struct place __arena *pl = place_at(t->place);
+
+	if (!t->member.node.active)
+		return;
+	tree_deactivate(&t->member.node);
+	pl->nr_runnable--;
+	if (in_domain(t)) {
+		struct domain __arena *d = domain_in(t->set, t->place);
+
+		if (d->group.nr_active)
+			tree_set_weight(&d->group.node, d->group.weight_active);
+	}
+}
+
+static inline void task_wait(struct task __arena *t)
+{
+	if (in_domain(t)) {
+		struct domain __arena *d = domain_in(t->set, t->place);
+
+		domain_enqueue(d, &t->member);
+		place_refresh(place_at(t->place), d);
+	} else {
+		tree_enqueue(&t->member.node, t->member.node.vtime, 0);
+	}
+}
+
+static inline void task_take(struct task __arena *t)
+{
+	if (!t->member.node.ready.queued)
+		return;
+	if (in_domain(t)) {
+		struct domain __arena *d = domain_in(t->set, t->place);
+
+		domain_dequeue(d, &t->member);
+		place_refresh(place_at(t->place), d);
+	} else {
+		tree_dequeue(&t->member.node);
+	}
+}
+
+/*
+ * Moves a task to another group, another place, or both: `change` is made while it is in neither. What it was
+ * (waiting, active, asleep in its domain) it is again afterwards, where that still applies.
+ */
+#define TASK_MOVE(t, change)                                                                  \
+	({                                                                                    \
+		bool was_waiting = (t)->member.node.ready.queued;                             \
+		bool was_active = (t)->member.node.active;                                    \
+                                                                                              \
+		if (was_waiting)                                                              \
+			task_take(t);                                                         \
+		task_deactivate(t);                                                           \
+		if ((t)->member.asleep && in_domain(t)) {                                     \
+			struct domain __arena *___d = domain_in((t)->set, (t)->place);        \
+                                                                                              \
+			domain_wake(___d, &(t)->member);                                      \
+			place_refresh(place_at((t)->place), ___d);                            \
+		}                                                                             \
+		change;                                                                       \
+		tree_move(&(t)->member.node, parent_of(t),                                    \
+			  vtime_of_ns(tunables.granularity_ns, (t)->member.node.weight));     \
+		if (was_active)                                                               \
+			task_activate(t);                                                     \
+		if (was_waiting)                                                              \
+			task_wait(t);                                                         \
+	})
+
+/*
+ * Charges what the kernel measured since the last time. `p` is the task, and has just run, or has not run since it
+ * was charged.
+ */
+static inline void task_charge(struct task __arena *t, const struct task_struct *p, u64 now_ns)
+{
+	u64 total_ns = p->se.sum_exec_runtime, ran_ns = total_ns - t->charged_ns;
+
+	if (!ran_ns)
+		return;
+	t->charged_ns = total_ns;
+	if (in_domain(t)) {
+		struct domain __arena *d = domain_in(t->set, t->place);
+
+		domain_charge_due(d, &t->member, ran_ns, now_ns);
+		tree_charge(&t->member.node, ran_ns);
+		place_refresh(place_at(t->place), d);
+	} else {
+		tree_charge(&t->member.node, ran_ns);
+	}
+}
+
+static inline u64 task_slice_ns(struct task __arena *t)
+{
+	struct shard __arena *s = shard_at(shard_of_place(t->place));
+	struct place __arena *pl = place_at(t->place);
+	u32 nr_runnable = pl->nr_runnable, nr_members = 1;
+
+	if (!one_cpu && t->place < SHARDS_MAX && s->nr_cpus > 1)
+		nr_runnable = (nr_runnable + s->nr_cpus - 1) / s->nr_cpus;
+	if (in_domain(t))
+		nr_members = domain_in(t->set, t->place)->group.nr_active;
+	return slice_ns(tunables.granularity_ns, tunables.min_slice_ns, nr_runnable, nr_members);
+}
+
+/* Whether tasks wait for this CPU in its other place. */
+static inline bool other_place_waits(struct consort_cpu __arena *c, u32 place)
+{
+	if (one_cpu)
+		return false;
+	if (place < SHARDS_MAX)
+		return c->place.root.ready.top;
+	return shard_at(c->shard)->place.root.ready.top;
+}
+
+/*
+ * A task is about to run, or goes on: decides when it is compared again, tells it, and arms the timer. The task
+ * does not wait. `here`: this is the CPU that we run on.
+ */
+static inline void task_begin(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t, u64 now_ns,
+			      bool here)
+{
+	struct place __arena *pl = place_at(t->place);
+	u64 slice = task_slice_ns(t);
+	u64 at_ns = place_compare_at_ns(pl, &t->member.node, now_ns, slice);
+	struct domain __arena *d;
+	struct consort_slot *s;
+
+	if (at_ns > now_ns + slice && other_place_waits(c, t->place))
+		at_ns = now_ns + slice;
+	if (t->set) {
+		d = domain_in(t->set, t->place);
+		t->yield_by_ns = at_ns;
+		s = slot_of(t);
+		if (s) {
+			slot_write(s, d, at_ns);
+			if (t->demoted)
+				s->standing = CONSORT_DEMOTED;
+		}
+		if (in_domain(t) && at_ns != NEVER_NS && !d->preempt)
+			at_ns += d->grace_ns;
+	}
+	c->running = t;
+	c->since_ns = now_ns;
+	c->compare_at_ns = at_ns;
+	if (here)
+		timer_arm(c, cpu, at_ns);
+}
+
+/* Whether a member has outstayed the time by which it was to poll, grace included. */
+static inline bool task_overran(struct task __arena *t, u64 now_ns)
+{
+	struct domain __arena *d = domain_in(t->set, t->place);
+
+	return t->yield_by_ns != NEVER_NS && !d->preempt &&
+	       now_ns + TIMER_EARLY_NS >= t->yield_by_ns + d->grace_ns;
+}
+
+/* The member competes alone, as any task of its cgroup, and pays for its run itself. */
+static inline void task_demote(struct task __arena *t)
+{
+	TASK_MOVE(t, t->demoted = 1);
+}
+
+static inline void task_restore(struct task __arena *t)
+{
+	TASK_MOVE(t, t->demoted = 0);
+}
+
+#endif

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Slots: what members publish, read with suspicion, and what they are told. Layout: abi/consort_abi.h. */
+#ifndef CONSORT_SLOTS_H
+#define CONSORT_SLOTS_H
+
+#include "state.h"
+
+struct page_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__type(value, struct consort_page);
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, CLIENTS_MAX);
+	__type(key, u32);
+	__array(values, struct page_map);
+} clients SEC(".maps");
+
+/* libbpf sizes the inner map's value by a variable of its type. */
+struct consort_page page_type_for_libbpf SEC(".bss");
+
+static inline struct consort_page *client_page(u32 client)
+{
+	void *page = bpf_map_lookup_elem(&clients, &client);
+	u32 first = 0;
+
+	return page ? bpf_map_lookup_elem(page, &first) : NULL;
+}
+
+/* The slot of a task that has joined; NULL once its client's page is gone. */
+static inline struct consort_slot *slot_of(struct task __arena *t)
+{
+	struct consort_page *page = client_page(t->client);
+	u32 slot = t->slot;
+
+	if (!page || slot >= CONSORT_SLOTS)
+		return NULL;
+	return &page->slots[slot];
+}
+
+/* Takes over what the member published. Values out of range count as absent. */
+static inline void slot_read(struct task __arena *t, struct consort_slot *s, u32 cpu, u64 now_ns)
+{
+	u64 due_ns = *(volatile u64 *)&s->due_ns, key = *(volatile u64 *)&s->key;
+	u32 priority = *(volatile u32 *)&s->priority;
+
+	if (due_ns != NEVER_NS && due_ns > now_ns && due_ns - now_ns > CONSORT_DUE_AHEAD_MAX_NS) {
+		due_ns = NEVER_NS;
+		count_on(cpu)->refused_due++;
+	}
+	if (priority > CONSORT_PRIORITY_MAX)
+		priority = PRIORITY_NONE;
+	member_publish(&t->member, due_ns, priority, key, now_ns);
+}
+
+/* Tells a member about the others, and by when to poll. */
+static inline void slot_write(struct consort_slot *s, struct domain __arena *d, u64 yield_by_ns)
+{
+	struct heap_link __arena *best = d->group.ready.top;
+	u64 other_key = 0;
+	u32 other_priority = PRIORITY_NONE;
+
+	if (best) {
+		struct member __arena *m = member_of(node_of_ready(best));
+
+		other_priority = m->priority;
+		other_key = m->key;
+	}
+	s->yield_by_ns = yield_by_ns;
+	s->other_due_ns = domain_next_due_ns(d);
+	s->other_key = other_key;
+	s->other_priority = other_priority;
+	s->standing = CONSORT_MEMBER;
+}
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The scheduler's state, all of it in one arena that only the scheduler maps.
+ *
+ *   shard 0..S-1   CPUs that share a last-level cache: one lock, one place for tasks that may run on any of them
+ *   cpu 0..C-1     one place for tasks that may not (pinned, migration-disabled), under its shard's lock
+ *   group set      a cgroup: one group in each place
+ *   domain set     a cooperation domain: one domain in each place
+ *   task           a thread: in one place at a time
+ */
+#ifndef CONSORT_STATE_H
+#define CONSORT_STATE_H
+
+#include "kernel.h"
+#include "lock.h"
+#include "place.h"
+#include "consort_abi.h"
+#include "interface.h"
+
+const volatile struct consort_topology topology;
+const volatile bool use_timers = true;
+struct consort_tunables tunables = {
+	.granularity_ns = 20000000,
+	.min_slice_ns = 500000,
+	.window_ns = 4000000,
+};
+struct consort_counters counters[CPUS_MAX];
+struct consort_exit_info exit_info;
+
+struct group_set {
+	u64 id; /* of the cgroup */
+	struct group_set __arena *parent; /* NULL: the root */
+	u32 weight;
+	u32 level;
+	struct group groups[]; /* by place; the root has none: it is the places' root */
+};
+
+struct domain_set {
+	u32 id;
+	u32 nr_members; /* demoted ones included */
+	u32 order;
+	u32 flags;
+	u64 grace_ns;
+	struct domain domains[]; /* by place */
+};
+
+struct task {
+	struct member member;
+	struct group_set __arena *home; /* its cgroup's */
+	struct domain_set __arena *set; /* the domain that it has joined; NULL: none */
+	u64 charged_ns; /* of the kernel's sum_exec_runtime */
+	u64 yield_by_ns; /* as last written to its slot */
+	s32 pid;
+	u32 place;
+	u32 client;
+	u32 slot;
+	u32 poll_seq; /* last one seen */
+	u32 weight; /* from its nice value */
+	u8 demoted;
+	struct task __arena *next_free;
+	u64 kernel_task; /* its task_struct's address */
+};
+
+struct consort_cpu {
+	struct task __arena *running; /* chosen last; NULL: idle */
+	u64 since_ns; /* when it was chosen or compared */
+	u64 compare_at_ns; /* when the running task is to be compared again; NEVER_NS: when it stops */
+	u64 timer_at_ns; /* when this CPU's one-shot timer fires; NEVER_NS: not armed */
+	u32 shard;
+	u32 online;
+	struct place place;
+};
+
+struct shard {
+	struct lock lock;
+	u32 nr_cpus; /* online */
+	struct place place;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARENA);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1 << 18); /* pages; taken only when used: 1 GiB at most */
+} arena SEC(".maps");
+
+/* The kernel lets only programs that name the arena follow pointers into it: each begins with this. */
+#define USES_ARENA() asm volatile("" ::"r"(&arena))
+
+/* Pointers into the arena, set by consort_init_arena. */
+struct consort_cpu __arena *cpus;
+struct shard __arena *shards;
+struct group_set __arena *root_set;
+
+static inline struct consort_cpu __arena *cpu_at(u32 cpu)
+{
+	return cpus + (cpu < CPUS_MAX ? cpu : 0);
+}
+
+static inline struct shard __arena *shard_at(u32 shard)
+{
+	return shards + (shard < SHARDS_MAX ? shard : 0);
+}
+
+static inline u32 place_of_shard(u32 shard)
+{
+	return shard;
+}
+
+static inline u32 place_of_cpu(u32 cpu)
+{
+	return SHARDS_MAX + cpu;
+}
+
+static inline u32 shard_of_place(u32 place)
+{
+	return place < SHARDS_MAX ? place : cpu_at(place - SHARDS_MAX)->shard;
+}
+
+static inline struct place __arena *place_at(u32 place)
+{
+	if (place < SHARDS_MAX)
+		return &shard_at(place)->place;
+	return &cpu_at(place - SHARDS_MAX)->place;
+}
+
+/* Places are allocated densely: those of the shards that exist, then those of the CPUs that exist. */
+static inline u32 place_index(u32 place)
+{
+	u32 i = place < SHARDS_MAX ? place : topology.nr_shards + place - SHARDS_MAX;
+
+	return i < PLACES_MAX ? i : 0;
+}
+
+static inline u32 nr_places(void)
+{
+	/* One CPU has no use for a place of its own beside its shard's. */
+	return topology.nr_shards + (one_cpu ? 0 : topology.nr_cpus);
+}
+
+static inline struct group __arena *group_in(struct group_set __arena *set, u32 place)
+{
+	if (!set || !set->parent)
+		return &place_at(place)->root;
+	return set->groups + place_index(place);
+}
+
+static inline struct domain __arena *domain_in(struct domain_set __arena *set, u32 place)
+{
+	return set->domains + place_index(place);
+}
+
+/*
+ * The task's state. It hangs on the one field of task_struct.scx that the kernel keeps for the scheduler and that
+ * only queues ordered by the kernel would use: a plain load, where task storage costs a search at every callback.
+ */
+static inline struct task __arena *task_of(const struct task_struct *p)
+{
+	return (struct task __arena *)p->scx.dsq_vtime;
+}
+
+static inline bool set_task_of(struct task_struct *p, struct task __arena *t)
+{
+	if (bpf_ksym_exists(scx_bpf_task_set_dsq_vtime))
+		return scx_bpf_task_set_dsq_vtime(p, (u64)t);
+	p->scx.dsq_vtime = (u64)t;
+	return true;
+}
+
+/* The same where the field may still hold what an earlier scheduler left there. */
+static inline struct task __arena *find_task(const struct task_struct *p)
+{
+	struct task __arena *t = task_of(p);
+
+	return t && t->kernel_task == (u64)p ? t : NULL;
+}
+
+static inline struct task __arena *task_of_node(struct tree_node __arena *n)
+{
+	return outer_of(member_of(n), struct task, member);
+}
+
+static inline bool in_domain(const struct task __arena *t)
+{
+	return t->set && !t->demoted;
+}
+
+static inline struct consort_counters *count_on(u32 cpu)
+{
+	/* Keeps the compiler from proving the mask needless: the verifier cannot follow its proof. */
+	asm volatile("" : "+r"(cpu));
+	return &counters[cpu & (CPUS_MAX - 1)];
+}
+
+#endif

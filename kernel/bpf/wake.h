@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Wake-ups: who runs at once, who waits, and who must be told.
+ *
+ * Rule     On an idle CPU a task runs at once. Beside a running task it runs at once if it is due and its domain may
+ *          borrow, or if virtual time puts it before the running one. A running member of a domain is not
+ *          preempted for a due event: it is asked to poll, by its yield-by time.
+ * Source   000 section 2.3.3 (borrowing); cooperation-facts: outsiders need wake-up preemption among themselves.
+ */
+#ifndef CONSORT_WAKE_H
+#define CONSORT_WAKE_H
+
+#include "queue.h"
+
+enum wake_verdict {
+	WAKE_WAIT,
+	WAKE_RUN, /* insert into the CPU's local queue now */
+	WAKE_KICK, /* the CPU must choose again */
+};
+
+/* Whether a task's due event is expired and may be served by borrowing. */
+static inline bool is_due(struct task __arena *t, u64 now_ns)
+{
+	struct domain __arena *d;
+
+	if (!in_domain(t) || t->member.due_ns > now_ns)
+		return false;
+	d = domain_in(t->set, t->place);
+	return member_due_counts(&t->member, d) && place_may_borrow(place_at(t->place), d);
+}
+
+/* Whether virtual time puts the woken task before the running one, at the level where they part. */
+static inline bool vtime_beats(struct task __arena *t, struct task __arena *running, u64 ran_ns)
+{
+	struct tree_node __arena *n = &t->member.node, *other;
+
+	if (t->place != running->place)
+		return false;
+	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+		if (!n->parent)
+			return false;
+		other = tree_member_above(&running->member.node, n->parent);
+		if (other)
+			return n->parent->node.kind == NODE_FAIR &&
+			       !vtime_before(other->vtime + vtime_of_ns(ran_ns, node_weight(other)),
+					     n->vtime);
+		n = &n->parent->node;
+	}
+	return false;
+}
+
+static inline bool wake_beats(struct consort_cpu __arena *c, struct task __arena *t, u64 now_ns)
+{
+	struct task __arena *running = c->running;
+
+	if (in_domain(running) && in_domain(t)) {
+		struct domain __arena *d = domain_in(running->set, running->place);
+
+		if (d->preempt && is_due(t, now_ns) && !is_due(running, now_ns))
+			return true;
+		if (running->set == t->set)
+			return false;
+	}
+	if (!in_domain(running) && is_due(t, now_ns))
+		return true;
+	return vtime_beats(t, running, now_ns - c->since_ns);
+}
+
+static inline enum wake_verdict wake_decide(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t,
+					    u64 now_ns)
+{
+	struct task __arena *running = c->running;
+
+	if (!running)
+		return WAKE_RUN;
+	if (!wake_beats(c, t, now_ns))
+		return WAKE_WAIT;
+	/* Whoever was chosen for the CPU may not have begun to run yet: leave the order to the next choice. */
+	if (cpu != bpf_get_smp_processor_id() || task_of(bpf_get_current_task_btf()) != running)
+		return WAKE_KICK;
+	return is_due(t, now_ns) || tree_is_first(&t->member.node) ? WAKE_RUN : WAKE_WAIT;
+}
+
+/* A task waits: the running one may have to end sooner, and a member is told what the newcomer wants. */
+static inline void wake_inform(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t, u64 now_ns)
+{
+	struct task __arena *running = c->running;
+	u64 compare_at_ns = c->compare_at_ns, since_ns = c->since_ns;
+
+	if (!running || (compare_at_ns != NEVER_NS && !in_domain(t)))
+		return;
+	task_begin(c, cpu, running, now_ns, cpu == bpf_get_smp_processor_id());
+	c->since_ns = since_ns;
+	if (compare_at_ns < c->compare_at_ns)
+		c->compare_at_ns = compare_at_ns;
+}
+
+/* On many CPUs: makes the CPU that should run the task look for it. */
+static inline void wake_kick(struct task_struct *p, u32 cpu, enum wake_verdict verdict)
+{
+	s32 idle;
+
+	if (verdict == WAKE_KICK) {
+		scx_bpf_kick_cpu(cpu, KICK(PREEMPT));
+		return;
+	}
+	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (idle >= 0)
+		scx_bpf_kick_cpu(idle, KICK(IDLE));
+	else if (cpu != bpf_get_smp_processor_id() &&
+		 cpu_at(cpu)->timer_at_ns > cpu_at(cpu)->compare_at_ns)
+		/* Its timer can only be armed on the CPU itself. */
+		scx_bpf_kick_cpu(cpu, KICK(PREEMPT));
+}
+
+#endif
