@@ -104,7 +104,7 @@ static inline struct heap_link __arena *heap_merge(struct heap_link __arena *a,
 	return top;
 }
 
-core_fn void heap_push(struct heap __arena *h in_arena, struct heap_link __arena *l in_arena, u64 major,
+core_fn int heap_push(struct heap __arena *h in_arena, struct heap_link __arena *l in_arena, u64 major,
 		       u64 minor)
 {
 	struct heap_link __arena *top = h->top;
@@ -119,9 +119,10 @@ core_fn void heap_push(struct heap __arena *h in_arena, struct heap_link __arena
 		l = heap_merge(top, l);
 	l->parent = NULL;
 	h->top = l;
+	return 0;
 }
 
-core_fn void heap_remove(struct heap __arena *h in_arena, struct heap_link __arena *l in_arena)
+core_fn int heap_remove(struct heap __arena *h in_arena, struct heap_link __arena *l in_arena)
 {
 	struct heap_link __arena *left = l->left, *right = l->right, *parent = l->parent, *in;
 
@@ -131,7 +132,7 @@ core_fn void heap_remove(struct heap __arena *h in_arena, struct heap_link __are
 	l->queued = 0;
 	if (!parent) {
 		h->top = in;
-		return;
+		return 0;
 	}
 	if (parent->left == l)
 		parent->left = in;
@@ -144,6 +145,7 @@ core_fn void heap_remove(struct heap __arena *h in_arena, struct heap_link __are
 		if (!parent)
 			break;
 	}
+	return 0;
 }
 
 /* Moves a queued link to a new key. */

@@ -52,14 +52,14 @@ static inline void place_forget(struct place __arena *pl, struct domain __arena 
 }
 
 /* To be called whenever a domain's due times, virtual time or weight have changed. */
-core_fn void place_refresh(struct place __arena *pl in_arena, struct domain __arena *d in_arena)
+core_fn int place_refresh(struct place __arena *pl in_arena, struct domain __arena *d in_arena)
 {
 	u64 due_ns = domain_next_due_ns(d), at;
 	u8 is_ahead;
 
 	if (due_ns == NEVER_NS) {
 		place_forget(pl, d);
-		return;
+		return 0;
 	}
 	at = domain_may_borrow_at(pl, d);
 	is_ahead = vtime_before(pl->root.vmin, at);
@@ -68,11 +68,12 @@ core_fn void place_refresh(struct place __arena *pl in_arena, struct domain __ar
 
 		if (d->upcoming.major != key)
 			heap_move(is_ahead ? &pl->ahead : &pl->due, &d->upcoming, key, 0);
-		return;
+		return 0;
 	}
 	place_forget(pl, d);
 	d->is_ahead = is_ahead;
 	heap_push(is_ahead ? &pl->ahead : &pl->due, &d->upcoming, is_ahead ? at : due_ns, 0);
+	return 0;
 }
 
 /* Lets the domains borrow whose time has come. */

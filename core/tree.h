@@ -97,7 +97,7 @@ static inline void group_follow(struct group __arena *g, u64 vtime)
 }
 
 /* Charges `ns` of CPU time to a node and to every ancestor. */
-core_fn void tree_charge(struct tree_node __arena *n in_arena, u64 ns)
+core_fn int tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 {
 	struct group __arena *g;
 
@@ -111,13 +111,14 @@ core_fn void tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 		group_follow(g, n->vtime);
 		n = &g->node;
 	}
+	return 0;
 }
 
 /*
  * Puts an active node among those that wait, under the key that its group orders by (a fair group: its virtual
  * time), and its ancestors with it.
  */
-core_fn void tree_enqueue(struct tree_node __arena *n in_arena, u64 major, u64 minor)
+core_fn int tree_enqueue(struct tree_node __arena *n in_arena, u64 major, u64 minor)
 {
 	struct group __arena *g;
 
@@ -130,10 +131,11 @@ core_fn void tree_enqueue(struct tree_node __arena *n in_arena, u64 major, u64 m
 		major = n->vtime;
 		minor = 0;
 	}
+	return 0;
 }
 
 /* Takes a node from those that wait; ancestors without another waiting member go with it. */
-core_fn void tree_dequeue(struct tree_node __arena *n in_arena)
+core_fn int tree_dequeue(struct tree_node __arena *n in_arena)
 {
 	struct group __arena *g;
 
@@ -146,10 +148,11 @@ core_fn void tree_dequeue(struct tree_node __arena *n in_arena)
 			break;
 		n = &g->node;
 	}
+	return 0;
 }
 
 /* A node becomes runnable: borrows up to the minimum, at each level that was not active. */
-core_fn void tree_activate(struct tree_node __arena *n in_arena)
+core_fn int tree_activate(struct tree_node __arena *n in_arena)
 {
 	struct group __arena *g;
 
@@ -163,10 +166,11 @@ core_fn void tree_activate(struct tree_node __arena *n in_arena)
 		g->weight_active += n->weight;
 		n = &g->node;
 	}
+	return 0;
 }
 
 /* A node that does not wait stops being runnable. */
-core_fn void tree_deactivate(struct tree_node __arena *n in_arena)
+core_fn int tree_deactivate(struct tree_node __arena *n in_arena)
 {
 	struct group __arena *g;
 
@@ -181,6 +185,7 @@ core_fn void tree_deactivate(struct tree_node __arena *n in_arena)
 			break;
 		n = &g->node;
 	}
+	return 0;
 }
 
 /* Gives a node another weight, keeping its group's sum right. */

@@ -26,7 +26,7 @@ typedef unsigned char u8;
 
 /*
  * A function that is compiled, and by the BPF verifier checked, once and not at each call; its arena pointers
- * are marked as such.
+ * are marked as such. It returns an int, 0 where nothing is to be said: the verifier of Linux 6.18 wants that.
  */
 #ifndef core_fn
 #define core_fn static inline
