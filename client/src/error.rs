@@ -63,6 +63,8 @@ pub enum Error {
     DescriptorTaken { fd: i32 },
     #[error("there is no such event in this loop: it was removed, or belongs to another loop")]
     UnknownEvent,
+    #[error("the event was submitted to another loop: finish it before submitting it here")]
+    OtherLoop,
     #[error("this loop is running already: call this from outside its callbacks")]
     Running,
     #[error("{what} is null: a valid pointer is expected")]
@@ -106,7 +108,7 @@ impl Error {
             Error::NoAnswer { .. } => libc::ETIMEDOUT,
             Error::System { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
             Error::UnknownEvent => libc::ENOENT,
-            Error::Running => libc::EBUSY,
+            Error::Running | Error::OtherLoop => libc::EBUSY,
         }
     }
 }

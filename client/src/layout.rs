@@ -5,45 +5,45 @@
 use std::mem::{align_of, offset_of, size_of};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-pub use crate::abi::{consort_page, consort_reply as RawReply, consort_request as RawRequest};
+pub use consort_abi::{consort_page, consort_reply as RawReply, consort_request as RawRequest};
 
 /// No such event, no such time.
-pub const NEVER: u64 = crate::abi::CONSORT_NEVER as u64;
+pub const NEVER: u64 = consort_abi::CONSORT_NEVER as u64;
 /// The least important best-effort priority; 0 runs first.
-pub const PRIORITY_MAX: u32 = crate::abi::CONSORT_PRIORITY_MAX as u32;
+pub const PRIORITY_MAX: u32 = consort_abi::CONSORT_PRIORITY_MAX as u32;
 /// In the slot: no best-effort event.
-pub const PRIORITY_NONE: u32 = crate::abi::CONSORT_PRIORITY_NONE as u32;
+pub const PRIORITY_NONE: u32 = consort_abi::CONSORT_PRIORITY_NONE as u32;
 /// The farthest future a due time may lie in.
-pub const DUE_AHEAD_MAX_NS: u64 = crate::abi::CONSORT_DUE_AHEAD_MAX_NS as u64;
+pub const DUE_AHEAD_MAX_NS: u64 = consort_abi::CONSORT_DUE_AHEAD_MAX_NS as u64;
 /// Shortest longest event that a domain may declare.
-pub const EVENT_MIN_NS: u64 = crate::abi::CONSORT_EVENT_MIN_NS as u64;
+pub const EVENT_MIN_NS: u64 = consort_abi::CONSORT_EVENT_MIN_NS as u64;
 /// Longest longest event that a domain may declare.
-pub const EVENT_MAX_NS: u64 = crate::abi::CONSORT_EVENT_MAX_NS as u64;
+pub const EVENT_MAX_NS: u64 = consort_abi::CONSORT_EVENT_MAX_NS as u64;
 /// Bytes of a domain's name.
-pub const NAME_MAX: usize = crate::abi::CONSORT_NAME_MAX as usize;
+pub const NAME_MAX: usize = consort_abi::CONSORT_NAME_MAX as usize;
 /// Threads of one program that may be members at a time.
-pub const SLOTS: usize = crate::abi::CONSORT_SLOTS as usize;
+pub const SLOTS: usize = consort_abi::CONSORT_SLOTS as usize;
 
-pub const MAGIC: u32 = crate::abi::CONSORT_ABI_MAGIC as u32;
-pub const VERSION: u32 = crate::abi::CONSORT_ABI_VERSION as u32;
-pub const PAGE_BYTES: usize = crate::abi::CONSORT_PAGE_BYTES as usize;
+pub const MAGIC: u32 = consort_abi::CONSORT_ABI_MAGIC as u32;
+pub const VERSION: u32 = consort_abi::CONSORT_ABI_VERSION as u32;
+pub const PAGE_BYTES: usize = consort_abi::CONSORT_PAGE_BYTES as usize;
 
-pub const HELLO: u16 = crate::abi::CONSORT_HELLO as u16;
-pub const JOIN: u16 = crate::abi::CONSORT_JOIN as u16;
-pub const LEAVE: u16 = crate::abi::CONSORT_LEAVE as u16;
-pub const JOIN_PREEMPT: u32 = crate::abi::CONSORT_JOIN_PREEMPT as u32;
+pub const HELLO: u16 = consort_abi::CONSORT_HELLO as u16;
+pub const JOIN: u16 = consort_abi::CONSORT_JOIN as u16;
+pub const LEAVE: u16 = consort_abi::CONSORT_LEAVE as u16;
+pub const JOIN_PREEMPT: u32 = consort_abi::CONSORT_JOIN_PREEMPT as u32;
 
-pub const RUNNING: u32 = crate::abi::CONSORT_RUNNING as u32;
-pub const YIELDING: u32 = crate::abi::CONSORT_YIELDING as u32;
-pub const SLEEPING: u32 = crate::abi::CONSORT_SLEEPING as u32;
+pub const RUNNING: u32 = consort_abi::CONSORT_RUNNING as u32;
+pub const YIELDING: u32 = consort_abi::CONSORT_YIELDING as u32;
+pub const SLEEPING: u32 = consort_abi::CONSORT_SLEEPING as u32;
 
-pub const OUTSIDE: u32 = crate::abi::CONSORT_OUTSIDE as u32;
-pub const MEMBER: u32 = crate::abi::CONSORT_MEMBER as u32;
-pub const DEMOTED: u32 = crate::abi::CONSORT_DEMOTED as u32;
+pub const OUTSIDE: u32 = consort_abi::CONSORT_OUTSIDE as u32;
+pub const MEMBER: u32 = consort_abi::CONSORT_MEMBER as u32;
+pub const DEMOTED: u32 = consort_abi::CONSORT_DEMOTED as u32;
 
-pub const ORDER_PROGRAM: u32 = crate::abi::CONSORT_ORDER_PROGRAM as u32;
-pub const ORDER_PROGRESS: u32 = crate::abi::CONSORT_ORDER_PROGRESS as u32;
-pub const ORDER_SERVICE: u32 = crate::abi::CONSORT_ORDER_SERVICE as u32;
+pub const ORDER_PROGRAM: u32 = consort_abi::CONSORT_ORDER_PROGRAM as u32;
+pub const ORDER_PROGRESS: u32 = consort_abi::CONSORT_ORDER_PROGRESS as u32;
+pub const ORDER_SERVICE: u32 = consort_abi::CONSORT_ORDER_SERVICE as u32;
 
 /// `struct consort_slot`, read and written while the scheduler does the same.
 #[repr(C)]
@@ -81,7 +81,7 @@ impl Slot {
 }
 
 const _: () = {
-    use crate::abi::consort_slot as C;
+    use consort_abi::consort_slot as C;
     assert!(size_of::<Slot>() == size_of::<C>() && align_of::<Slot>() == align_of::<C>());
     assert!(offset_of!(Slot, due_ns) == offset_of!(C, due_ns));
     assert!(offset_of!(Slot, key) == offset_of!(C, key));

@@ -22,13 +22,13 @@
 //!
 //! All times are absolute nanoseconds of CLOCK_MONOTONIC ([`now_ns`]); [`NEVER`] means no such time.
 
-mod abi;
 mod c;
 mod clock;
 mod connection;
 mod domain;
 mod epoll;
 mod error;
+mod event_loop;
 mod fork_guard;
 mod layout;
 mod link;
@@ -42,6 +42,7 @@ pub use clock::now_ns;
 pub use domain::{Domain, Order};
 pub use epoll::Epoll;
 pub use error::Error;
+pub use event_loop::{Event, EventLoop, Host, Interest, Proxies, When};
 pub use layout::{
     DUE_AHEAD_MAX_NS, EVENT_MAX_NS, EVENT_MIN_NS, NAME_MAX, NEVER, PRIORITY_MAX, SLOTS,
 };

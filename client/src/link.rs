@@ -397,7 +397,7 @@ fn socket_path() -> OsString {
     match std::env::var_os("CONSORT_SOCKET") {
         Some(path) if !path.is_empty() && !has_more_rights_than_its_user => path,
         _ => {
-            let path = crate::abi::CONSORT_SOCKET_PATH;
+            let path = consort_abi::CONSORT_SOCKET_PATH;
             OsStr::from_bytes(&path[..path.len() - 1]).to_owned()
         }
     }

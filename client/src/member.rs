@@ -305,9 +305,8 @@ impl State {
         now_ns: u64,
         sleeper: &mut S,
     ) -> Result<Others, Error> {
-        let slot = self.slot();
-        if poll::decide(next, now_ns, slot, false) == Turn::Sleep {
-            poll::sleep(slot, next, sleeper)?;
+        if poll::decide_alone(next, now_ns) == Turn::Sleep {
+            poll::sleep(self.slot(), next, sleeper)?;
         }
         Ok(Others::nobody())
     }
@@ -345,6 +344,11 @@ impl State {
         }
         // What went wrong is the daemon's; the thread goes on alone and asks again.
         joined.unwrap_or(false)
+    }
+
+    /// Whether the domain orders by the keys that programs publish.
+    pub fn keys_compare(&self) -> bool {
+        self.terms.keys_compare
     }
 
     #[inline]

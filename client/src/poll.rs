@@ -153,6 +153,15 @@ pub(crate) enum Turn {
     Sleep,
 }
 
+/// For a thread on its own.
+pub(crate) fn decide_alone(next: RawNext, now_ns: u64) -> Turn {
+    match next.priority == PRIORITY_NONE && next.due_ns > now_ns {
+        true => Turn::Sleep,
+        false => Turn::Return,
+    }
+}
+
+/// For a member. `keys_compare`: its key and the others' are of one kind.
 #[inline]
 pub(crate) fn decide(next: RawNext, now_ns: u64, slot: &Slot, keys_compare: bool) -> Turn {
     let expired = next.due_ns <= now_ns;

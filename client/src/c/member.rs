@@ -55,8 +55,12 @@ impl Handle {
         }
     }
 
+    pub fn member(&self) -> &Member {
+        &self.member
+    }
+
     #[inline]
-    pub fn state(&self) -> &Rc<State> {
+    fn state(&self) -> &Rc<State> {
         self.member.state()
     }
 }

@@ -3,5 +3,6 @@
 #![allow(clippy::missing_safety_doc)] // the header says what callers must keep
 
 mod error;
+mod event_loop;
 mod member;
 mod thread;
