@@ -1,11 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Players that cooperate through libconsort, and members that break the contract.
 
+use crate::clock::{now_ns, NS_PER_MS};
 use crate::error::Error;
 use crate::fleet::{FleetOptions, Schedule};
 use crate::player::{Player, Record};
+use crate::work::burn_ns;
 use clap::Args;
+use consort::{Domain, Member, Next, Standing};
 use serde::Serialize;
+
+/// What is declared as the longest event, over the chunk: interrupts lengthen a chunk.
+const EVENT_MARGIN_PERCENT: u64 = 120;
+/// How long the polite liar works between polls.
+const POLITE_WORK_NS: u64 = NS_PER_MS;
 
 /// How members join.
 #[derive(Clone, Debug, Args, Serialize)]
@@ -16,17 +24,90 @@ pub struct Membership {
     /// Give every member a private domain instead
     #[arg(long)]
     pub private: bool,
+    /// Ask for members to be preempted at the others' due times
+    #[arg(long)]
+    pub preempt: bool,
 }
+
+impl Membership {
+    /// Joins; `event_ns` is the longest event that the caller will run.
+    pub fn join(&self, event_ns: u64) -> Result<Member, Error> {
+        let domain = if self.private {
+            Domain::private()
+        } else {
+            Domain::named(self.domain.as_str())
+        };
+        let declared_ns = (event_ns * EVENT_MARGIN_PERCENT / 100)
+            .clamp(consort::EVENT_MIN_NS, consort::EVENT_MAX_NS);
+        let member = domain.event_ns(declared_ns).preempt(self.preempt).join();
+        let member = member.map_err(Error::Cooperation)?;
+        if member.others().map_err(Error::Cooperation)?.standing() == Standing::Outside {
+            return Err(Error::NotAMember);
+        }
+        Ok(member)
+    }
+}
+
+/// Sleeps inside poll, as a member should.
+pub fn wait_until_ns(member: &Member, time_ns: u64) -> Result<(), Error> {
+    while now_ns() < time_ns {
+        member
+            .poll(Next::due(time_ns))
+            .map_err(Error::Cooperation)?;
+    }
+    Ok(())
+}
+
+/// Joins and plays to the end.
 pub fn play(
-    _player: Player,
-    _options: &FleetOptions,
-    _schedule: Schedule,
+    mut player: Player,
+    options: &FleetOptions,
+    schedule: Schedule,
 ) -> Result<Record, Error> {
-    Err(Error::Cooperation("todo".into()))
+    let member = options.membership.join(options.chunk_us * 1000)?;
+    wait_until_ns(&member, schedule.begin_ns)?;
+    loop {
+        let now = now_ns();
+        player.finish_chunk(now);
+        player.serve_due(now);
+        if now >= player.stop_at_ns() {
+            return Ok(player.into_record());
+        }
+        player.count_poll(now);
+        let next = Next {
+            due_ns: player.next_due_ns(),
+            best_effort: player.wants_cpu().then(|| (0, player.progress_key())),
+        };
+        member.poll_at(next, now).map_err(Error::Cooperation)?;
+        // One unit of work follows every poll: a due event (above), else a chunk.
+        let now = now_ns();
+        if now < player.next_due_ns() && player.wants_cpu() {
+            player.decode_chunk(now);
+        }
+    }
 }
-pub fn lie_mutely(_options: &FleetOptions, _schedule: Schedule) -> Result<(), Error> {
-    Err(Error::Cooperation("todo".into()))
+
+/// Joins, never polls again, and uses all the CPU it gets.
+pub fn lie_mutely(options: &FleetOptions, schedule: Schedule) -> Result<(), Error> {
+    let member = options.membership.join(options.chunk_us * 1000)?;
+    wait_until_ns(&member, schedule.begin_ns)?;
+    while now_ns() < schedule.stop_at_ns() {
+        burn_ns(POLITE_WORK_NS);
+    }
+    Ok(())
 }
-pub fn lie_politely(_options: &FleetOptions, _schedule: Schedule) -> Result<(), Error> {
-    Err(Error::Cooperation("todo".into()))
+
+/// Polls often, and claims each time to be late for something.
+pub fn lie_politely(options: &FleetOptions, schedule: Schedule) -> Result<(), Error> {
+    let member = options.membership.join(options.chunk_us * 1000)?;
+    wait_until_ns(&member, schedule.begin_ns)?;
+    while now_ns() < schedule.stop_at_ns() {
+        burn_ns(POLITE_WORK_NS);
+        let late = Next {
+            due_ns: now_ns() - POLITE_WORK_NS,
+            best_effort: Some((0, 0)),
+        };
+        member.poll(late).map_err(Error::Cooperation)?;
+    }
+    Ok(())
 }

@@ -16,8 +16,10 @@ pub enum Error {
     Json(serde_json::Error),
     #[error("{0}")]
     Usage(String),
-    #[error("could not cooperate: {0}; is `consort serve` running?")]
-    Cooperation(String),
+    #[error("could not cooperate: {0}")]
+    Cooperation(consort::Error),
+    #[error("joined no domain: no daemon answers; start `consort serve`")]
+    NotAMember,
 }
 
 impl Error {

@@ -20,6 +20,11 @@ pub fn set_instructions_per_us(count: u64) {
     INSTRUCTIONS_PER_US.store(count.max(1), Ordering::Relaxed);
 }
 
+/// What was set, or the default.
+pub fn instructions_per_us() -> u64 {
+    INSTRUCTIONS_PER_US.load(Ordering::Relaxed)
+}
+
 /// Executes `instructions` instructions, rounded to whole turns of the loop, at least one.
 #[inline(never)]
 pub fn burn_instructions(instructions: u64) {
@@ -56,7 +61,7 @@ pub fn burn_instructions(instructions: u64) {
 
 /// Works for `duration_ns` of CPU time.
 pub fn burn_ns(duration_ns: u64) {
-    burn_instructions(duration_ns * INSTRUCTIONS_PER_US.load(Ordering::Relaxed) / 1000);
+    burn_instructions(duration_ns * instructions_per_us() / 1000);
 }
 
 /// Instructions of this loop that the machine executes in a microsecond, the best of several tries of

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small workloads that each measure one thing.
 
+mod domain_switch;
 mod hackbench;
 mod hogs;
 mod massive_intr;
 mod pipe;
+mod poll_cost;
 mod wake;
 mod yielders;
 
@@ -25,6 +27,10 @@ pub enum Micro {
     Hackbench(hackbench::Options),
     /// Many processes that work 8 ms and sleep 1 ms: spread of their progress
     MassiveIntr(massive_intr::Options),
+    /// Members of one domain that each give way at every poll: us per switch
+    DomainSwitch(domain_switch::Options),
+    /// A member alone: instructions of a poll when nobody else wants the CPU
+    PollCost(poll_cost::Options),
     /// Sleeps beside hogs: how late the wake-up is
     Wake(wake::Options),
 }
@@ -36,6 +42,8 @@ pub fn run(workload: Micro) -> Result<Value, Error> {
         Micro::Pipe(options) => json(pipe::run(options)?),
         Micro::Hackbench(options) => json(hackbench::run(options)?),
         Micro::MassiveIntr(options) => json(massive_intr::run(options)?),
+        Micro::DomainSwitch(options) => json(domain_switch::run(options)?),
+        Micro::PollCost(options) => json(poll_cost::run(options)?),
         Micro::Wake(options) => json(wake::run(options)?),
     }
 }
