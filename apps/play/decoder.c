@@ -17,30 +17,38 @@ struct decoder {
 	AVFrame *released; /* what libavcodec releases, taken long before */
 	uint64_t step_ns;
 	uint64_t step_started_ns;
-	uint64_t row_started_ns;
-	uint64_t row_ns_max;
-	uint64_t row_ns; /* longest row of this picture */
-	int rows_end; /* last line that is decoded */
+	uint64_t part_started_ns;
+	uint64_t part_ns; /* expected of the next */
+	uint64_t part_ns_max;
 };
 
-static void row_is_decoded(AVCodecContext *codec, const AVFrame *frame,
-			   int offset[AV_NUM_DATA_POINTERS], int y, int type, int height)
+/* Time that the next part may take: the longest recent one, forgotten slowly. */
+static uint64_t expected_ns(uint64_t expected, uint64_t measured)
+{
+	return measured > expected ? measured : expected - expected / 8;
+}
+
+/* libavcodec has decoded some lines, or with a height of 0 (in build-ffmpeg's libraries) some macroblocks. */
+static void part_is_decoded(AVCodecContext *codec, const AVFrame *frame,
+			    int offset[AV_NUM_DATA_POINTERS], int y, int type, int height)
 {
 	struct decoder *d = codec->opaque;
 	uint64_t now_ns = consort_now_ns();
-	uint64_t row_ns = now_ns - d->row_started_ns;
+	uint64_t part_ns = now_ns - d->part_started_ns;
 
 	(void)frame;
 	(void)offset;
 	(void)type;
-	if (row_ns > d->row_ns)
-		d->row_ns = row_ns;
-	d->rows_end = y + height;
-	if (now_ns + d->row_ns - d->step_started_ns > d->step_ns) {
+	(void)y;
+	(void)height;
+	d->part_ns = expected_ns(d->part_ns, part_ns);
+	if (part_ns > d->part_ns_max)
+		d->part_ns_max = part_ns;
+	if (now_ns + d->part_ns - d->step_started_ns > d->step_ns) {
 		coroutine_leave(d->coroutine);
 		now_ns = consort_now_ns();
 	}
-	d->row_started_ns = now_ns;
+	d->part_started_ns = now_ns;
 }
 
 /* libavcodec asks for memory to decode into: keep a reference to it. */
@@ -98,7 +106,7 @@ struct decoder *decoder_create(const AVCodecParameters *parameters, uint64_t ste
 	d->codec->opaque = d;
 	d->codec->thread_count = 1;
 	d->codec->get_buffer2 = keep_frame;
-	d->codec->draw_horiz_band = row_is_decoded;
+	d->codec->draw_horiz_band = part_is_decoded;
 	if (avcodec_open2(d->codec, codec, NULL) < 0)
 		return fail(d, error, error_bytes, "libavcodec cannot decode this video");
 	return d;
@@ -119,14 +127,25 @@ void decoder_destroy(struct decoder *d)
 	free(d);
 }
 
-void decoder_begin(struct decoder *d, AVPacket *packet, bool fresh)
+void decoder_begin(struct decoder *d, AVPacket *packet)
 {
-	if (fresh)
-		avcodec_flush_buffers(d->codec);
 	av_packet_move_ref(d->packet, packet);
-	d->row_ns = 0;
-	d->rows_end = 0;
+	d->part_ns = 0;
 	d->state = DECODER_BUSY;
+}
+
+void decoder_warm_up(struct decoder *d, const AVPacket *packet)
+{
+	AVFrame *frame;
+
+	if (av_packet_ref(d->packet, packet) < 0)
+		return;
+	d->state = DECODER_BUSY;
+	while (decoder_step(d) == DECODER_BUSY)
+		;
+	frame = decoder_take(d);
+	av_frame_free(&frame);
+	d->part_ns_max = 0;
 }
 
 enum decoder_state decoder_step(struct decoder *d)
@@ -134,11 +153,9 @@ enum decoder_state decoder_step(struct decoder *d)
 	if (d->state != DECODER_BUSY)
 		return d->state;
 	d->step_started_ns = consort_now_ns();
-	d->row_started_ns = d->step_started_ns;
+	d->part_started_ns = d->step_started_ns;
 	if (coroutine_enter(d->coroutine))
 		d->state = DECODER_DONE;
-	if (d->row_ns > d->row_ns_max)
-		d->row_ns_max = d->row_ns;
 	return d->state;
 }
 
@@ -156,14 +173,7 @@ AVFrame *decoder_take(struct decoder *d)
 	return frame;
 }
 
-double decoder_progress(const struct decoder *d)
+uint64_t decoder_part_ns_max(const struct decoder *d)
 {
-	if (d->state == DECODER_IDLE)
-		return 0;
-	return d->codec->height > 0 ? (double)d->rows_end / d->codec->height : 0;
-}
-
-uint64_t decoder_row_ns_max(const struct decoder *d)
-{
-	return d->row_ns_max;
+	return d->part_ns_max;
 }

@@ -3,8 +3,9 @@
  * Decodes pictures in steps of bounded length.
  *
  * libavcodec runs as a coroutine. It calls back after each row of macroblocks; there the decoder leaves it
- * if one more row might take longer than the step may. A step is thus one row at least; how long a row takes is
- * the encoder's choice (about 0.4 ms of 7 ms for a 480x270 picture on a machine of 500 MIPS).
+ * if one more row might take longer than the step may. A step is thus one row at least. On fast machines that
+ * is enough; on one of 500 MIPS a row of a 480x270 picture takes 0.2 ms (B) to 3 ms (key), so build-ffmpeg
+ * makes its libavcodec call back every four macroblocks as well.
  *
  * The picture is taken when it is decoded, not when libavcodec releases it: libavcodec holds pictures back to
  * release them in display order, which is late by several pictures, and the player orders them anyway.
@@ -31,20 +32,19 @@ struct decoder *decoder_create(const AVCodecParameters *parameters, uint64_t ste
 			       size_t error_bytes);
 void decoder_destroy(struct decoder *decoder); /* accepts NULL */
 
-/*
- * When idle: takes over the packet's content. fresh: forget all pictures before it.
- */
-void decoder_begin(struct decoder *decoder, AVPacket *packet, bool fresh);
+/* Decodes a copy of the packet at once, however long it takes, and forgets it: libavcodec allocates most of its
+ * memory with the first picture, which is too long for an event. */
+void decoder_warm_up(struct decoder *decoder, const AVPacket *packet);
+
+/* When idle: takes over the packet's content. */
+void decoder_begin(struct decoder *decoder, AVPacket *packet);
 enum decoder_state decoder_step(struct decoder *decoder);
 enum decoder_state decoder_state(const struct decoder *decoder);
 
 /* When done: the decoded frame, the caller's; NULL if the packet was damaged. Idle afterwards. */
 AVFrame *decoder_take(struct decoder *decoder);
 
-/* Part of the current picture that is decoded, 0 to 1. */
-double decoder_progress(const struct decoder *decoder);
-
-/* Longest row so far: no step can be bounded below it. */
-uint64_t decoder_row_ns_max(const struct decoder *decoder);
+/* Longest time without a call back so far: no step can be bounded below it. */
+uint64_t decoder_part_ns_max(const struct decoder *decoder);
 
 #endif

@@ -16,6 +16,7 @@
 
 #include "options.h"
 #include "player.h"
+#include "report.h"
 
 #define ERROR_BYTES 256
 /* Time to decode ahead before the first frame is due. */
@@ -27,6 +28,7 @@ struct program {
 	struct consort_member *member;
 	struct consort_loop *loop;
 	struct journal *journal;
+	struct player_parts *parts; /* one for each player */
 	struct player **players;
 	uint32_t playing;
 	uint64_t origin_ns;
@@ -109,14 +111,8 @@ static struct output *open_output(const struct options *o, const struct clip *cl
 #endif
 }
 
-/* Everything of player number i but the player. */
-struct parts {
-	struct clip *clip;
-	struct decoder *decoder;
-	struct output *output;
-};
-
-static bool open_parts(struct program *program, uint32_t i, struct parts *parts)
+/* Reads, decodes and allocates what takes long: before joining, since an event must not. */
+static bool open_parts(struct program *program, uint32_t i, struct player_parts *parts)
 {
 	const struct options *o = &program->options;
 	char error[ERROR_BYTES] = "";
@@ -127,22 +123,32 @@ static bool open_parts(struct program *program, uint32_t i, struct parts *parts)
 		return fail(o->file, error);
 	parts->decoder =
 		decoder_create(clip_parameters(parts->clip), o->event_ns, error, sizeof(error));
-	if (!parts->decoder) {
-		clip_close(parts->clip);
+	if (!parts->decoder)
 		return fail(o->file, error);
-	}
+	decoder_warm_up(parts->decoder, clip_head(parts->clip)->packet);
 	parts->output = open_output(o, parts->clip, error);
-	if (!parts->output) {
-		decoder_destroy(parts->decoder);
-		clip_close(parts->clip);
-		return fail("--output", error);
-	}
+	return parts->output || fail("--output", error);
+}
+
+static bool open_all(struct program *program)
+{
+	uint32_t count = program->options.players;
+
+	program->parts = calloc(count, sizeof(*program->parts));
+	program->players = calloc(count, sizeof(*program->players));
+	program->journal = journal_create();
+	if (!program->parts || !program->players || !program->journal)
+		return fail("players", "out of memory");
+	for (uint32_t i = 0; i < count; i++)
+		if (!open_parts(program, i, &program->parts[i]))
+			return false;
 	return true;
 }
 
-static void close_parts(const struct parts *parts)
+static void close_parts(const struct player_parts *parts)
 {
-	parts->output->close(parts->output);
+	if (parts->output)
+		parts->output->close(parts->output);
 	decoder_destroy(parts->decoder);
 	clip_close(parts->clip);
 }
@@ -158,163 +164,76 @@ static void set_origin(struct program *program)
 			(now_ns - program->origin_ns) / 1000000);
 }
 
-static bool create_players(struct program *program)
-{
-	const struct options *o = &program->options;
-	struct parts *parts = calloc(o->players, sizeof(*parts));
-	struct player_config config = {
-		.loop = program->loop,
-		.journal = program->journal,
-		.step_ns = o->event_ns,
-		.ended = on_ended,
-		.data = program,
-	};
-	uint32_t opened = 0, i;
-
-	program->players = calloc(o->players, sizeof(*program->players));
-	if (!parts || !program->players)
-		return free(parts), fail("players", "out of memory");
-	while (opened < o->players && open_parts(program, opened, &parts[opened]))
-		opened++;
-	set_origin(program); /* after what takes long */
-	config.origin_ns = program->origin_ns;
-	config.end_ns =
-		o->duration_ns == UINT64_MAX ? CONSORT_NEVER : config.origin_ns + o->duration_ns;
-	for (i = 0; opened == o->players && i < opened; i++) {
-		config.number = i;
-		program->players[i] =
-			player_create(&config, parts[i].clip, parts[i].decoder, parts[i].output);
-		if (!program->players[i]) {
-			fail("cannot start playing", consort_last_error_text());
-			break;
-		}
-		program->playing++;
-	}
-	for (uint32_t rest = program->playing; rest < opened; rest++)
-		close_parts(&parts[rest]);
-	free(parts);
-	return program->playing == o->players;
-}
-
-static const char *json_escaped(const char *text, char *out, size_t out_bytes)
-{
-	size_t at = 0;
-
-	for (; *text && at + 7 < out_bytes; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		if (c == '"' || c == '\\')
-			at += (size_t)snprintf(out + at, out_bytes - at, "\\%c", c);
-		else if (c < 0x20)
-			at += (size_t)snprintf(out + at, out_bytes - at, "\\u%04x", c);
-		else
-			out[at++] = (char)c;
-	}
-	out[at] = 0;
-	return out;
-}
-
-static void write_start(const struct program *program, FILE *log)
-{
-	static const char *const memberships[] = {"domain", "private", "none"};
-	const struct options *o = &program->options;
-	char text[1024];
-
-	fprintf(log,
-		"{\"type\": \"start\", \"players\": %" PRIu32 ", \"membership\": \"%s\", "
-		"\"origin_ns\": %" PRIu64 ", \"event_ns\": %" PRIu64 ", \"start_ns\": %" PRIu64,
-		o->players, memberships[o->membership], program->origin_ns, o->event_ns,
-		o->start_ns);
-	if (o->domain)
-		fprintf(log, ", \"domain\": \"%s\"", json_escaped(o->domain, text, sizeof(text)));
-	fprintf(log, ", \"file\": \"%s\"}\n", json_escaped(o->file, text, sizeof(text)));
-}
-
-static void write_counts(FILE *log, const char *name, const uint64_t counts[IMPORTANCE_LEVELS])
-{
-	fprintf(log,
-		", \"%s\": {\"key\": %" PRIu64 ", \"anchor\": %" PRIu64 ", \"inner\": %" PRIu64
-		", \"leaf\": %" PRIu64 "}",
-		name, counts[IMPORTANCE_KEY], counts[IMPORTANCE_ANCHOR], counts[IMPORTANCE_INNER],
-		counts[IMPORTANCE_LEAF]);
-}
-
-static void write_summary(const struct program *program, uint32_t i, FILE *log)
-{
-	struct journal_totals t = journal_totals(program->journal, i);
-	struct player_counts c = player_counts(program->players[i]);
-
-	fprintf(log,
-		"{\"type\": \"summary\", \"player\": %" PRIu32 ", \"frames\": %" PRIu64
-		", \"shown\": %" PRIu64 ", \"dropped\": %" PRIu64
-		", \"tardiness_mean_ns\": %" PRIu64 ", \"tardiness_p99_ns\": %" PRIu64
-		", \"tardiness_max_ns\": %" PRIu64,
-		i, t.frames, t.shown, t.frames - t.shown,
-		t.frames ? t.tardiness_ns_sum / t.frames : 0, t.tardiness_p99_ns,
-		t.tardiness_ns_max);
-	write_counts(log, "decoded", c.decoded);
-	write_counts(log, "left_out", c.left_out);
-	fprintf(log,
-		", \"wasted\": %" PRIu64 ", \"damaged\": %" PRIu64 ", \"work_ns\": %" PRIu64
-		", \"event_ns_max\": %" PRIu64 ", \"row_ns_max\": %" PRIu64
-		", \"lost_records\": %" PRIu64 "}\n",
-		c.wasted, c.damaged, c.work_ns, c.event_ns_max, c.row_ns_max,
-		journal_lost(program->journal));
-}
-
 static bool write_log(const struct program *program)
 {
-	FILE *log = program->log;
-
-	if (!log)
+	if (!program->log)
 		return true;
-	write_start(program, log);
-	journal_write(program->journal, log);
-	for (uint32_t i = 0; i < program->options.players; i++)
-		write_summary(program, i, log);
-	if (ferror(log) || fclose(log))
+	report_write(program->log, &program->options, program->origin_ns, program->journal,
+		     program->players);
+	if (ferror(program->log) || fclose(program->log))
 		return fail(program->options.log, strerror(errno));
 	return true;
 }
 
-static void say_result(const struct program *program)
+static bool create_players(struct program *program)
 {
-	struct journal_totals t = journal_totals(program->journal, JOURNAL_ALL);
+	const struct options *o = &program->options;
+	struct player_config config = {
+		.loop = program->loop,
+		.journal = program->journal,
+		.origin_ns = program->origin_ns,
+		.end_ns = CONSORT_NEVER,
+		.step_ns = o->event_ns,
+		.ended = on_ended,
+		.data = program,
+	};
 
-	printf("%" PRIu64 " of %" PRIu64
-	       " frames shown; tardiness mean %.2f ms, p99 %.2f ms, max %.2f ms\n",
-	       t.shown, t.frames,
-	       t.frames ? (double)t.tardiness_ns_sum / (double)t.frames / 1e6 : 0.0,
-	       (double)t.tardiness_p99_ns / 1e6, (double)t.tardiness_ns_max / 1e6);
+	if (o->duration_ns != UINT64_MAX)
+		config.end_ns = program->origin_ns + o->duration_ns;
+	for (uint32_t i = 0; i < o->players; i++) {
+		config.number = i;
+		program->players[i] = player_create(&config, &program->parts[i]);
+		if (!program->players[i])
+			return fail("cannot start playing", consort_last_error_text());
+		program->playing++;
+	}
+	return true;
 }
 
 static bool play(struct program *program)
 {
 	int code;
 
+	if (!open_all(program))
+		return false;
 	/* A log that cannot be written must be known before the video was played. */
 	if (program->options.log) {
 		program->log = fopen(program->options.log, "we");
 		if (!program->log)
 			return fail(program->options.log, strerror(errno));
 	}
-	program->journal = journal_create();
-	if (!program->journal)
-		return fail("journal", "out of memory");
-	if (!join(program) || !watch_signals(program) || !create_players(program))
+	if (!join(program) || !watch_signals(program))
+		return false;
+	set_origin(program);
+	if (!create_players(program))
 		return false;
 	code = consort_loop_run(program->loop);
 	if (code)
 		return fail("event loop", consort_last_error_text());
-	say_result(program);
+	report_say(program->journal);
 	return write_log(program);
 }
 
 static void finish(struct program *program)
 {
-	for (uint32_t i = 0; program->players && i < program->options.players; i++)
-		player_destroy(program->players[i]);
+	for (uint32_t i = 0; i < program->options.players; i++) {
+		if (program->players)
+			player_destroy(program->players[i]);
+		if (program->parts)
+			close_parts(&program->parts[i]);
+	}
 	free(program->players);
+	free(program->parts);
 	if (program->signal_fd >= 0) {
 		consort_event_finish(&program->signal);
 		close(program->signal_fd);

@@ -142,7 +142,7 @@ static void begin_picture(struct player *p)
 	p->begun_frame = picture->frame;
 	p->begun_importance = picture->importance;
 	p->begun_ns = 0;
-	decoder_begin(p->decoder, picture->packet, picture->seek);
+	decoder_begin(p->decoder, picture->packet);
 	clip_drop_head(p->clip);
 }
 
@@ -262,18 +262,17 @@ static void on_input(struct consort_loop *loop, struct consort_event *event, voi
 		end(p);
 }
 
-struct player *player_create(const struct player_config *config, struct clip *clip,
-			     struct decoder *decoder, struct output *output)
+struct player *player_create(const struct player_config *config, const struct player_parts *parts)
 {
 	struct player *p = calloc(1, sizeof(*p));
 
 	if (!p)
 		return NULL;
 	p->config = *config;
-	p->clip = clip;
-	p->decoder = decoder;
-	p->output = output;
-	p->frames_per_s = clip_frames_per_s(clip);
+	p->clip = parts->clip;
+	p->decoder = parts->decoder;
+	p->output = parts->output;
+	p->frames_per_s = clip_frames_per_s(p->clip);
 	p->period_ns = (uint64_t)(1e9 / av_q2d(p->frames_per_s));
 	p->prepared = -1;
 	adapt_init(&p->adapt);
@@ -297,9 +296,6 @@ void player_destroy(struct player *p)
 	consort_event_finish(&p->input);
 	for (unsigned i = 0; i < QUEUE_FRAMES; i++)
 		av_frame_free(&p->queue[i].frame);
-	decoder_destroy(p->decoder);
-	clip_close(p->clip);
-	p->output->close(p->output);
 	free(p);
 }
 
@@ -308,6 +304,6 @@ struct player_counts player_counts(const struct player *p)
 	struct player_counts counts = p->counts;
 
 	counts.damaged = clip_damaged(p->clip);
-	counts.row_ns_max = decoder_row_ns_max(p->decoder);
+	counts.part_ns_max = decoder_part_ns_max(p->decoder);
 	return counts;
 }

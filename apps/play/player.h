@@ -31,6 +31,13 @@ struct player_config {
 	void *data;
 };
 
+/* What a player plays, with, and where to. Must outlive the player. */
+struct player_parts {
+	struct clip *clip;
+	struct decoder *decoder;
+	struct output *output;
+};
+
 /* What became of the clip's pictures. */
 struct player_counts {
 	uint64_t decoded[IMPORTANCE_LEVELS];
@@ -38,16 +45,13 @@ struct player_counts {
 	uint64_t wasted; /* decoded too late to be shown, and nothing needed them */
 	uint64_t damaged;
 	uint64_t event_ns_max; /* longest best-effort event */
-	uint64_t row_ns_max; /* longest part of decoding that cannot be cut */
+	uint64_t part_ns_max; /* longest part of decoding that cannot be cut */
 	uint64_t work_ns; /* time in best-effort events */
 };
 
-/*
- * Takes over clip, decoder and output, and submits the first events. NULL when memory is short or an event is
- * refused (consort_last_error_text() says why).
- */
-struct player *player_create(const struct player_config *config, struct clip *clip,
-			     struct decoder *decoder, struct output *output);
+/* Submits the first events. NULL when memory is short or an event is refused (consort_last_error_text() says
+ * why). */
+struct player *player_create(const struct player_config *config, const struct player_parts *parts);
 void player_destroy(struct player *player); /* accepts NULL */
 
 struct player_counts player_counts(const struct player *player);
