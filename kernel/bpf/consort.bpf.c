@@ -271,7 +271,9 @@ void BPF_PROG(consort_enable, struct task_struct *p)
 	if (!t) {
 		t = task_pool_pop();
 		if (!t || !set_task_of(p, t)) {
-			scx_error("enable: no state for task %d", p->pid);
+			scx_error("enable: no state for task %d: %d of %d in use%s", p->pid,
+				  task_pool->nr_reserved, task_pool->nr_all,
+				  t ? (u64)", refused by the kernel" : (u64)"");
 			return;
 		}
 		task_init(t, p);
@@ -294,7 +296,7 @@ static inline void forget(struct task __arena *t)
 	bpf_local_irq_restore(&flags);
 }
 
-/* The task changes to a class that we do not schedule. */
+/* The task changes to a class that we do not schedule, or ends. The kernel clears our mark on it afterwards. */
 SEC("struct_ops/consort_disable")
 void BPF_PROG(consort_disable, struct task_struct *p)
 {
@@ -302,23 +304,18 @@ void BPF_PROG(consort_disable, struct task_struct *p)
 
 	USES_ARENA();
 	t = find_task(p);
-	if (t)
-		forget(t);
-}
-
-SEC("struct_ops/consort_exit_task")
-void BPF_PROG(consort_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
-{
-	struct task __arena *t;
-
-	USES_ARENA();
-	task_pool_unreserve();
-	t = find_task(p);
 	if (!t)
 		return;
 	forget(t);
 	t->kernel_task = 0;
 	task_pool_push(t);
+}
+
+SEC("struct_ops/consort_exit_task")
+void BPF_PROG(consort_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
+{
+	USES_ARENA();
+	task_pool_unreserve();
 }
 
 SEC("struct_ops/consort_cpu_online")
