@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A forked child is not a member until it joins for itself, however it was forked.
+
+use crate::daemon::Daemon;
+use crate::process::isolated;
+use consort::{Domain, Error, Member, Next, Standing, NEVER};
+use consort_abi::*;
+
+fn busy() -> Next {
+    Next {
+        due_ns: NEVER,
+        best_effort: Some((1, 0)),
+    }
+}
+
+/// Runs `check` in a child; its result is the child's exit.
+fn in_child(fork: impl Fn() -> libc::pid_t, check: impl FnOnce() -> bool) {
+    match fork() {
+        -1 => panic!("fork: {}", std::io::Error::last_os_error()),
+        0 => {
+            let right = check();
+            // SAFETY: ends the child without running what belongs to the parent.
+            unsafe { libc::_exit(i32::from(!right)) }
+        }
+        child => {
+            std::mem::forget(check); // what it captured is the child's to drop
+            let mut status = 0;
+            assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
+            assert!(libc::WIFEXITED(status), "child ended by a signal");
+            assert_eq!(libc::WEXITSTATUS(status), 0, "child disagrees");
+        }
+    }
+}
+
+fn fork() -> libc::pid_t {
+    unsafe { libc::fork() }
+}
+
+/// Without the handlers of pthread_atfork.
+fn bare_fork() -> libc::pid_t {
+    unsafe { libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as libc::pid_t }
+}
+
+fn is_told_so(member: &Member) -> bool {
+    let polled = member.poll(busy());
+    let asked = member.others();
+    matches!(polled, Err(Error::Forked)) && matches!(asked, Err(Error::Forked))
+}
+
+isolated!(a_child_is_told_that_it_is_no_member, {
+    let daemon = Daemon::start();
+    let member = Domain::named("a").join().unwrap();
+    in_child(fork, || is_told_so(&member));
+    in_child(bare_fork, || is_told_so(&member));
+    let others = member.poll(busy()).unwrap();
+    assert_eq!(others.standing(), Standing::Member);
+    member.leave().unwrap();
+    assert_eq!(daemon.requests_of(CONSORT_LEAVE).len(), 1);
+});
+
+isolated!(a_child_joins_with_a_page_of_its_own, {
+    let daemon = Daemon::start();
+    let member = Domain::named("a").join().unwrap();
+    in_child(fork, || {
+        let own = Domain::named("b").join().unwrap();
+        let is_member = own.poll(busy()).unwrap().standing() == Standing::Member;
+        drop(own);
+        drop(member);
+        is_member
+    });
+    assert_eq!(daemon.pages(), 2);
+    let joins = daemon.requests_of(CONSORT_JOIN);
+    assert_eq!((joins[0].slot, joins[1].slot), (0, 0));
+    assert_ne!(joins[0].tid, joins[1].tid);
+    // The child's two drops left only its own membership.
+    assert_eq!(daemon.requests_of(CONSORT_LEAVE).len(), 1);
+});
+
+isolated!(a_child_of_a_child_is_told_too, {
+    let _daemon = Daemon::start();
+    let _member = Domain::named("a").join().unwrap();
+    in_child(fork, || {
+        let own = Domain::named("b").join().unwrap();
+        in_child(fork, || is_told_so(&own));
+        own.poll(busy()).is_ok()
+    });
+});
+
+isolated!(a_child_gets_the_timer_slack_back, {
+    let _daemon = Daemon::start();
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 77_000, 0, 0, 0) };
+    let member = Domain::named("a").join().unwrap();
+    in_child(fork, || {
+        drop(member);
+        let slack_ns = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, 0, 0, 0, 0) };
+        slack_ns == 77_000
+    });
+});

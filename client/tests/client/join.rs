@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Joining and leaving: what is said to the daemon, what is refused before.
+
+use crate::daemon::{domain_of, Daemon, Manner, REFUSAL};
+use crate::process::isolated;
+use consort::{Domain, Error, Next, Order, Standing, NEVER, SLOTS};
+use consort_abi::*;
+use std::sync::{Arc, Barrier};
+
+fn busy() -> Next {
+    Next {
+        due_ns: NEVER,
+        best_effort: Some((1, 0)),
+    }
+}
+
+fn slack_ns() -> i32 {
+    unsafe { libc::prctl(libc::PR_GET_TIMERSLACK, 0, 0, 0, 0) }
+}
+
+isolated!(says_what_the_domain_is_like, {
+    let daemon = Daemon::start();
+    let member = Domain::named("studio")
+        .event_ns(1_000_000)
+        .order(Order::Progress)
+        .preempt(true)
+        .join()
+        .unwrap();
+    assert_eq!(member.others().unwrap().standing(), Standing::Member);
+    let join = daemon.requests_of(CONSORT_JOIN)[0];
+    assert_eq!(domain_of(&join), "studio");
+    assert_eq!(join.event_ns, 1_000_000);
+    assert_eq!(join.order, CONSORT_ORDER_PROGRESS);
+    assert_eq!(join.flags, CONSORT_JOIN_PREEMPT);
+    assert_eq!(join.slot, 0);
+    assert_eq!(join.tid, unsafe { libc::gettid() });
+    member.leave().unwrap();
+    let leave = daemon.requests_of(CONSORT_LEAVE)[0];
+    assert_eq!((leave.slot, leave.tid), (0, join.tid));
+});
+
+isolated!(a_private_domain_has_no_name, {
+    let daemon = Daemon::start();
+    let _member = Domain::private().join().unwrap();
+    assert_eq!(domain_of(&daemon.requests_of(CONSORT_JOIN)[0]), "");
+});
+
+isolated!(one_page_serves_all_threads, {
+    let daemon = Daemon::start();
+    let _mine = Domain::named("a").join().unwrap();
+    std::thread::spawn(|| {
+        let member = Domain::named("b").join().unwrap();
+        member.poll(busy()).unwrap();
+    })
+    .join()
+    .unwrap();
+    assert_eq!(daemon.pages(), 1);
+    let slots: Vec<u32> = daemon
+        .requests_of(CONSORT_JOIN)
+        .iter()
+        .map(|join| join.slot)
+        .collect();
+    assert_eq!(slots, [0, 1]);
+});
+
+isolated!(a_second_join_is_refused_until_leaving, {
+    let daemon = Daemon::start();
+    let member = Domain::named("a").join().unwrap();
+    let second = Domain::named("b").join().err().unwrap();
+    assert!(matches!(second, Error::AlreadyMember));
+    assert_eq!(second.errno(), libc::EEXIST);
+    member.leave().unwrap();
+    let again = Domain::named("b").join().unwrap();
+    drop(again);
+    assert_eq!(daemon.requests_of(CONSORT_JOIN).len(), 2);
+    assert_eq!(daemon.requests_of(CONSORT_LEAVE).len(), 2);
+});
+
+isolated!(names_and_options_out_of_range_never_reach_the_daemon, {
+    let daemon = Daemon::start();
+    let errno = |domain: Domain| domain.join().err().unwrap().errno();
+    assert_eq!(errno(Domain::named("x".repeat(64))), libc::ENAMETOOLONG);
+    assert_eq!(errno(Domain::named("a/b")), libc::EINVAL);
+    assert_eq!(errno(Domain::named("a\nb")), libc::EINVAL);
+    assert_eq!(errno(Domain::named("a\u{7f}")), libc::EINVAL);
+    assert_eq!(errno(Domain::named("a\0b")), libc::EINVAL);
+    assert_eq!(errno(Domain::named("a").event_ns(9_999)), libc::EINVAL);
+    assert_eq!(errno(Domain::named("a").event_ns(2_000_001)), libc::EINVAL);
+    assert!(daemon.requests().is_empty());
+    let longest = "x".repeat(63);
+    let _member = Domain::named(&longest).event_ns(10_000).join().unwrap();
+    assert_eq!(domain_of(&daemon.requests_of(CONSORT_JOIN)[0]), longest);
+});
+
+isolated!(more_threads_than_slots_are_refused, {
+    let daemon = Daemon::start();
+    let full = Arc::new(Barrier::new(SLOTS + 1));
+    let done = Arc::new(Barrier::new(SLOTS + 1));
+    let threads: Vec<_> = (0..SLOTS)
+        .map(|_| {
+            let (full, done) = (Arc::clone(&full), Arc::clone(&done));
+            std::thread::spawn(move || {
+                let member = Domain::named("crowd").join().unwrap();
+                full.wait();
+                done.wait();
+                member.leave().unwrap();
+            })
+        })
+        .collect();
+    full.wait();
+    let error = Domain::named("crowd").join().err().unwrap();
+    done.wait();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    assert!(matches!(error, Error::NoFreeSlot));
+    assert_eq!(error.errno(), libc::EAGAIN);
+    let mut slots: Vec<u32> = daemon
+        .requests_of(CONSORT_JOIN)
+        .iter()
+        .map(|join| join.slot)
+        .collect();
+    slots.sort_unstable();
+    assert_eq!(slots, (0..SLOTS as u32).collect::<Vec<_>>());
+    let _room_again = Domain::named("crowd").join().unwrap();
+});
+
+isolated!(a_thread_that_ends_leaves, {
+    let daemon = Daemon::start();
+    let tid = std::thread::spawn(|| {
+        let member = Domain::named("a").join().unwrap();
+        member.poll(busy()).unwrap();
+        std::mem::forget(member);
+        unsafe { libc::gettid() }
+    })
+    .join()
+    .unwrap();
+    // Answered in order: when this join is answered, the leave before it has been read.
+    let _member = Domain::named("a").join().unwrap();
+    let leaves = daemon.requests_of(CONSORT_LEAVE);
+    assert_eq!(leaves.len(), 1);
+    assert_eq!((leaves[0].tid, leaves[0].slot), (tid, 0));
+    assert_eq!(daemon.requests_of(CONSORT_JOIN)[1].slot, 0);
+    let slot = daemon.page(0).slot(0);
+    assert_eq!(slot.due_ns, NEVER);
+    assert_eq!(slot.priority, CONSORT_PRIORITY_NONE);
+});
+
+isolated!(timer_slack_is_least_while_a_member, {
+    let _daemon = Daemon::start();
+    unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 123_456, 0, 0, 0) };
+    let member = Domain::named("a").join().unwrap();
+    assert_eq!(slack_ns(), 1);
+    member.leave().unwrap();
+    assert_eq!(slack_ns(), 123_456);
+});
+
+isolated!(the_daemons_reason_reaches_the_caller, {
+    let daemon = Daemon::with(Manner::Refuse {
+        request: CONSORT_JOIN,
+        errno: libc::EDQUOT,
+    });
+    let error = Domain::named("a").join().err().unwrap();
+    assert_eq!(error.errno(), libc::EDQUOT);
+    assert!(error.to_string().contains(REFUSAL), "{error}");
+    // The slot is free again, and the thread may try again.
+    Domain::named("a").join().err().unwrap();
+    let joins = daemon.requests_of(CONSORT_JOIN);
+    assert_eq!((joins[0].slot, joins[1].slot), (0, 0));
+});
+
+isolated!(a_refused_greeting_reaches_the_caller, {
+    let _daemon = Daemon::with(Manner::Refuse {
+        request: CONSORT_HELLO,
+        errno: libc::EPERM,
+    });
+    let error = Domain::named("a").join().err().unwrap();
+    assert_eq!(error.errno(), libc::EPERM);
+    assert_ne!(slack_ns(), 1);
+});
+
+isolated!(without_a_daemon_a_member_is_alone, {
+    let member = Domain::named("a").join().unwrap();
+    let others = member.poll(busy()).unwrap();
+    assert_eq!(others.standing(), Standing::Outside);
+    assert_eq!(others.yield_by_ns, NEVER);
+    assert_eq!(others.best_effort(), None);
+    let due_ns = consort::now_ns() + 2_000_000;
+    member.poll(Next::due(due_ns)).unwrap();
+    assert!(consort::now_ns() >= due_ns);
+    member.leave().unwrap();
+});
+
+isolated!(a_socket_path_that_cannot_be_is_an_error, {
+    std::env::set_var("CONSORT_SOCKET", "x".repeat(200));
+    let error = Domain::named("a").join().err().unwrap();
+    assert_eq!(error.errno(), libc::ENAMETOOLONG);
+});
