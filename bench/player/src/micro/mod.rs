@@ -5,6 +5,7 @@ mod domain_switch;
 mod hackbench;
 mod hogs;
 mod massive_intr;
+mod memory;
 mod pipe;
 mod poll_cost;
 mod wake;
@@ -31,6 +32,8 @@ pub enum Micro {
     DomainSwitch(domain_switch::Options),
     /// A member alone: instructions of a poll when nobody else wants the CPU
     PollCost(poll_cost::Options),
+    /// Memory that the kernel spends on threads, programs or members
+    Memory(memory::Options),
     /// Sleeps beside hogs: how late the wake-up is
     Wake(wake::Options),
 }
@@ -44,6 +47,7 @@ pub fn run(workload: Micro) -> Result<Value, Error> {
         Micro::MassiveIntr(options) => json(massive_intr::run(options)?),
         Micro::DomainSwitch(options) => json(domain_switch::run(options)?),
         Micro::PollCost(options) => json(poll_cost::run(options)?),
+        Micro::Memory(options) => json(memory::run(options)?),
         Micro::Wake(options) => json(wake::run(options)?),
     }
 }

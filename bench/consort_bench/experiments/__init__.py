@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""One file per experiment; each has `experiment(length)`."""
+
+from __future__ import annotations
+
+from ..model import Experiment
+from ..workloads import Length
+from . import (
+    baseline,
+    chunks,
+    coop,
+    costs,
+    fair,
+    hackbench,
+    hog,
+    liars,
+    memory,
+    pathological,
+    private,
+    sweep,
+    unequal,
+    wake,
+)
+
+MODULES = (
+    coop,
+    chunks,
+    unequal,
+    liars,
+    private,
+    hog,
+    fair,
+    costs,
+    wake,
+    hackbench,
+    memory,
+    baseline,
+    pathological,
+    sweep,
+)
+
+
+def all_experiments(length: Length) -> list[Experiment]:
+    return [module.experiment(length) for module in MODULES]

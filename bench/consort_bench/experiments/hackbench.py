@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Hackbench: many short messages between many processes."""
+
+from ..model import Experiment, Row, Run, Samples, Scheduler, Target, of
+from ..workloads import Length
+
+TRANSPORTS = ("sockets", "pipes")
+
+
+def experiment(length: Length) -> Experiment:
+    loops = str(max(5, length.seconds * 2))
+    runs = tuple(
+        Run(
+            f"{scheduler.value}.{transport}",
+            scheduler,
+            ("hackbench", "--transport", transport, "--loops", loops),
+            6,
+        )
+        for scheduler in Scheduler
+        for transport in TRANSPORTS
+    )
+    rows = tuple(
+        Row(
+            f"hackbench.{transport}.ratio",
+            "ratio",
+            _ratio(transport),
+            Target(at_most=1.05),
+            {"eevdf": of_one},
+        )
+        for transport in TRANSPORTS
+    ) + tuple(
+        Row(
+            f"hackbench.{transport}.us_per_message",
+            "us",
+            of(f"consort.{transport}", "us_per_message"),
+            against={"eevdf": of(f"eevdf.{transport}", "us_per_message")},
+        )
+        for transport in TRANSPORTS
+    )
+    return Experiment("hackbench", "Hackbench", runs, rows)
+
+
+def of_one(_samples: Samples) -> float:
+    """EEVDF's own ratio to itself."""
+    return 1.0
+
+
+def _ratio(transport: str):
+    def value(samples: Samples) -> float:
+        ours = samples.value(f"consort.{transport}", "us_per_message")
+        return ours / samples.value(f"eevdf.{transport}", "us_per_message")
+
+    return value

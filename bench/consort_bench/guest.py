@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Boots guests through vm/run, and remembers what they answered.
+
+A boot runs, one after the other, the workloads of one experiment under one scheduler with one setting. The
+guest counts instructions, so that the same inputs give the same outputs to the bit: outputs are kept by a
+hash of the inputs, and an interrupted bench goes on where it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shlex
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from .model import Run, Scheduler, Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+VM_RUN = ROOT / "vm" / "run"
+GUEST_PLAYER = "/bin/consort-bench-player"
+GUEST_CONSORT = "/bin/consort"
+# Host seconds to boot and settle, and at worst for a busy guest second.
+BOOT_S = 15
+WORST_S_PER_GUEST_S = 20
+# A run that takes this many times its length hangs.
+HANG_FACTOR = 4
+
+
+class GuestError(Exception):
+    """A guest did not come to its end."""
+
+
+@dataclass(frozen=True)
+class Boot:
+    """The runs that share a guest."""
+
+    experiment: str
+    scheduler: Scheduler
+    settings: Settings
+    start: int
+    runs: tuple[Run, ...]
+
+    @property
+    def guest_s(self) -> float:
+        return sum(run.guest_s for run in self.runs)
+
+    def label(self) -> str:
+        settings = " ".join(self.settings.arguments())
+        parts = (self.experiment, self.scheduler.value, settings, f"start {self.start}")
+        return " ".join(part for part in parts if part)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What is booted."""
+
+    kernel: str
+    player: Path
+    consort: Path | None
+    cache: Path
+
+    def command(self, script: Path, out: Path, boot: Boot) -> list[str]:
+        words = [str(VM_RUN), "--icount", "--kernel", self.kernel, "--seed", str(boot.start)]
+        words += ["--timeout", str(int(BOOT_S * 4 + boot.guest_s * WORST_S_PER_GUEST_S))]
+        words += ["--file", f"{self.player}:{GUEST_PLAYER}"]
+        if boot.scheduler is Scheduler.CONSORT:
+            words += ["--file", f"{self.consort}:{GUEST_CONSORT}"]
+        return [*words, "--out", str(out), str(script)]
+
+    def digest(self, boot: Boot) -> str:
+        """Of everything that an output depends on."""
+        digest = hashlib.sha256(script_of(boot).encode())
+        digest.update(f"{self.kernel} {boot.start}".encode())
+        files = [self.player, *sorted((ROOT / "vm").glob("*"))]
+        if boot.scheduler is Scheduler.CONSORT and self.consort:
+            files.append(self.consort)
+        for file in files:
+            if file.is_file():
+                digest.update(hashlib.sha256(file.read_bytes()).digest())
+        return digest.hexdigest()[:32]
+
+    def kept(self, boot: Boot) -> Path | None:
+        """Where the outputs of an earlier, equal boot are."""
+        folder = self.cache / self.digest(boot)
+        return folder if (folder / "complete").exists() else None
+
+    def run(self, boot: Boot) -> Path:
+        """Boots, unless an equal boot was done before. Returns the folder of the outputs."""
+        if kept := self.kept(boot):
+            return kept
+        self.cache.mkdir(parents=True, exist_ok=True)
+        folder = self.cache / self.digest(boot)
+        with tempfile.TemporaryDirectory(dir=self.cache) as work:
+            script = Path(work) / "script"
+            out = Path(work) / "out"
+            script.write_text(script_of(boot))
+            done = subprocess.run(
+                self.command(script, out, boot), capture_output=True, text=True, check=False
+            )
+            if done.returncode != 0:
+                # Not kept: the next bench tries again.
+                raise GuestError(_reason(done, out))
+            # The kernel's complaints belong to what was measured.
+            (out / "complaints").write_text(done.stderr)
+            (out / "complete").write_text("")
+            shutil.rmtree(folder, ignore_errors=True)
+            out.rename(folder)
+        return folder
+
+
+def _reason(done: subprocess.CompletedProcess[str], out: Path) -> str:
+    log = out / "serve.log"
+    said = log.read_text(errors="replace") if log.exists() else ""
+    text = "\n".join(part for part in (said, done.stdout, done.stderr) if part.strip())
+    return f"vm/run ended with status {done.returncode}, expected 0: {text.strip()[-1500:]}"
+
+
+def script_of(boot: Boot) -> str:
+    """What the guest runs: an output and an error file for each run, in /results."""
+    lines = ["# Written by bench/run.", "set -u"]
+    player = [GUEST_PLAYER]
+    if boot.scheduler is Scheduler.CONSORT:
+        serve = shlex.join([GUEST_CONSORT, "serve", *boot.settings.arguments()])
+        lines += [
+            f"{serve} >/results/serve.log 2>&1 &",
+            "server=$!",
+            "tries=0",
+            f"until {GUEST_CONSORT} status --json >/dev/null 2>&1; do",
+            "    tries=$((tries + 1))",
+            "    if [ $tries -gt 100 ] || ! kill -0 $server; then",
+            "        echo 'the scheduler was not loaded within 10 s'; exit 1",
+            "    fi",
+            "    sleep 0.1",
+            "done",
+            "sleep 1",
+        ]
+        player += ["--consort", GUEST_CONSORT]
+    for run in boot.runs:
+        words = [word.format(seed=boot.start) for word in run.arguments]
+        limit_s = int(run.guest_s * HANG_FACTOR) + 20
+        command = shlex.join(["timeout", str(limit_s), *player, *words])
+        lines += [
+            f"{command} >/results/{run.name}.json 2>/results/{run.name}.err",
+            f"echo $? >/results/{run.name}.status",
+        ]
+    if boot.scheduler is Scheduler.CONSORT:
+        lines += ["kill $server 2>/dev/null", "wait $server"]
+    return "\n".join([*lines, "exit 0", ""])
+
+
+def read_output(folder: Path, run: Run) -> tuple[dict | None, str]:
+    """A run's output, or why there is none."""
+    status = (folder / f"{run.name}.status").read_text().strip()
+    if status != "0":
+        said = (folder / f"{run.name}.err").read_text(errors="replace").strip()
+        what = "did not end in time" if status == "143" else f"ended with status {status}"
+        return None, f"{what}: {said}" if said else what
+    return json.loads((folder / f"{run.name}.json").read_text()), ""

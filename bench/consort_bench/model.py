@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What an experiment is made of: runs, which give samples, and rows, which are judged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from statistics import median
+
+
+class Scheduler(Enum):
+    """Who schedules while a run lasts."""
+
+    EEVDF = "eevdf"
+    CONSORT = "consort"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How `consort serve` is started: its default where a field is empty."""
+
+    granularity: str = ""
+    min_slice: str = ""
+
+    def arguments(self) -> list[str]:
+        pairs = (("--granularity", self.granularity), ("--min-slice", self.min_slice))
+        return [word for option, value in pairs if value for word in (option, value)]
+
+
+DEFAULTS = Settings()
+
+
+@dataclass(frozen=True)
+class Run:
+    """One workload under one scheduler. `{seed}` in the arguments becomes the number of the start."""
+
+    name: str
+    scheduler: Scheduler
+    arguments: tuple[str, ...]
+    guest_s: float
+    settings: Settings = DEFAULTS
+    # Counters of `consort status` of which at least one must grow during the run.
+    moving: tuple[str, ...] = ()
+
+
+class Missing(Exception):
+    """A value that a row needs was not measured; the text says why."""
+
+
+class Samples:
+    """The results of all starts of all runs of an experiment."""
+
+    def __init__(self) -> None:
+        self._results: dict[str, list[dict]] = {}
+        self._faults: dict[str, list[str]] = {}
+        self.kernels: set[str] = set()
+
+    def add(self, run: str, output: dict) -> None:
+        self._results.setdefault(run, []).append(output["result"])
+        self.kernels.add(output["kernel"])
+
+    def add_fault(self, run: str, reason: str) -> None:
+        self._faults.setdefault(run, []).append(reason)
+
+    def faults(self) -> list[str]:
+        return [f"{run}: {reason}" for run, reasons in self._faults.items() for reason in reasons]
+
+    def results(self, run: str) -> list[dict]:
+        """Of all starts; raises Missing if any start of the run failed, for then a median would flatter."""
+        if run in self._faults:
+            raise Missing(f"{run}: {self._faults[run][0]}")
+        if run not in self._results:
+            raise Missing(f"{run} was not run")
+        return self._results[run]
+
+    def values(self, run: str, path: str) -> list[float]:
+        """One value a start: `path` is like "tardiness.mean_ms" or "bystanders.0.share_percent"."""
+        return [_follow(result, path) for result in self.results(run)]
+
+    def value(self, run: str, path: str) -> float:
+        return median(self.values(run, path))
+
+
+def _follow(result: dict, path: str) -> float:
+    node = result
+    for step in path.split("."):
+        node = node[int(step)] if isinstance(node, list) else node[step]
+    return float(node)
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a value should be.
+
+    `reference` names an entry of the row's `against` that the bound is a factor of.
+    """
+
+    at_most: float | None = None
+    at_least: float | None = None
+    near: float | None = None
+    tolerance: float = 0.0
+    reference: str = ""
+
+    def text(self) -> str:
+        of = f" x {self.reference}" if self.reference else ""
+        if self.at_most is not None:
+            return f"<= {self.reference}" if of and self.at_most == 1 else f"<= {self.at_most:g}{of}"
+        if self.at_least is not None:
+            return f">= {self.at_least:g}{of}"
+        if self.near is not None:
+            return f"{self.near:g} +- {self.tolerance:g}"
+        return ""
+
+    def met(self, value: float, against: dict[str, float]) -> bool:
+        unit = against[self.reference] if self.reference else 1.0
+        return (
+            (self.at_most is None or value <= self.at_most * unit)
+            and (self.at_least is None or value >= self.at_least * unit)
+            and (self.near is None or abs(value - self.near) <= self.tolerance)
+        )
+
+
+Extract = Callable[[Samples], float]
+
+
+def of(run: str, path: str) -> Extract:
+    """The median over the starts of a run."""
+    return lambda samples: samples.value(run, path)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One number of the table."""
+
+    id: str
+    unit: str
+    value: Extract
+    target: Target = Target()
+    against: dict[str, Extract] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is run together, and what is read from it."""
+
+    name: str
+    title: str
+    runs: tuple[Run, ...]
+    rows: tuple[Row, ...]
+    # Draws the experiment's own plots into a folder; returns the files' names.
+    plot: Callable[[Samples, object], list[str]] | None = None
+    # Number of starts, where the usual number is not worth its time.
+    starts: int | None = None
