@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `consort serve`.
 
-use std::fs;
+use std::{fs, io::IsTerminal};
 
 use consort_daemon::{limits::Limits, listen::socket_path, Config, End};
 use consort_kernel::{Options, Scheduler, TunablesChange};
@@ -56,6 +56,7 @@ fn start_log(level: LogLevel) {
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
         .init();
 }

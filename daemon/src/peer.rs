@@ -7,7 +7,7 @@
 
 use std::{
     fs,
-    os::{fd::AsFd, unix::fs::MetadataExt},
+    os::fd::AsFd,
     path::{Path, PathBuf},
 };
 
@@ -89,9 +89,14 @@ impl Processes {
             )
         };
         let folder = self.root.join(pid.to_string());
-        let start = thread_start(&folder).ok_or_else(gone)?;
-        let numbers = namespace_numbers(&folder).ok_or_else(gone)?;
-        let command = fs::read_to_string(folder.join("comm")).unwrap_or_default();
+        let start = start_time(&folder).ok_or_else(gone)?;
+        let numbers = status_numbers(&folder, "NSpid:").ok_or_else(gone)?;
+        // Between connecting and now the number may have gone to another user's process.
+        let owners = status_numbers(&folder, "Uid:").ok_or_else(gone)?;
+        if !owners.contains(&i64::from(uid)) {
+            return Err(gone());
+        }
+        let command = read_text(&folder.join("comm")).unwrap_or_default();
         Ok(Peer {
             pid,
             uid,
@@ -135,9 +140,7 @@ impl Processes {
 
     fn still_the_same(&self, peer: &Peer) -> Result<(), Refusal> {
         let folder = self.root.join(peer.pid.to_string());
-        let same = thread_start(&folder) == Some(peer.start)
-            && fs::metadata(&folder).is_ok_and(|data| data.uid() == peer.uid || data.uid() == 0);
-        if same {
+        if start_time(&folder) == Some(peer.start) {
             return Ok(());
         }
         Err(Refusal::new(
@@ -150,7 +153,6 @@ impl Processes {
     }
 
     fn only_thread(&self, peer: &Peer) -> Result<Thread, Refusal> {
-        // Links of the folder: ".", "..'s" entry, and one for each thread.
         let tasks = self.root.join(peer.pid.to_string()).join("task");
         let threads = fs::read_dir(tasks).map_or(0, |entries| entries.take(2).count());
         if threads != 1 {
@@ -178,11 +180,16 @@ impl Processes {
         };
         for entry in entries.flatten().take(NAMESPACED_THREADS_MAX) {
             cost += 1;
-            let numbers = namespace_numbers(&entry.path()).unwrap_or_default();
-            if numbers.len() < 2 || numbers.last() != Some(&named) {
+            // A task's number in each pid namespace, outermost first.
+            let numbers = status_numbers(&entry.path(), "NSpid:").unwrap_or_default();
+            if numbers.len() < 2 || numbers.last() != Some(&i64::from(named)) {
                 continue;
             }
-            let found = self.own_thread(peer, numbers[0], named);
+            let tid = numbers.first().and_then(|tid| i32::try_from(*tid).ok());
+            let found = tid.map_or_else(
+                || Err(not_a_thread(peer, named)),
+                |tid| self.own_thread(peer, tid, named),
+            );
             return (cost, found);
         }
         (cost, Err(not_a_thread(peer, named)))
@@ -203,26 +210,39 @@ fn not_a_thread(peer: &Peer, named: i32) -> Refusal {
     )
 }
 
-/// When a process or thread started; `None` when it is dead or a zombie.
+/// When a thread started; `None` when it has ended.
 fn thread_start(folder: &Path) -> Option<u64> {
-    // proc_pid_stat(5): the command in parentheses may contain anything, so fields are counted after the
-    // last one: the state is field 3, the start time field 22.
-    let stat = fs::read_to_string(folder.join("stat")).ok()?;
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_ascii_whitespace();
-    let state = fields.next()?;
-    if matches!(state, "Z" | "X" | "x") {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
+    state_and_start(folder).and_then(|(state, start)| match state {
+        'Z' | 'X' | 'x' => None,
+        _ => Some(start),
+    })
 }
 
-/// A task's number in each pid namespace, outermost first.
-fn namespace_numbers(folder: &Path) -> Option<Vec<i32>> {
-    let status = fs::read_to_string(folder.join("status")).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("NSpid:"))?;
+/// When a process started. Its first thread may have ended before the others.
+fn start_time(folder: &Path) -> Option<u64> {
+    state_and_start(folder).map(|(_, start)| start)
+}
+
+fn state_and_start(folder: &Path) -> Option<(char, u64)> {
+    // proc_pid_stat(5): the command in parentheses may contain anything, so fields are counted after the
+    // last one: the state is field 3, the start time field 22.
+    let stat = read_text(&folder.join("stat"))?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_ascii_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.nth(18)?.parse().ok()?))
+}
+
+/// A process's name, which is in most of these files, need not be UTF-8.
+fn read_text(path: &Path) -> Option<String> {
+    let bytes = fs::read(path).ok()?;
+    Some(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// The numbers after `label` in a task's status.
+fn status_numbers(folder: &Path, label: &str) -> Option<Vec<i64>> {
+    let status = read_text(&folder.join("status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix(label))?;
     line.split_ascii_whitespace()
         .map(|number| number.parse().ok())
         .collect()

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! libbpf's messages: to the log at once, and the last ones kept for the error that follows them.
+//! libbpf's messages: to the debug log, and the last warnings kept for the error that follows them.
 
 use std::sync::Mutex;
 
 use libbpf_rs::PrintLevel;
-use tracing::{debug, warn};
+use tracing::debug;
 
 /// A verifier's log ends with the reason; what comes before can be megabytes.
 const KEPT_BYTES: usize = 4096;
@@ -26,10 +26,7 @@ pub(crate) fn take() -> String {
 
 fn keep(level: PrintLevel, text: String) {
     let text = text.trim_end();
-    match level {
-        PrintLevel::Warn => warn!(target: "libbpf", "{}", tail(text)),
-        _ => debug!(target: "libbpf", "{text}"),
-    }
+    debug!(target: "libbpf", "{}", tail(text));
     if level != PrintLevel::Warn {
         return;
     }

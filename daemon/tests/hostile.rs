@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Malformed, mistaken and malicious messages: each gets an answer, and nobody else notices.
+
+mod common;
+
+use common::{gettid, join, request, Daemon, Program};
+use consort_abi::{CONSORT_HELLO, CONSORT_SLOTS};
+use consort_daemon::{
+    limits::Limits,
+    wire::{self, MESSAGE_BYTES_MAX, REQUEST_BYTES},
+};
+use proptest::prelude::*;
+
+#[test]
+fn each_bad_field_is_named() {
+    let daemon = Daemon::start();
+    let program = daemon.hello();
+    let good = join(gettid(), 0, "video");
+    let mut cases = Vec::new();
+    let mut case =
+        |error: i32, part: &'static str, change: &dyn Fn(&mut consort_abi::consort_request)| {
+            let mut bad = good;
+            change(&mut bad);
+            cases.push((error, part, bad));
+        };
+    case(libc::EINVAL, "slot", &|r| r.slot = CONSORT_SLOTS);
+    case(libc::EINVAL, "slot", &|r| r.slot = u32::MAX);
+    case(libc::ERANGE, "event_ns", &|r| r.event_ns = 9_999);
+    case(libc::ERANGE, "event_ns", &|r| r.event_ns = u64::MAX);
+    case(libc::EINVAL, "order", &|r| r.order = 3);
+    case(libc::EINVAL, "flags", &|r| r.flags = 0x8000_0000);
+    case(libc::ENAMETOOLONG, "no end", &|r| {
+        r.domain = [b'x' as _; 64]
+    });
+    case(libc::EINVAL, "0x20", &|r| r.domain[2] = b' ' as _);
+    case(libc::EINVAL, "0xff", &|r| r.domain[0] = -1);
+    case(libc::EINVAL, "-1", &|r| r.tid = -1);
+    case(libc::ESRCH, "no living thread", &|r| r.tid = i32::MAX);
+    case(libc::ESRCH, "no living thread", &|r| r.tid = 1);
+    case(libc::EINVAL, "several", &|r| r.tid = 0);
+    for (error, part, bad) in cases {
+        let reply = program.ask(&bad);
+        assert_eq!(reply.error, error, "{part}: {}", reply.text);
+        assert!(reply.text.contains(part), "{part}: {}", reply.text);
+        assert!(reply.text.len() < 191, "cut off: {}", reply.text);
+    }
+    let record = daemon.host.record();
+    assert!(record.domains.is_empty() && record.members.is_empty());
+}
+
+#[test]
+fn messages_of_the_wrong_size_are_answered_and_the_connection_closed() {
+    let daemon = Daemon::start();
+    let hello = wire::request_bytes(request(CONSORT_HELLO));
+    let mut long = hello.to_vec();
+    long.push(0);
+    for (message, error) in [
+        (hello[..1].to_vec(), libc::EPROTO),
+        (hello[..REQUEST_BYTES - 1].to_vec(), libc::EPROTO),
+        (long, libc::EMSGSIZE),
+        (vec![0xff; MESSAGE_BYTES_MAX + 1], libc::EMSGSIZE),
+        (vec![0xff; 100_000], libc::EMSGSIZE),
+        (vec![0xff; REQUEST_BYTES], libc::EPROTO),
+    ] {
+        let program = daemon.connect();
+        program.send(&message).unwrap();
+        let reply = program.receive().expect("an answer before the end");
+        assert_eq!(
+            reply.error,
+            error,
+            "{} bytes: {}",
+            message.len(),
+            reply.text
+        );
+        assert!(
+            program.receive().is_none(),
+            "{} bytes: still open",
+            message.len()
+        );
+    }
+    daemon.hello();
+}
+
+#[test]
+fn another_version_is_told_so() {
+    let daemon = Daemon::start();
+    let program = daemon.connect();
+    let mut hello = request(CONSORT_HELLO);
+    hello.version = 77;
+    let reply = program.ask(&hello);
+    assert_eq!(reply.error, libc::EPROTO);
+    assert!(reply.text.contains("77"), "{}", reply.text);
+    assert!(program.receive().is_none());
+}
+
+#[test]
+fn an_unknown_request_leaves_the_connection_usable() {
+    let daemon = Daemon::start();
+    let program = daemon.connect();
+    assert_eq!(program.ask(&request(99)).error, libc::EOPNOTSUPP);
+    assert_eq!(program.ask(&request(CONSORT_HELLO)).error, 0);
+}
+
+#[test]
+fn a_forked_child_is_not_its_parent() {
+    let daemon = Daemon::start();
+    let program = daemon.hello();
+    let answer = join_in_forked_child(&program);
+    assert_eq!(answer, libc::ESRCH);
+    assert!(daemon.host.record().members.is_empty());
+}
+
+/// Lets a child send a join for itself over the inherited connection, and returns the error in the reply.
+fn join_in_forked_child(program: &Program) -> i32 {
+    // SAFETY: the child calls nothing that may allocate or lock before it ends: one send on a message
+    // made on its stack.
+    match unsafe { nix::unistd::fork() }.unwrap() {
+        nix::unistd::ForkResult::Child => {
+            let mut message = join(0, 0, "video");
+            message.tid = gettid();
+            let sent = program.send(&wire::request_bytes(message)).is_ok();
+            // SAFETY: ends the child at once.
+            unsafe { libc::_exit(i32::from(!sent)) }
+        }
+        nix::unistd::ForkResult::Parent { child } => {
+            let reply = program.receive().expect("a reply");
+            nix::sys::wait::waitpid(child, None).unwrap();
+            reply.error
+        }
+    }
+}
+
+#[test]
+fn a_program_that_never_reads_is_cut_off_and_others_are_served() {
+    let daemon = Daemon::start();
+    let deaf = daemon.connect();
+    let status = wire::control_message(r#"{"command": "status"}"#);
+    let cut_off = (0..10_000).any(|_| deaf.send(&status).is_err());
+    assert!(cut_off, "ten thousand unread answers");
+    let other = daemon.connect();
+    // The user pays for its deaf program's requests, so this may have to wait for a token.
+    let answered = (0..1000).any(|_| {
+        std::thread::sleep(std::time::Duration::from_millis(2));
+        other.control(r#"{"command": "status"}"#).is_ok()
+    });
+    assert!(answered);
+}
+
+#[test]
+fn connections_beyond_the_limit_are_told_why() {
+    let daemon = Daemon::with_limits(Limits {
+        clients: 3,
+        ..Limits::default()
+    });
+    // The first was the one that found the daemon ready; it may or may not have been noticed to be gone.
+    let programs: Vec<Program> = (0..4).map(|_| daemon.connect()).collect();
+    let refused: Vec<_> = programs
+        .iter()
+        .filter_map(|program| {
+            let _ = program.send(&wire::request_bytes(request(CONSORT_HELLO)));
+            program.receive().filter(|reply| reply.error != 0)
+        })
+        .collect();
+    assert!(!refused.is_empty());
+    for reply in &refused {
+        assert_eq!(reply.error, libc::EDQUOT);
+        assert!(
+            reply.text.contains("3 connected programs"),
+            "{}",
+            reply.text
+        );
+    }
+    drop(programs);
+    let mut tries = 0..10_000;
+    while daemon.connect().ask_hello() != Some(0) {
+        assert!(tries.next().is_some(), "no room after all have gone");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
+trait AskHello {
+    fn ask_hello(&self) -> Option<i32>;
+}
+
+impl AskHello for Program {
+    fn ask_hello(&self) -> Option<i32> {
+        self.send(&wire::request_bytes(request(CONSORT_HELLO)))
+            .ok()?;
+        self.receive().map(|reply| reply.error)
+    }
+}
+
+proptest! {
+    /// Any bytes are a request or are refused with an errno and a text that fits.
+    #[test]
+    fn parsing_never_fails_without_a_reason(bytes in prop::collection::vec(any::<u8>(), 0..2000), valid_head in any::<bool>(), kind in 0u16..6) {
+        let mut bytes = bytes;
+        if valid_head && bytes.len() >= REQUEST_BYTES {
+            let head = wire::request_bytes(request(kind.into()));
+            bytes[..8].copy_from_slice(&head[..8]);
+        }
+        if let Err(malformed) = wire::parse(&bytes, bytes.len()) {
+            prop_assert!(malformed.refusal.errno as i32 > 0);
+            prop_assert!(malformed.refusal.text.len() < 192);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One user's greed is that user's problem. Time is simulated.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{join, leave, request, write_thread, FakeHost, Folder};
+use consort_abi::{consort_request, CONSORT_HELLO};
+use consort_daemon::{limits::Limits, peer::Processes, requests::Next, service::Service, wire};
+
+const GREEDY: u64 = 10;
+const MODEST: u64 = 11;
+
+struct World {
+    service: Service,
+    host: FakeHost,
+    proc_root: Folder,
+    now: Instant,
+}
+
+impl World {
+    /// A greedy user's program with 3000 threads, and a modest user's with one.
+    fn new(limits: Limits) -> Self {
+        let proc_root = Folder::new();
+        let processes = Processes::at(&proc_root.0);
+        let host = FakeHost::default();
+        let now = Instant::now();
+        let mut service = Service::new(Box::new(host.clone()), processes.clone(), limits);
+        for (connection, uid) in [(GREEDY, 70_001), (MODEST, 70_002)] {
+            let pid = pid_of(connection);
+            write_thread(&proc_root.0, pid, &[pid], uid, 5);
+            service
+                .connect(connection, processes.peer(pid, uid).unwrap(), now)
+                .unwrap();
+        }
+        let mut world = World {
+            service,
+            host,
+            proc_root,
+            now,
+        };
+        for connection in [GREEDY, MODEST] {
+            assert_eq!(world.ask(connection, request(CONSORT_HELLO)).0.error, 0);
+        }
+        world
+    }
+
+    fn ask(&mut self, connection: u64, request: consort_request) -> (wire::Reply, Next) {
+        let bytes = wire::request_bytes(request);
+        self.service
+            .handle(connection, &bytes, bytes.len(), self.now)
+    }
+
+    fn thread(&self, connection: u64, tid: i32) {
+        write_thread(&self.proc_root.0, pid_of(connection), &[tid], 70_000, 5);
+    }
+}
+
+fn pid_of(connection: u64) -> i32 {
+    1000 + connection as i32
+}
+
+#[test]
+fn ten_thousand_joins_a_second_hurt_nobody_else() {
+    let mut world = World::new(Limits::default());
+    let (mut granted, mut refused) = (0, 0);
+    let mut modest_joins = 0;
+    for request in 0..20_000u32 {
+        world.now += Duration::from_micros(100);
+        let message = match request % 2 {
+            0 => join(pid_of(GREEDY), 0, ""),
+            _ => leave(pid_of(GREEDY), 0),
+        };
+        let (reply, next) = world.ask(GREEDY, message);
+        match reply.error {
+            libc::EAGAIN => {
+                assert_eq!(next, Next::Pause);
+                assert!(
+                    reply.text.contains("1000 requests a second"),
+                    "{}",
+                    reply.text
+                );
+                refused += 1;
+            }
+            _ => granted += 1,
+        }
+        if request % 1000 == 0 {
+            let (reply, next) = world.ask(MODEST, join(pid_of(MODEST), 0, "video"));
+            assert_eq!((reply.error, next), (0, Next::Listen), "{}", reply.text);
+            assert_eq!(world.ask(MODEST, leave(pid_of(MODEST), 0)).0.error, 0);
+            modest_joins += 1;
+        }
+    }
+    assert_eq!(modest_joins, 20);
+    // Two seconds at 1000 a second after a burst of 1000.
+    assert!((2900..=3100).contains(&granted), "{granted}");
+    assert_eq!(granted + refused, 20_000);
+    assert!(world.host.record().joins < 1600);
+}
+
+#[test]
+fn members_and_domains_are_counted_and_given_back() {
+    let mut world = World::new(Limits {
+        members: 3,
+        domains: 2,
+        ..Limits::default()
+    });
+    for tid in 5000..5005 {
+        world.thread(GREEDY, tid);
+    }
+    assert_eq!(world.ask(GREEDY, join(5000, 0, "a")).0.error, 0);
+    assert_eq!(world.ask(GREEDY, join(5001, 1, "b")).0.error, 0);
+    let (reply, _) = world.ask(GREEDY, join(5002, 2, "c"));
+    assert_eq!(reply.error, libc::EDQUOT);
+    assert!(reply.text.contains("2 domains"), "{}", reply.text);
+    assert_eq!(world.ask(GREEDY, join(5002, 2, "b")).0.error, 0);
+    let (reply, _) = world.ask(GREEDY, join(5003, 3, "b"));
+    assert_eq!(reply.error, libc::EDQUOT);
+    assert!(reply.text.contains("3 member threads"), "{}", reply.text);
+
+    // The other user is not affected.
+    assert_eq!(world.ask(MODEST, join(pid_of(MODEST), 0, "a")).0.error, 0);
+
+    // What is left is given back, and only once.
+    assert_eq!(world.ask(GREEDY, leave(5000, 0)).0.error, 0);
+    assert_eq!(world.ask(GREEDY, leave(5000, 0)).0.error, libc::ENOENT);
+    assert_eq!(world.ask(GREEDY, join(5003, 3, "c")).0.error, 0);
+    let now = world.now;
+    world.service.disconnect(GREEDY, now);
+    world.service.disconnect(GREEDY, now);
+    let record = world.host.record();
+    assert_eq!(record.members.len(), 1);
+    assert_eq!(record.domains.len(), 1);
+    assert_eq!(record.pages.len(), 1);
+}
+
+#[test]
+fn reconnecting_does_not_renew_the_allowance() {
+    let mut world = World::new(Limits::default());
+    for _ in 0..1000 {
+        world.ask(GREEDY, leave(1, 0));
+    }
+    let processes = Processes::at(&world.proc_root.0);
+    let peer = processes.peer(pid_of(GREEDY), 70_001).unwrap();
+    let now = world.now;
+    world.service.disconnect(GREEDY, now);
+    world.service.tick(now);
+    let refusal = world
+        .service
+        .connect(GREEDY, peer.clone(), now)
+        .unwrap_err();
+    assert_eq!(refusal.errno as i32, libc::EAGAIN);
+    let later = now + Duration::from_secs(1);
+    world.service.connect(GREEDY, peer, later).unwrap();
+}
+
+#[test]
+fn a_namespaced_program_pays_for_the_search() {
+    let mut world = World::new(Limits::default());
+    let pid = 4000;
+    write_thread(&world.proc_root.0, pid, &[pid, 1], 70_003, 9);
+    for inner in 2..=200 {
+        write_thread(&world.proc_root.0, pid, &[pid + inner, inner], 70_003, 9);
+    }
+    let processes = Processes::at(&world.proc_root.0);
+    let peer = processes.peer(pid, 70_003).unwrap();
+    assert!(peer.namespaced);
+    let now = world.now;
+    world.service.connect(12, peer, now).unwrap();
+    assert_eq!(world.ask(12, request(CONSORT_HELLO)).0.error, 0);
+    // Thread 150 of the namespace is 4150 outside; outside numbers mean nothing inside.
+    assert_eq!(world.ask(12, join(150, 0, "video")).0.error, 0);
+    assert!(world.host.record().members.contains_key(&4150));
+    assert_eq!(world.ask(12, join(4150, 1, "video")).0.error, libc::ESRCH);
+    let answered = (0..1000)
+        .filter(|_| world.ask(12, join(4150, 1, "video")).0.error == libc::ESRCH)
+        .count();
+    assert!(
+        (1..20).contains(&answered),
+        "each search looks at 200 threads: {answered}"
+    );
+}
+
+#[test]
+fn a_process_number_that_was_reused_is_another_process() {
+    let mut world = World::new(Limits::default());
+    let pid = pid_of(GREEDY);
+    write_thread(&world.proc_root.0, pid, &[pid], 0, 6);
+    let (reply, _) = world.ask(GREEDY, join(pid, 0, "video"));
+    assert_eq!(reply.error, libc::EPERM, "{}", reply.text);
+    assert!(world.host.record().members.is_empty());
+    let refusal = Processes::at(&world.proc_root.0)
+        .peer(pid, 70_001)
+        .unwrap_err();
+    assert_eq!(refusal.errno as i32, libc::EACCES);
+}
