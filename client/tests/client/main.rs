@@ -2,9 +2,11 @@
 //! The library through its public interfaces, against a daemon made for the tests.
 
 mod daemon;
+mod event_loop;
 mod fork;
 mod hostile;
 mod join;
+mod model;
 mod poll;
 mod process;
 mod rejoin;
