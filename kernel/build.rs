@@ -67,6 +67,8 @@ fn clang_args(vmlinux: &Path) -> Result<Vec<OsString>, Box<dyn Error>> {
     let mut args: Vec<OsString> = ["-mcpu=v3", "-Wall", "-Werror"].map(Into::into).into();
     // Kernels from 7.0 on have tagged anonymous members in their types.
     args.extend(["-fms-extensions", "-Wno-microsoft-anon-tag"].map(OsString::from));
+    // Else clang merges stores into the arena to a memset, and forgets there that it is the arena.
+    args.push("-fno-builtin".into());
     // The kernel's types come from vmlinux.h, which excludes linux/types.h.
     args.push("-DCONSORT_ABI_NO_LINUX_TYPES".into());
     args.extend(["-I".into(), vmlinux_folder.as_os_str().to_owned()]);
