@@ -52,7 +52,7 @@ pub fn format_ns(ns: u64) -> String {
     let unit = UNITS
         .iter()
         .rev()
-        .find(|(_, unit_ns)| ns >= *unit_ns && ns % unit_ns == 0);
+        .find(|(_, unit_ns)| ns >= *unit_ns && ns.is_multiple_of(*unit_ns));
     let (name, unit_ns) = unit.unwrap_or(&UNITS[0]);
     format!("{}{name}", ns / unit_ns)
 }
