@@ -232,3 +232,91 @@ impl Player {
         self.record
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW_S: u64 = 10;
+
+    fn player(load: f64) -> Player {
+        // Work costs next to nothing here: time is the test's.
+        crate::work::set_instructions_per_us(1);
+        Player::new(Settings {
+            seed: 3,
+            load,
+            chunk_ns: NS_PER_MS,
+            first_due_ns: FRAME_PERIOD_NS + NS_PER_MS,
+            window_start_ns: 0,
+            window_end_ns: WINDOW_S * NS_PER_S,
+        })
+    }
+
+    /// Plays to the end on a CPU that takes `slowdown` times as long for work; returns the record.
+    fn play(mut player: Player, slowdown: u64) -> Record {
+        let mut now_ns = 0;
+        while now_ns < player.stop_at_ns() {
+            player.finish_chunk(now_ns);
+            player.serve_due(now_ns);
+            if player.wants_cpu() {
+                now_ns += player.decode_chunk(now_ns) * slowdown;
+            } else {
+                now_ns = player.next_due_ns();
+            }
+        }
+        player.into_record()
+    }
+
+    #[test]
+    fn shows_every_frame_on_an_idle_cpu() {
+        let record = play(player(0.15), 1);
+        // The first due time is one period late.
+        assert_eq!(record.shown, WINDOW_S * FRAMES_PER_S - 1);
+        assert_eq!(record.tardiness_ns.len() as u64, record.shown);
+        assert_eq!(record.wasted_ns, 0);
+    }
+
+    #[test]
+    fn adapts_to_a_slow_cpu_instead_of_wasting_it() {
+        let record = play(player(0.15), 12);
+        let ideal = WINDOW_S * FRAMES_PER_S * 100 / (15 * 12);
+        assert!(record.shown < WINDOW_S * FRAMES_PER_S * 2 / 3);
+        assert!(record.shown > ideal * 9 / 10, "shown {}", record.shown);
+        assert!(record.wasted_ns < record.decode_ns / 20);
+        assert_eq!(
+            record.shown_per_s.iter().sum::<u64>(),
+            record.shown,
+            "each frame is in one second"
+        );
+    }
+
+    #[test]
+    fn due_events_are_served_whether_or_not_there_is_a_frame() {
+        let record = play(player(5.0), 1);
+        assert_eq!(
+            record.tardiness_ns.len() as u64,
+            WINDOW_S * FRAMES_PER_S - 1
+        );
+        assert!(record.shown < 60);
+    }
+
+    #[test]
+    fn a_frame_that_was_begun_comes_before_one_that_was_not() {
+        let mut begun = player(0.5);
+        let fresh = player(0.5);
+        begun.decode_chunk(0);
+        begun.finish_chunk(NS_PER_MS);
+        assert!(begun.progress_key() < fresh.progress_key());
+    }
+
+    #[test]
+    fn a_player_with_more_frames_comes_later() {
+        let mut ahead = player(0.1);
+        let mut now_ns = 0;
+        while ahead.frames_done == 0 {
+            now_ns += ahead.decode_chunk(now_ns);
+            ahead.finish_chunk(now_ns);
+        }
+        assert!(ahead.progress_key() > player(0.1).progress_key());
+    }
+}

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Targets, faults and missing values: nothing unmeasured may look like a success."""
+
+import json
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from consort_bench import bench, report, results, verify  # noqa: E402
+from consort_bench.experiments import all_experiments  # noqa: E402
+from consort_bench.guest import script_of  # noqa: E402
+from consort_bench.model import Experiment, Row, Run, Samples, Scheduler, Target, of  # noqa: E402
+from consort_bench.workloads import Length  # noqa: E402
+
+
+def output(state="enabled", ops="consort", polls=0, pid=7, result=None) -> dict:
+    """What the player prints; `polls` is how far that counter moved."""
+    status = {"daemon": {"pid": 7}, "counters": {"polls": 5, "switches": 5}}
+    later = {"daemon": {"pid": pid}, "counters": {"polls": 5 + polls, "switches": 9}}
+    before = {"state": "enabled", "ops": "consort", "status": status}
+    after = {"state": state, "ops": ops, "status": later}
+    return {"kernel": "7.2", "scheduler": {"before": before, "after": after}, "result": result or {}}
+
+
+COOP = Run("coop", Scheduler.CONSORT, ("fleet",), 1, moving=("polls",))
+
+
+class Verifying(unittest.TestCase):
+    def test_a_sound_run_has_no_fault(self):
+        self.assertEqual(verify.fault(COOP, output(polls=1)), "")
+
+    def test_an_ejected_scheduler_is_a_fault(self):
+        self.assertIn("expected consort", verify.fault(COOP, output(state="disabled", ops="", polls=1)))
+
+    def test_another_scheduler_is_a_fault(self):
+        self.assertIn("other_1.0", verify.fault(COOP, output(ops="other_1.0", polls=1)))
+
+    def test_counters_that_stand_still_are_a_fault(self):
+        self.assertIn("polls", verify.fault(COOP, output(polls=0)))
+
+    def test_a_restarted_daemon_is_a_fault(self):
+        self.assertIn("daemon", verify.fault(COOP, output(polls=1, pid=8)))
+
+    def test_stock_runs_must_be_stock(self):
+        stock = Run("eevdf", Scheduler.EEVDF, ("fleet",), 1)
+        self.assertIn("expected none", verify.fault(stock, output(polls=1)))
+
+
+class Targets(unittest.TestCase):
+    def test_bounds_are_inclusive(self):
+        self.assertTrue(Target(at_most=2).met(2, {}))
+        self.assertFalse(Target(at_most=2).met(2.001, {}))
+        self.assertTrue(Target(at_least=2).met(2, {}))
+        self.assertFalse(Target(near=50, tolerance=0.3).met(50.31, {}))
+
+    def test_a_bound_may_be_another_schedulers_value(self):
+        target = Target(at_most=1, reference="eevdf")
+        self.assertTrue(target.met(3.9, {"eevdf": 4.0}))
+        self.assertFalse(target.met(4.1, {"eevdf": 4.0}))
+        self.assertEqual(target.text(), "<= eevdf")
+
+
+class Rows(unittest.TestCase):
+    row = Row("a.b", "ms", of("coop", "x.y"), Target(at_most=3))
+    experiment = Experiment("a", "A", (COOP,), (row,))
+
+    def test_the_value_is_the_median_of_the_starts(self):
+        samples = Samples()
+        for value in (9.0, 1.0, 2.0):
+            samples.add("coop", output(result={"x": {"y": value}}))
+        judged = results.judge(self.experiment, self.row, samples)
+        self.assertEqual((judged.value, judged.met), (2.0, True))
+
+    def test_one_failed_start_spoils_the_row(self):
+        samples = Samples()
+        samples.add("coop", output(result={"x": {"y": 1.0}}))
+        samples.add_fault("coop", "start 2: ejected")
+        judged = results.judge(self.experiment, self.row, samples)
+        self.assertEqual((judged.value, judged.met), (None, False))
+        self.assertIn("ejected", judged.reason)
+
+    def test_a_missed_target_is_shown_first(self):
+        samples = Samples()
+        samples.add("coop", output(result={"x": {"y": 8.0}}))
+        entry = results.judge(self.experiment, self.row, samples).as_json()
+        page = report.markdown([entry], [self.experiment], [])
+        self.assertIn("0 of 1", page)
+        self.assertIn("`a.b` is 8 ms, target <= 3", page)
+
+    def test_other_rows_of_the_file_stay_and_unknown_ones_go(self):
+        samples = Samples()
+        samples.add("coop", output(result={"x": {"y": 1.0}}))
+        judged = results.judge(self.experiment, self.row, samples)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "results.json"
+            path.write_text(json.dumps([{"id": "kept", "value": 1}, {"id": "gone", "value": 1}]))
+            entries = results.write(path, [judged], ["a.b", "kept"])
+        self.assertEqual([entry["id"] for entry in entries], ["a.b", "kept"])
+
+
+class Planning(unittest.TestCase):
+    experiments = all_experiments(Length())
+
+    def test_ids_are_unique(self):
+        ids = [row.id for experiment in self.experiments for row in experiment.rows]
+        self.assertEqual(len(ids), len(set(ids)))
+
+    def test_a_guest_has_one_scheduler_and_one_setting_and_no_run_is_lost(self):
+        boots = bench.plan(self.experiments, starts=2, with_consort=True)
+        for boot in boots:
+            for run in boot.runs:
+                self.assertEqual((run.scheduler, run.settings), (boot.scheduler, boot.settings))
+        for experiment in self.experiments:
+            planned = [run for boot in boots if boot.experiment == experiment.name for run in boot.runs]
+            self.assertEqual(len(planned), len(experiment.runs) * (experiment.starts or 2))
+
+    def test_starts_differ_in_their_seed(self):
+        boots = bench.plan(self.experiments[:1], starts=2, with_consort=False)
+        self.assertEqual(len({script_of(boot) for boot in boots}), 2)
+
+
+if __name__ == "__main__":
+    unittest.main()
