@@ -282,15 +282,12 @@ impl State {
         now_ns: u64,
         sleeper: &mut S,
     ) -> Result<Others, Error> {
-        self.check_connection(now_ns);
+        self.tend(now_ns);
         if !self.is_attached() {
-            self.stay_alone();
-            if !self.try_to_rejoin(now_ns) || !self.is_attached() {
-                return self.poll_alone(next, now_ns, sleeper);
-            }
-            poll::publish(self.slot(), next);
+            return self.poll_alone(next, now_ns, sleeper);
         }
         let slot = self.slot();
+        poll::publish(slot, next); // it may be a new one
         match poll::decide(next, now_ns, slot, self.terms.keys_compare) {
             Turn::Return => {}
             Turn::Yield => poll::yield_cpu(slot),
@@ -355,8 +352,23 @@ impl State {
     pub fn publish(&self, next: RawNext, now_ns: u64) -> Result<(), Error> {
         self.check_alive()?;
         poll::check_range(next, now_ns)?;
+        if now_ns >= self.check_at_ns.get() || !self.is_attached() {
+            self.tend(now_ns);
+        }
         poll::publish(self.slot(), next);
         Ok(())
+    }
+
+    /// What polls do beside, for a thread that is too busy to poll: notices the end of the daemon, and joins
+    /// again.
+    #[cold]
+    #[inline(never)]
+    fn tend(&self, now_ns: u64) {
+        self.check_connection(now_ns);
+        if !self.is_attached() {
+            self.stay_alone();
+            self.try_to_rejoin(now_ns);
+        }
     }
 
     #[inline]

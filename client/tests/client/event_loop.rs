@@ -3,7 +3,7 @@
 
 use crate::daemon::Daemon;
 use crate::process::isolated;
-use consort::{Domain, Error, EventLoop, Interest, When, NEVER};
+use consort::{Domain, Error, EventLoop, Interest, Standing, When, NEVER};
 use consort_abi::*;
 use std::cell::RefCell;
 use std::fs::File;
@@ -329,6 +329,27 @@ isolated!(polls_on_behalf_of_its_member, {
     assert_eq!(entered, [0, 0, 0, 1, 2, 2]);
     drop(events);
     assert_eq!(daemon.requests_of(CONSORT_LEAVE).len(), 1);
+});
+
+isolated!(joins_by_itself_though_too_busy_to_poll, {
+    let member = Domain::named("late").join().unwrap();
+    let daemon = Daemon::start();
+    let mut events = EventLoop::for_member(member).unwrap();
+    let name = Rc::new(RefCell::new(None));
+    let busy = events.event({
+        let name = Rc::clone(&name);
+        move |events| match events.others().unwrap().standing() {
+            Standing::Member => events.stop(),
+            _ => {
+                let own = name.borrow().unwrap();
+                events.submit(own, best_effort(5)).unwrap();
+            }
+        }
+    });
+    *name.borrow_mut() = Some(busy);
+    events.submit(busy, best_effort(5)).unwrap();
+    events.run().unwrap();
+    assert_eq!(daemon.requests_of(CONSORT_JOIN).len(), 1);
 });
 
 isolated!(does_not_run_in_a_child, {
