@@ -47,18 +47,10 @@ fn parse_fraction(digits: &str, unit_ns: u64) -> Option<u64> {
     Some(ns)
 }
 
-/// Writes nanoseconds with the largest unit that keeps the number whole.
-pub fn format_ns(ns: u64) -> String {
-    let unit = UNITS
-        .iter()
-        .rev()
-        .find(|(_, unit_ns)| ns >= *unit_ns && ns.is_multiple_of(*unit_ns));
-    let (name, unit_ns) = unit.unwrap_or(&UNITS[0]);
-    format!("{}{name}", ns / unit_ns)
-}
-
 #[cfg(test)]
 mod tests {
+    use consort_kernel::format_ns;
+
     use super::*;
 
     #[test]

@@ -5,6 +5,7 @@ use std::{io, path::PathBuf};
 
 use consort_daemon::{lock::LockError, Refusal, ServeError};
 use consort_kernel::{Error as KernelError, ExitReport};
+use nix::errno::Errno;
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -21,7 +22,7 @@ pub enum Failure {
     #[error("cannot talk to the daemon: {0}")]
     Connection(String),
 
-    #[error("the daemon refused: {0}")]
+    #[error("the daemon refused: {}", .0.text)]
     Refused(Refusal),
 
     #[error(transparent)]
@@ -40,7 +41,7 @@ pub enum Failure {
         source: io::Error,
     },
 
-    #[error("{0}")]
+    #[error("{}", .0.text)]
     BadDomain(Refusal),
 
     #[error("cannot write {}: {source}", path.display())]
@@ -53,7 +54,7 @@ pub enum Failure {
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
 
-    #[error("cannot opt in to the scheduler: {0}. The kernel has no sched_ext, or the program is not allowed to")]
+    #[error("cannot opt in to the scheduler: {0}: this kernel has no sched_ext, or forbids it to this process")]
     OptIn(io::Error),
 }
 
@@ -64,7 +65,11 @@ impl Failure {
             Failure::BadDomain(_) => 2,
             Failure::NoDaemon(_) => 3,
             Failure::SocketPermission { .. } => 4,
-            Failure::Refused(refusal) if refusal.errno == nix::errno::Errno::EPERM => 4,
+            Failure::Refused(refusal) => match refusal.errno {
+                Errno::EPERM => 4,
+                Errno::ERANGE => 2,
+                _ => 1,
+            },
             Failure::Serve(ServeError::Lock(LockError::Held { .. })) => 6,
             Failure::Serve(ServeError::Lock(LockError::File { source, .. }))
             | Failure::Serve(ServeError::Listen { source, .. })
@@ -73,6 +78,7 @@ impl Failure {
                 4
             }
             Failure::Serve(ServeError::Kernel(error)) => kernel_exit_code(error),
+            Failure::OptIn(_) => 5,
             Failure::Ejected(_) => 7,
             Failure::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             Failure::Exec { .. } => 126,

@@ -11,7 +11,10 @@ mod serve;
 mod set;
 mod status;
 
-use std::process::ExitCode;
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use clap::Parser;
 
@@ -31,7 +34,8 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
-            eprintln!("consort: {failure}");
+            // Not eprintln, which panics when nobody reads.
+            let _ = writeln!(io::stderr(), "consort: {failure}");
             ExitCode::from(failure.exit_code())
         }
     }

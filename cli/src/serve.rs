@@ -58,6 +58,8 @@ fn start_log(level: LogLevel) {
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)
+        // When nobody reads the log any more, the scheduler stays.
+        .log_internal_errors(false)
         .init();
 }
 

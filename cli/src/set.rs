@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `consort set`.
 
+use consort_kernel::format_ns;
 use serde_json::json;
 
 use crate::{
     args::{SetArgs, Tunable},
     connection::Connection,
-    duration::format_ns,
     failure::Failure,
     status::print,
 };

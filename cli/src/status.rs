@@ -6,9 +6,10 @@ use std::{
     io::{self, Write as _},
 };
 
+use consort_kernel::format_ns;
 use serde_json::{json, Value};
 
-use crate::{args::StatusArgs, connection::Connection, duration::format_ns, failure::Failure};
+use crate::{args::StatusArgs, connection::Connection, failure::Failure};
 
 /// Prints what the daemon says about the scheduler, its domains and programs.
 pub fn status(args: &StatusArgs) -> Result<(), Failure> {

@@ -6,7 +6,7 @@ use nix::errno::Errno;
 /// An errno for the program, and for its author a text that says what was wrong, what was expected and
 /// what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{text} ({errno})")]
+#[error("{text} ({errno:?})")]
 pub struct Refusal {
     pub errno: Errno,
     pub text: String,

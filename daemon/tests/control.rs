@@ -51,7 +51,7 @@ fn set_changes_what_is_named_and_answers_what_holds() {
         .control(r#"{"command": "set", "min_slice_ns": 1}"#)
         .unwrap_err();
     assert_eq!(refused.error, libc::ERANGE);
-    assert!(refused.text.contains("min-slice 1 ns"), "{}", refused.text);
+    assert!(refused.text.contains("min-slice 1ns"), "{}", refused.text);
     assert_eq!(daemon.host.record().tunables.min_slice_ns, 500_000);
 }
 

@@ -3,6 +3,8 @@
 
 use std::io;
 
+use crate::format_ns;
+
 /// Every way in which talking to the scheduler fails. Each text says what was wrong, what was expected
 /// and what to do.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +54,10 @@ pub enum Error {
     #[error("the scheduler refused to {doing}: {}", io::Error::from_raw_os_error(*errno))]
     Refused { doing: &'static str, errno: i32 },
 
-    #[error("{name} {value_ns} ns is out of range: expected {min_ns} to {max_ns} ns")]
+    #[error(
+        "{name} {} is out of range: expected {} to {}",
+        format_ns(*value_ns), format_ns(*min_ns), format_ns(*max_ns)
+    )]
     Tunable {
         name: &'static str,
         value_ns: u64,

@@ -64,7 +64,7 @@ pub(crate) fn explain_load(error: &libbpf_rs::Error, log: &str) -> Error {
         return Error::NotPermitted;
     }
     let release = kernel_release();
-    let detail = match log {
+    let detail = match log.trim_end() {
         "" => format!("{error:#}"),
         log => format!("{error:#}\n{log}"),
     };

@@ -63,6 +63,21 @@ fn in_range(name: &'static str, value_ns: u64, (min_ns, max_ns): (u64, u64)) -> 
     })
 }
 
+/// Writes nanoseconds with the largest unit that keeps the number whole: `200us`.
+pub fn format_ns(ns: u64) -> String {
+    const UNITS: [(&str, u64); 4] = [
+        ("s", 1_000_000_000),
+        ("ms", 1_000_000),
+        ("us", 1_000),
+        ("ns", 1),
+    ];
+    let fits = |(_, unit_ns): &&(&str, u64)| ns >= *unit_ns && ns.is_multiple_of(*unit_ns);
+    match UNITS.iter().find(fits) {
+        Some((name, unit_ns)) => format!("{}{name}", ns / unit_ns),
+        None => format!("{ns}ns"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,7 +108,7 @@ mod tests {
         };
         let text = slice.apply(NOW).unwrap_err().to_string();
         assert!(
-            text.contains("min-slice") && text.contains("10000000"),
+            text.contains("min-slice") && text.contains("to 10ms"),
             "{text}"
         );
         let granularity = TunablesChange {
@@ -101,6 +116,19 @@ mod tests {
             ..TunablesChange::default()
         };
         assert!(granularity.apply(NOW).is_err());
+    }
+
+    #[test]
+    fn nanoseconds_are_written_with_the_unit_that_fits() {
+        for (ns, text) in [
+            (0, "0ns"),
+            (999, "999ns"),
+            (200_000, "200us"),
+            (1_500_000, "1500us"),
+            (3_000_000_000, "3s"),
+        ] {
+            assert_eq!(format_ns(ns), text);
+        }
     }
 
     #[test]

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command as a user meets it, beside a daemon whose scheduler is a fake.
+
+#[path = "../../daemon/tests/common/mod.rs"]
+mod common;
+
+use std::{
+    fs,
+    path::Path,
+    process::{Command, Output},
+};
+
+use common::{gettid, join, Daemon, Folder};
+use consort_daemon::lock::Lock;
+
+/// Runs the command against the daemon at `socket`.
+fn consort(socket: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_consort"))
+        .args(args)
+        .env("CONSORT_SOCKET", socket)
+        .output()
+        .unwrap()
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("not killed")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).unwrap()
+}
+
+#[test]
+fn without_a_daemon_each_command_says_how_to_start_one() {
+    let folder = Folder::new();
+    let socket = folder.0.join("none.sock");
+    for args in [
+        &["status"][..],
+        &["status", "--json"],
+        &["set", "granularity", "10ms"],
+        &["run", "--", "true"],
+    ] {
+        let output = consort(&socket, args);
+        assert_eq!(code(&output), 3, "{args:?}");
+        assert!(
+            stderr(&output).contains("consort serve"),
+            "{args:?}: {}",
+            stderr(&output)
+        );
+        assert!(output.stdout.is_empty());
+    }
+}
+
+#[test]
+fn a_wrong_command_line_is_explained() {
+    let folder = Folder::new();
+    let socket = folder.0.join("none.sock");
+    for (args, part) in [
+        (&["serve", "--granularity", "10"][..], "10ms"),
+        (&["set", "granularity", "ten"], "unknown unit"),
+        (&["set", "slice", "10ms"], "min-slice"),
+        (&["run"], "COMMAND"),
+        (&["run", "--domain", "two words", "--", "true"], "no spaces"),
+        (&["frobnicate"], "frobnicate"),
+    ] {
+        let output = consort(&socket, args);
+        assert_eq!(code(&output), 2, "{args:?}: {}", stderr(&output));
+        assert!(
+            stderr(&output).contains(part),
+            "{args:?}: {}",
+            stderr(&output)
+        );
+    }
+}
+
+#[test]
+fn status_shows_counters_domains_and_programs() {
+    let daemon = Daemon::start();
+    let program = daemon.hello();
+    assert_eq!(program.ask(&join(gettid(), 0, "video")).error, 0);
+
+    let output = consort(&daemon.config.socket, &["status", "--json"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let status: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(status["version"], 1);
+    assert_eq!(status["counters"]["polls"], 42);
+    assert_eq!(status["domains"][0]["name"], "video");
+    let clients = status["clients"].as_array().unwrap();
+    assert!(clients
+        .iter()
+        .any(|client| client["members"][0]["tid"] == gettid()));
+
+    let output = consort(&daemon.config.socket, &["status"]);
+    let text = stdout(&output);
+    for part in [
+        "running, tasks that opted in",
+        "granularity  20ms",
+        "polls",
+        "42",
+        "video",
+    ] {
+        assert!(text.contains(part), "{part} is missing in:\n{text}");
+    }
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_failure() {
+    let daemon = Daemon::start();
+    let output = Command::new(env!("CARGO_BIN_EXE_consort"))
+        .arg("status")
+        .env("CONSORT_SOCKET", &daemon.config.socket)
+        .stdout(closed_pipe())
+        .output()
+        .unwrap();
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+}
+
+#[test]
+fn errors_that_nobody_reads_keep_their_exit_code() {
+    let folder = Folder::new();
+    let status = Command::new(env!("CARGO_BIN_EXE_consort"))
+        .arg("status")
+        .env("CONSORT_SOCKET", folder.0.join("none.sock"))
+        .stderr(closed_pipe())
+        .status()
+        .unwrap();
+    assert_eq!(status.code(), Some(3));
+}
+
+/// The writing end of a pipe that nobody reads.
+fn closed_pipe() -> std::process::Stdio {
+    let (reader, writer) = nix::unistd::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+#[test]
+fn set_says_what_holds_and_refuses_what_is_out_of_range() {
+    let daemon = Daemon::start();
+    let output = consort(&daemon.config.socket, &["set", "min-slice", "200us"]);
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(stdout(&output), "min-slice 200us\n");
+    assert_eq!(daemon.host.record().tunables.min_slice_ns, 200_000);
+    let output = consort(&daemon.config.socket, &["set", "granularity", "2s"]);
+    assert_eq!(code(&output), 2);
+    assert!(
+        stderr(&output).contains("100us to 1s"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(daemon.host.record().tunables.granularity_ns, 20_000_000);
+}
+
+#[test]
+fn run_becomes_the_command_in_the_domain_or_says_that_the_kernel_cannot() {
+    let daemon = Daemon::start();
+    let args = [
+        "run",
+        "--domain",
+        "video",
+        "--",
+        "sh",
+        "-c",
+        "echo $CONSORT_DOMAIN; exit 42",
+    ];
+    let output = consort(&daemon.config.socket, &args);
+    // The fake scheduler is everywhere, the real policy only in kernels with sched_ext.
+    match Path::new("/sys/kernel/sched_ext").exists() {
+        true => {
+            assert_eq!(code(&output), 42, "{}", stderr(&output));
+            assert_eq!(stdout(&output), "video\n");
+        }
+        false => {
+            assert_eq!(code(&output), 5, "{}", stderr(&output));
+            assert!(stderr(&output).contains("sched_ext"), "{}", stderr(&output));
+        }
+    }
+}
+
+#[test]
+fn a_second_daemon_does_not_start() {
+    let folder = Folder::new();
+    let socket = folder.0.join("consort.sock");
+    let _lock = Lock::take(&socket).unwrap();
+    let output = consort(&socket, &["serve"]);
+    assert_eq!(code(&output), 6, "{}", stderr(&output));
+    let pid = std::process::id().to_string();
+    assert!(stderr(&output).contains(&pid), "{}", stderr(&output));
+}
+
+#[test]
+fn a_kernel_that_cannot_is_told_from_other_failures() {
+    if Path::new("/sys/kernel/sched_ext").exists() {
+        return; // The guests' tests load it there.
+    }
+    let folder = Folder::new();
+    let output = consort(&folder.0.join("consort.sock"), &["serve"]);
+    assert_eq!(code(&output), 5, "{}", stderr(&output));
+    for part in ["CONFIG_SCHED_CLASS_EXT", "6.18"] {
+        assert!(stderr(&output).contains(part), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn help_teaches_with_examples_and_exit_codes() {
+    let folder = Folder::new();
+    let socket = folder.0.join("none.sock");
+    for (args, part) in [
+        (&["--help"][..], "sudo consort serve --partial"),
+        (&["--help"], "Exit codes"),
+        (&["serve", "--help"], "--granularity 10ms"),
+        (&["status", "--help"], "jq .counters.polls"),
+        (&["set", "--help"], "100us to 1s"),
+        (&["run", "--help"], "--domain video"),
+    ] {
+        let output = consort(&socket, args);
+        assert_eq!(code(&output), 0);
+        assert!(stdout(&output).contains(part), "{args:?} lacks {part}");
+    }
+}
+
+#[test]
+fn the_man_pages_in_the_repository_are_those_of_this_command() {
+    let folder = Folder::new();
+    let output = consort(
+        &folder.0.join("none.sock"),
+        &["man", folder.0.to_str().unwrap()],
+    );
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    let kept = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/man");
+    let mut pages = 0;
+    for entry in fs::read_dir(&folder.0).unwrap() {
+        let entry = entry.unwrap();
+        let old = fs::read(kept.join(entry.file_name())).unwrap_or_default();
+        let name = entry.file_name();
+        assert!(
+            old == fs::read(entry.path()).unwrap(),
+            "{} is out of date: run `cargo run -p consort -- man docs/man`",
+            name.display()
+        );
+        pages += 1;
+    }
+    assert_eq!(pages, 5, "consort and its four commands");
+}
