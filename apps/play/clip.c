@@ -80,26 +80,26 @@ static const char *choose_stream(struct clip *clip)
 	return NULL;
 }
 
+/* Timestamp of the file's first frame. */
+static int64_t first_timestamp(const struct clip *clip)
+{
+	return clip->stream->start_time == AV_NOPTS_VALUE ? 0 : clip->stream->start_time;
+}
+
 /* Frame number in the file of a timestamp of the stream. */
 static int64_t frame_of(const struct clip *clip, int64_t timestamp)
 {
-	int64_t start = clip->stream->start_time;
-
-	if (start == AV_NOPTS_VALUE)
-		start = 0;
-	return av_rescale_q(timestamp - start, clip->stream->time_base,
+	return av_rescale_q(timestamp - first_timestamp(clip), clip->stream->time_base,
 			    av_inv_q(clip->frames_per_s));
 }
 
 static int seek(struct clip *clip, int64_t frame)
 {
-	int64_t timestamp =
-		av_rescale_q(frame, av_inv_q(clip->frames_per_s), clip->stream->time_base);
+	int64_t offset = av_rescale_q(frame, av_inv_q(clip->frames_per_s), clip->stream->time_base);
 
-	if (clip->stream->start_time != AV_NOPTS_VALUE)
-		timestamp += clip->stream->start_time;
 	clip->after_seek = true;
-	return av_seek_frame(clip->format, clip->stream->index, timestamp, AVSEEK_FLAG_BACKWARD);
+	return av_seek_frame(clip->format, clip->stream->index, first_timestamp(clip) + offset,
+			     AVSEEK_FLAG_BACKWARD);
 }
 
 struct clip *clip_open(const char *path, uint64_t start_ns, bool loop, char *error,
@@ -127,6 +127,10 @@ struct clip *clip_open(const char *path, uint64_t start_ns, bool loop, char *err
 	clip->start_frame = av_rescale_q((int64_t)start_ns, (AVRational){1, 1000000000},
 					 av_inv_q(clip->frames_per_s));
 	clip->base_frame = -clip->start_frame;
+	if (clip->stream->duration > 0 &&
+	    clip->start_frame >= frame_of(clip, first_timestamp(clip) + clip->stream->duration))
+		return fail(clip, error, error_bytes, "--start lies beyond the end of the video",
+			    0);
 	code = seek(clip, clip->start_frame);
 	if (code < 0)
 		return fail(clip, error, error_bytes, "cannot seek to --start", code);
