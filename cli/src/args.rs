@@ -48,25 +48,29 @@ The daemon listens at /run/consort/consort.sock; CONSORT_SOCKET in the environme
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Load the scheduler and serve programs until interrupted
+    /// Load the scheduler and serve programs until interrupted.
+    ///
+    /// Takes all tasks of the machine under the scheduler (with --partial: those that opt in) and logs to standard
+    /// error. On Ctrl-C, SIGTERM or SIGHUP, and when it is killed, the kernel's stock scheduler takes over within
+    /// a second and programs run on. When the kernel ejects the scheduler, the daemon says why and exits with
+    /// code 7; it never restarts by itself.
     Serve(ServeArgs),
-    /// Show the scheduler's state, counters, domains and programs
+    /// Show the scheduler's state, counters, domains and programs.
+    ///
+    /// Root sees everybody's domains and programs, others their own.
     Status(StatusArgs),
-    /// Change how everybody is scheduled, while the scheduler runs
+    /// Change how everybody is scheduled, while the scheduler runs.
     Set(SetArgs),
-    /// Start a command under the scheduler, in a domain
+    /// Start a command under the scheduler, in a domain.
+    ///
+    /// The command is opted in to the scheduler, which matters with `serve --partial`, and what it starts inherits
+    /// that. Programs that use libconsort and name no domain join DOMAIN.
     Run(RunArgs),
     /// Write the man pages into a folder
     #[command(hide = true)]
     Man { folder: PathBuf },
 }
 
-/// Load the scheduler and serve programs until interrupted.
-///
-/// Takes all tasks of the machine under the scheduler (with --partial: those that opt in) and logs to standard
-/// error. On Ctrl-C, SIGTERM or SIGHUP, and when it is killed, the kernel's stock scheduler takes over within
-/// a second and programs run on. When the kernel ejects the scheduler, the daemon says why and exits with
-/// code 7; it never restarts by itself.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -100,9 +104,6 @@ pub enum LogLevel {
     Trace,
 }
 
-/// Show the scheduler's state, counters, domains and programs.
-///
-/// Root sees everybody's domains and programs, others their own.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -124,7 +125,6 @@ pub struct StatusArgs {
     pub json: bool,
 }
 
-/// Change how everybody is scheduled, while the scheduler runs.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
@@ -151,10 +151,6 @@ pub enum Tunable {
     MinSlice,
 }
 
-/// Start a command under the scheduler, in a domain.
-///
-/// The command is opted in to the scheduler, which matters with `serve --partial`, and what it starts inherits
-/// that. Programs that use libconsort and name no domain join DOMAIN.
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
