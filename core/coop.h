@@ -9,6 +9,7 @@
  *          A member whose due event stays expired while it runs pays with due debt: its own virtual
  *          time, charged for such running only. While that is ahead of the domain's by more than the
  *          window, its due events do not count.
+ *          A member that has waited for PATIENCE_NS is due, whatever it published: nobody starves.
  * Bound    An honest member's due event waits for the running event of another member, and for a window of each
  *          member in debt; a member that is always due gets its own share, no more (one window beyond).
  * Source   000 sections 2.1.3, 2.3.2, 2.3.3; due debt is ours: 000 lets a member that is always due starve the rest.
@@ -22,6 +23,9 @@
 /* How far, at its own rate, a member may run ahead of its domain on expired due events. */
 #define DUE_DEBT_MAX_NS 1000000ULL
 
+/* How long a member waits at most before it counts as due. */
+#define PATIENCE_NS 1000000000ULL
+
 #define PRIORITY_NONE 0xffffffffu
 
 enum coop_order {
@@ -33,6 +37,7 @@ enum coop_order {
 struct domain {
 	struct group group;
 	struct heap due; /* waiting members, by due time */
+	struct heap indebted; /* waiting members in due debt, by the virtual time at which they are out of it */
 	struct heap asleep; /* members that sleep until their due time */
 	struct heap_link upcoming; /* in the place's due or ahead queue, see place.h */
 	u8 is_ahead; /* which of the two */
@@ -44,11 +49,12 @@ struct domain {
 /* What makes a task a member: embedded in the host's task. */
 struct member {
 	struct tree_node node;
-	struct heap_link due; /* in the domain's due or asleep queue */
+	struct heap_link due; /* in one of the domain's queues due, indebted, asleep */
 	u64 due_ns; /* NEVER_NS if none */
 	u64 key;
 	u32 priority; /* PRIORITY_NONE if it has no best-effort event */
-	u8 asleep; /* which of the two */
+	u8 asleep;
+	u8 indebted;
 	u64 debt_vtime; /* virtual time gained on expired due events */
 	u64 served; /* due events that are over */
 };
@@ -68,15 +74,16 @@ static inline struct member __arena *member_of_due(struct heap_link __arena *l)
 	return outer_of(l, struct member, due);
 }
 
-/* Whether a member's due event counts: it has one, and is not in due debt. */
+/* The domain's virtual time at which the member is, or was, out of due debt. */
+static inline u64 member_out_of_debt_at(const struct member __arena *m)
+{
+	return m->debt_vtime - vtime_of_ns(DUE_DEBT_MAX_NS, m->node.weight);
+}
+
+/* Whether a member's due event counts: it is not in due debt. */
 static inline int member_due_counts(const struct member __arena *m, const struct domain __arena *d)
 {
-	u64 limit;
-
-	if (m->due_ns == NEVER_NS)
-		return 0;
-	limit = d->group.node.vtime + vtime_of_ns(DUE_DEBT_MAX_NS, m->node.weight);
-	return !vtime_before(limit, m->debt_vtime);
+	return !vtime_before(d->group.node.vtime, member_out_of_debt_at(m));
 }
 
 /* The key of a member's best-effort event in the domain's order. */
@@ -109,14 +116,40 @@ static inline void member_publish(struct member __arena *m, u64 due_ns, u32 prio
 	m->key = key;
 }
 
+static inline void domain_await_due(struct domain __arena *d, struct member __arena *m, u64 now_ns)
+{
+	u64 due_ns = m->due_ns < now_ns + PATIENCE_NS ? m->due_ns : now_ns + PATIENCE_NS;
+
+	m->indebted = !member_due_counts(m, d);
+	if (m->indebted)
+		heap_push(&d->indebted, &m->due, member_out_of_debt_at(m), due_ns);
+	else
+		heap_push(&d->due, &m->due, due_ns, 0);
+}
+
+/* Lets the due events of those count again that are out of debt. */
+static inline void domain_promote(struct domain __arena *d)
+{
+	while (can_loop) {
+		struct heap_link __arena *top = d->indebted.top;
+		struct member __arena *m;
+
+		if (!top || vtime_before(d->group.node.vtime, top->major))
+			break;
+		m = member_of_due(top);
+		heap_remove(&d->indebted, top);
+		m->indebted = 0;
+		heap_push(&d->due, top, top->minor, 0);
+	}
+}
+
 /* An active member begins to wait. */
-static inline void domain_enqueue(struct domain __arena *d, struct member __arena *m)
+static inline void domain_enqueue(struct domain __arena *d, struct member __arena *m, u64 now_ns)
 {
 	u64 major, minor;
 
 	member_best_key(m, d, &major, &minor);
-	if (member_due_counts(m, d))
-		heap_push(&d->due, &m->due, m->due_ns, 0);
+	domain_await_due(d, m, now_ns);
 	tree_enqueue(&m->node, major, minor);
 }
 
@@ -124,7 +157,7 @@ static inline void domain_enqueue(struct domain __arena *d, struct member __aren
 static inline void domain_dequeue(struct domain __arena *d, struct member __arena *m)
 {
 	if (m->due.queued)
-		heap_remove(&d->due, &m->due);
+		heap_remove(m->indebted ? &d->indebted : &d->due, &m->due);
 	tree_dequeue(&m->node);
 }
 
@@ -178,7 +211,7 @@ static inline struct member __arena *domain_choose(struct domain __arena *d,
 	u64 major, minor;
 
 	if (running && running->due_ns <= now_ns && member_due_counts(running, d))
-		return m && m->due_ns < running->due_ns ? m : running;
+		return m && m->due.major < running->due_ns ? m : running;
 	if (m)
 		return m;
 	first = group_first(&d->group);

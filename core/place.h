@@ -54,9 +54,11 @@ static inline void place_forget(struct place __arena *pl, struct domain __arena 
 /* To be called whenever a domain's due times, virtual time or weight have changed. */
 core_fn int place_refresh(struct place __arena *pl in_arena, struct domain __arena *d in_arena)
 {
-	u64 due_ns = domain_next_due_ns(d), at;
+	u64 due_ns, at;
 	u8 is_ahead;
 
+	domain_promote(d);
+	due_ns = domain_next_due_ns(d);
 	if (due_ns == NEVER_NS) {
 		place_forget(pl, d);
 		return 0;
@@ -169,7 +171,7 @@ static inline void place_choose(struct place __arena *pl, struct tree_node __are
 
 		d = domain_of(running->parent);
 		if (r->due_ns <= now_ns && member_due_counts(r, d) && place_may_borrow(pl, d) &&
-		    (!m || r->due_ns <= m->due_ns))
+		    (!m || r->due_ns <= m->due.major))
 			m = r;
 	}
 	if (!m) {
@@ -177,7 +179,7 @@ static inline void place_choose(struct place __arena *pl, struct tree_node __are
 		return;
 	}
 	c->task = &m->node;
-	c->due_ns = m->due_ns;
+	c->due_ns = &m->node == running ? m->due_ns : m->due.major;
 	c->vtime = m->node.parent->node.vtime;
 }
 

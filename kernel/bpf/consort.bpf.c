@@ -79,7 +79,7 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		task_begin(c, cpu, t, now_ns, cpu == bpf_get_smp_processor_id());
 		count_on(cpu)->switches++;
 	} else {
-		task_wait(t);
+		task_wait(t, now_ns);
 		wake_inform(c, cpu, t, now_ns);
 	}
 	lock_release(&s->lock);
@@ -379,6 +379,6 @@ struct sched_ext_ops consort_ops = {
 	.cpu_release = (void *)consort_cpu_release,
 	.exit = (void *)consort_exit,
 	.flags = SCX_OPS_ENQ_MIGRATION_DISABLED,
-	.timeout_ms = 5000,
+	.timeout_ms = 30000,
 	.name = "consort",
 };

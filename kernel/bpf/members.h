@@ -56,7 +56,7 @@ static inline void task_set_weight(struct task __arena *t, u64 weight)
 		tree_set_weight(&d->group.node, d->group.weight_active);
 	}
 	if (waits)
-		task_wait(t);
+		task_wait(t, bpf_ktime_get_ns());
 }
 
 /* Leaves the domain; the caller holds the task's lock. */

@@ -50,12 +50,12 @@ static inline void task_deactivate(struct task __arena *t)
 	}
 }
 
-static inline void task_wait(struct task __arena *t)
+static inline void task_wait(struct task __arena *t, u64 now_ns)
 {
 	if (in_domain(t)) {
 		struct domain __arena *d = domain_in(t->set, t->place);
 
-		domain_enqueue(d, &t->member);
+		domain_enqueue(d, &t->member, now_ns);
 		place_refresh(place_at(t->place), d);
 	} else {
 		tree_enqueue(&t->member.node, t->member.node.vtime, 0);
@@ -100,7 +100,7 @@ static inline void task_take(struct task __arena *t)
 		if (was_active)                                                               \
 			task_activate(t);                                                     \
 		if (was_waiting)                                                              \
-			task_wait(t);                                                         \
+			task_wait(t, bpf_ktime_get_ns());                                     \
 	})
 
 /*
