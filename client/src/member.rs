@@ -226,7 +226,7 @@ impl State {
     }
 
     #[inline]
-    fn slot(&self) -> &Slot {
+    pub fn slot(&self) -> &Slot {
         // SAFETY: points into `alone`, or into the page that `place` keeps mapped; a forked child, where
         // the page is not mapped, is turned away by `check_alive` before.
         unsafe { self.slot.get().as_ref() }
@@ -255,6 +255,20 @@ impl State {
         }
     }
 
+    /// The poll that has nothing to do but publish and return: true, it has. False, nothing was done.
+    #[inline]
+    pub fn poll_swiftly(&self, next: RawNext, now_ns: u64) -> bool {
+        if self.check_alive().is_err()
+            || poll::check_range(next, now_ns).is_err()
+            || !self.is_attached()
+            || poll::decide(next, now_ns, self.slot(), self.terms.keys_compare) != Turn::Return
+        {
+            return false;
+        }
+        poll::publish(self.slot(), next);
+        true
+    }
+
     #[inline]
     pub fn poll<S: Sleeper>(
         &self,
@@ -262,14 +276,8 @@ impl State {
         now_ns: u64,
         sleeper: &mut S,
     ) -> Result<Others, Error> {
-        self.check_alive()?;
-        poll::check_range(next, now_ns)?;
-        let slot = self.slot();
-        poll::publish(slot, next);
-        if self.is_attached()
-            && poll::decide(next, now_ns, slot, self.terms.keys_compare) == Turn::Return
-        {
-            return Ok(Others::read(slot));
+        if self.poll_swiftly(next, now_ns) {
+            return Ok(Others::read(self.slot()));
         }
         self.poll_slowly(next, now_ns, sleeper)
     }
@@ -282,6 +290,8 @@ impl State {
         now_ns: u64,
         sleeper: &mut S,
     ) -> Result<Others, Error> {
+        self.check_alive()?;
+        poll::check_range(next, now_ns)?;
         self.tend(now_ns);
         if !self.is_attached() {
             return self.poll_alone(next, now_ns, sleeper);

@@ -49,3 +49,27 @@ pub fn guarded<T>(body: impl FnOnce() -> T) -> T {
         Err(_) => std::process::abort(),
     }
 }
+
+/// What the caller must give.
+///
+/// # Safety
+/// `pointer` is null, or valid for as long as the reference is used.
+#[inline]
+pub unsafe fn given<'a, T>(pointer: *const T, what: &'static str) -> Result<&'a T, Error> {
+    match pointer.as_ref() {
+        Some(value) => Ok(value),
+        None => Err(Error::Null { what }),
+    }
+}
+
+/// As [`given`], for what is written to.
+///
+/// # Safety
+/// As [`given`]; and nobody else uses it meanwhile.
+#[inline]
+pub unsafe fn given_mut<'a, T>(pointer: *mut T, what: &'static str) -> Result<&'a mut T, Error> {
+    match pointer.as_mut() {
+        Some(value) => Ok(value),
+        None => Err(Error::Null { what }),
+    }
+}

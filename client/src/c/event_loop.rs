@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The event loop for C: events are embedded in the caller's own structures.
 
-use super::error::{guarded, status};
+use super::error::{given, given_mut, guarded, status};
 use super::member;
 use super::thread;
 use crate::event_loop::{Callback, Event, EventLoop, Interest, When};
@@ -53,7 +53,7 @@ pub unsafe extern "C" fn consort_loop_new(
                 .and_then(|handle| EventLoop::for_borrowed_member(handle.member())),
         };
         status(made.and_then(|events| {
-            let out = out.as_mut().ok_or(Error::Null { what: "loop" })?;
+            let out = given_mut(out, "loop")?;
             *out = Box::into_raw(Box::new(Loop {
                 thread: thread::number(),
                 events,
@@ -127,7 +127,7 @@ pub unsafe extern "C" fn consort_loop_set_fd_interval_ns(of: *mut Loop, interval
 pub unsafe extern "C" fn consort_loop_others(of: *mut Loop, others: *mut Others) -> c_int {
     status(check(of).and_then(|own| {
         let found = own.events.others()?;
-        *others.as_mut().ok_or(Error::Null { what: "others" })? = found;
+        *given_mut(others, "others")? = found;
         Ok(())
     }))
 }
@@ -148,7 +148,7 @@ pub unsafe extern "C" fn consort_event_init(
 
 /// The event's name in the loop, given on its first submission.
 unsafe fn enter(of: *mut Loop, event: *mut RawEvent) -> Result<Event, Error> {
-    let raw = event.as_mut().ok_or(Error::Null { what: "event" })?;
+    let raw = given_mut(event, "event")?;
     if raw.callback.is_none() {
         return Err(Error::Null { what: "callback" });
     }
@@ -216,7 +216,7 @@ unsafe fn with_loop<T>(
     idle: T,
     ask: impl FnOnce(&mut EventLoop, Event) -> T,
 ) -> Result<T, Error> {
-    let raw = event.as_ref().ok_or(Error::Null { what: "event" })?;
+    let raw = given(event, "event")?;
     if raw.of.is_null() {
         return Ok(idle);
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Members and polls for C.
 
-use super::error::{count, guarded, status};
+use super::error::{count, given, given_mut, guarded, status};
 use super::thread;
 use crate::epoll::{Epoll, EpollSleeper};
 use crate::layout::{JOIN_PREEMPT, ORDER_PROGRAM, ORDER_PROGRESS, ORDER_SERVICE};
@@ -47,7 +47,7 @@ impl Handle {
     /// `handle` is null or valid.
     #[inline]
     pub unsafe fn check<'a>(handle: *const Handle) -> Result<&'a Handle, Error> {
-        let handle = handle.as_ref().ok_or(Error::Null { what: "member" })?;
+        let handle = given(handle, "member")?;
         if handle.thread == thread::number() {
             Ok(handle)
         } else {
@@ -152,14 +152,36 @@ unsafe fn poll(
     next: *const RawNext,
     now_ns: u64,
     others: *mut Others,
-) -> Result<(), Error> {
-    let handle = Handle::check(member)?;
-    let next = *next.as_ref().ok_or(Error::Null { what: "next" })?;
-    let found = handle.state().poll(next, now_ns, &mut ClockOnly)?;
-    if let Some(others) = others.as_mut() {
-        *others = found;
+) -> c_int {
+    if let (Ok(handle), Some(next)) = (Handle::check(member), next.as_ref()) {
+        if handle.state().poll_swiftly(*next, now_ns) {
+            if let Some(others) = others.as_mut() {
+                *others = Others::read(handle.state().slot());
+            }
+            return 0;
+        }
     }
-    Ok(())
+    poll_slowly(member, next, now_ns, others)
+}
+
+#[cold]
+#[inline(never)]
+unsafe fn poll_slowly(
+    member: *mut Handle,
+    next: *const RawNext,
+    now_ns: u64,
+    others: *mut Others,
+) -> c_int {
+    guarded(|| {
+        status(Handle::check(member).and_then(|handle| {
+            let next = *given(next, "next")?;
+            let found = handle.state().poll(next, now_ns, &mut ClockOnly)?;
+            if let Some(others) = others.as_mut() {
+                *others = found;
+            }
+            Ok(())
+        }))
+    })
 }
 
 #[no_mangle]
@@ -168,7 +190,7 @@ pub unsafe extern "C" fn consort_poll(
     next: *const RawNext,
     others: *mut Others,
 ) -> c_int {
-    status(poll(member, next, clock::now_ns(), others))
+    poll(member, next, clock::now_ns(), others)
 }
 
 #[no_mangle]
@@ -178,7 +200,7 @@ pub unsafe extern "C" fn consort_poll_at(
     now_ns: u64,
     others: *mut Others,
 ) -> c_int {
-    status(poll(member, next, now_ns, others))
+    poll(member, next, now_ns, others)
 }
 
 #[no_mangle]
@@ -206,7 +228,7 @@ unsafe fn poll_epoll(
     others: *mut Others,
 ) -> Result<usize, Error> {
     let handle = Handle::check(member)?;
-    let next = *next.as_ref().ok_or(Error::Null { what: "next" })?;
+    let next = *given(next, "next")?;
     let capacity = usize::try_from(max_events).unwrap_or(0);
     if events.is_null() || capacity == 0 {
         return Err(Error::Null { what: "events" });
@@ -226,7 +248,7 @@ unsafe fn poll_epoll(
 pub unsafe extern "C" fn consort_others(member: *mut Handle, others: *mut Others) -> c_int {
     status(Handle::check(member).and_then(|handle| {
         let found = handle.state().others()?;
-        *others.as_mut().ok_or(Error::Null { what: "others" })? = found;
+        *given_mut(others, "others")? = found;
         Ok(())
     }))
 }

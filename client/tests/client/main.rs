@@ -2,6 +2,7 @@
 //! The library through its public interfaces, against a daemon made for the tests.
 
 mod c_interface;
+mod cost;
 mod daemon;
 mod event_loop;
 mod fork;
