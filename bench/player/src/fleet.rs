@@ -4,7 +4,7 @@
 use crate::clock::{now_ns, sleep_until_ns, NS_PER_MS, NS_PER_S};
 use crate::counters;
 use crate::error::Error;
-use crate::player::{Player, Record, Settings, FRAME_PERIOD_NS};
+use crate::player::{Player, Record, Settings, FRAMES_PER_S, FRAME_PERIOD_NS};
 use crate::processes::{spawn, Child};
 use crate::profile::Random;
 use crate::statistics::{mean, variation_percent, Distribution};
@@ -20,6 +20,8 @@ const START_DELAY_NS: u64 = 500 * NS_PER_MS;
 const PHASE_JITTER: f64 = 0.25;
 /// Counters are read this long outside the window, so that reading them is not in it.
 const COUNTER_MARGIN_NS: u64 = 50 * NS_PER_MS;
+/// Late due events that a result lists.
+const WORST_COUNT: usize = 5;
 /// How long a hog works between looks at the clock.
 const HOG_PIECE_NS: u64 = 200_000;
 
@@ -103,10 +105,20 @@ struct Bystander {
     share_percent: f64,
 }
 
+/// A late due event: which player's, and when in the window it was due.
+#[derive(Serialize)]
+struct Late {
+    player: usize,
+    due_s: f64,
+    tardiness_ms: f64,
+}
+
 #[derive(Serialize)]
 pub struct FleetResult {
     options: FleetOptions,
     tardiness: Distribution,
+    /// The latest due events, for whoever looks for the cause.
+    worst: Vec<Late>,
     frames_per_s_mean: f64,
     frames_per_s_cv_percent: f64,
     decode_cpu_percent: f64,
@@ -285,6 +297,7 @@ fn merge(
         })
         .collect();
     FleetResult {
+        worst: worst(&records),
         tardiness: Distribution::of_ns(
             records
                 .into_iter()
@@ -301,4 +314,21 @@ fn merge(
         players,
         options,
     }
+}
+
+fn worst(records: &[Record]) -> Vec<Late> {
+    let mut late: Vec<Late> = Vec::new();
+    for (player, record) in records.iter().enumerate() {
+        for (index, &tardiness_ns) in record.tardiness_ns.iter().enumerate() {
+            late.push(Late {
+                player,
+                // To within a frame: the window need not begin at a due time.
+                due_s: index as f64 / FRAMES_PER_S as f64,
+                tardiness_ms: tardiness_ns as f64 / NS_PER_MS as f64,
+            });
+        }
+    }
+    late.sort_by(|one, other| other.tardiness_ms.total_cmp(&one.tardiness_ms));
+    late.truncate(WORST_COUNT);
+    late
 }
