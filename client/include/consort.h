@@ -115,7 +115,8 @@ struct consort_others {
 /*
  * Publishes what the thread wants next, and returns when it is its turn:
  *  - at once and without a system call, if it has work and nobody else's is more urgent;
- *  - after yielding to the others (one system call), if somebody's is;
+ *  - after yielding to the others (one system call), if somebody's is, or if the member is demoted: a poll
+ *    before the yield-by time restores it;
  *  - at due_ns, if it has no best-effort event and due_ns lies in the future. May return a little earlier
  *    when a signal handler ran: look at the clock before running a due event.
  *

@@ -120,3 +120,45 @@ impl Sleeper for EpollSleeper<'_> {
         self.0.wait_until(due_ns)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn epoll_with_eventfd(value: u32) -> (Epoll, RawFd) {
+        unsafe {
+            let fd = libc::epoll_create1(libc::EPOLL_CLOEXEC);
+            let event_fd = libc::eventfd(value, libc::EFD_CLOEXEC);
+            let mut wanted = libc::epoll_event {
+                events: libc::EPOLLIN as u32,
+                u64: 5,
+            };
+            let added = libc::epoll_ctl(fd, libc::EPOLL_CTL_ADD, event_fd, &mut wanted);
+            assert_eq!(added, 0);
+            (Epoll::new(fd, 2), event_fd)
+        }
+    }
+
+    /// Older kernels than this one take this way.
+    #[test]
+    fn waiting_coarsely_is_never_early_and_hears_descriptors() {
+        let (mut idle, _) = epoll_with_eventfd(0);
+        let due_ns = now_ns() + 3_300_000;
+        while now_ns() < due_ns {
+            idle.wait_coarsely(due_ns).unwrap();
+            assert!(idle.ready().is_empty());
+        }
+        let (mut ready, _) = epoll_with_eventfd(1);
+        ready.wait_coarsely(NEVER).unwrap();
+        assert_eq!(ready.ready().len(), 1);
+        ready.wait_coarsely(now_ns() + 1_000_000_000).unwrap();
+        assert_eq!({ ready.ready()[0].u64 }, 5);
+    }
+
+    #[test]
+    fn a_descriptor_that_is_no_epoll_is_an_error() {
+        let (_, event_fd) = epoll_with_eventfd(0);
+        let error = Epoll::new(event_fd, 1).wait_until(0).err().unwrap();
+        assert_eq!(error.errno(), libc::EINVAL);
+    }
+}

@@ -48,3 +48,8 @@ pub use layout::{
 };
 pub use member::Member;
 pub use poll::{Next, Others, Standing};
+
+/// The README's examples compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -171,6 +171,10 @@ pub(crate) fn decide(next: RawNext, now_ns: u64, slot: &Slot, keys_compare: bool
     if now_ns >= slot.yield_by_ns.load(Ordering::Relaxed) {
         return Turn::Yield;
     }
+    // Only a poll that the kernel sees before the yield-by time restores a demoted member.
+    if slot.standing.load(Ordering::Relaxed) == DEMOTED {
+        return Turn::Yield;
+    }
     if !expired && keys_compare {
         // PRIORITY_NONE is greater than every priority, so nobody's event beats none.
         let others_priority = slot.other_priority.load(Ordering::Relaxed);

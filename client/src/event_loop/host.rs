@@ -3,7 +3,7 @@
 
 use crate::epoll::{Epoll, EpollSleeper};
 use crate::member::{Member, State};
-use crate::poll::{self, ClockOnly, Next, Others, Sleeper, Turn};
+use crate::poll::{self, ClockOnly, Next, Others, Sleeper, Standing, Turn};
 use crate::{clock, Error, NEVER};
 use std::rc::Rc;
 
@@ -70,7 +70,10 @@ impl Host for OnMember {
     fn proxies(&self) -> Result<Proxies, Error> {
         let others = self.state.others()?;
         Ok(Proxies {
-            yield_by_ns: others.yield_by_ns,
+            yield_by_ns: match others.standing() {
+                Standing::Demoted => 0, // the next poll restores it, and it is due at once
+                _ => others.yield_by_ns,
+            },
             best_effort: match self.state.keys_compare() {
                 true => others.best_effort(),
                 false => None,

@@ -310,8 +310,12 @@ isolated!(polls_on_behalf_of_its_member, {
                     slot.yield_by_ns = NEVER;
                     slot.other_priority = 4;
                 }),
-                5 => page.answer(0, |slot| slot.other_priority = 6),
-                6 => return events.stop(),
+                5 => page.answer(0, |slot| {
+                    slot.other_priority = 6;
+                    slot.standing = CONSORT_DEMOTED;
+                }),
+                6 => page.answer(0, |slot| slot.standing = CONSORT_MEMBER),
+                7 => return events.stop(),
                 _ => {}
             }
             events
@@ -323,10 +327,10 @@ isolated!(polls_on_behalf_of_its_member, {
     events.submit(busy, best_effort(5)).unwrap();
     events.run().unwrap();
     // Into the kernel after the third (yield-by time brought forward), the fourth (the others' event is more
-    // important), not after the others.
+    // important) and the fifth (demoted), not after the others.
     let first = seqs.borrow()[0];
     let entered: Vec<u32> = seqs.borrow().iter().map(|seq| seq - first).collect();
-    assert_eq!(entered, [0, 0, 0, 1, 2, 2]);
+    assert_eq!(entered, [0, 0, 0, 1, 2, 3, 3]);
     drop(events);
     assert_eq!(daemon.requests_of(CONSORT_LEAVE).len(), 1);
 });

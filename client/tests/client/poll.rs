@@ -103,6 +103,19 @@ isolated!(keys_that_the_scheduler_computes_are_not_compared, {
     assert!(enters(&page, &member, best_effort(5, 50), now_ns));
 });
 
+isolated!(a_demoted_member_lets_the_kernel_see_its_polls, {
+    let (_daemon, page, member) = joined(Order::Program);
+    let now_ns = consort::now_ns();
+    page.answer(0, |slot| {
+        slot.yield_by_ns = now_ns + HOUR_NS;
+        slot.standing = CONSORT_DEMOTED;
+    });
+    assert!(enters(&page, &member, best_effort(5, 50), now_ns));
+    assert!(enters(&page, &member, Next::due(now_ns), now_ns));
+    page.answer(0, |slot| slot.standing = CONSORT_MEMBER);
+    assert!(!enters(&page, &member, best_effort(5, 50), now_ns));
+});
+
 isolated!(sleeps_until_due_with_nothing_else_to_do, {
     let (_daemon, page, member) = joined(Order::Program);
     let due_ns = consort::now_ns() + 3_000_000;
