@@ -21,7 +21,6 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         tunables: TunablesChange {
             granularity_ns: args.granularity,
             min_slice_ns: args.min_slice,
-            ..TunablesChange::default()
         },
     };
     let config = Config {

@@ -97,7 +97,7 @@ fn status_shows_counters_domains_and_programs() {
     let output = consort(&daemon.config.socket, &["status"]);
     let text = stdout(&output);
     for part in [
-        "running, tasks that opted in",
+        "running, all tasks",
         "granularity  20ms",
         "polls",
         "42",

@@ -6,7 +6,7 @@
 //! | `{"command": "status"}` | anybody | [`crate::status::Status`] |
 //! | `{"command": "domains", "after": N}` | anybody; strangers' only for root | [`crate::status::DomainPage`] |
 //! | `{"command": "clients", "after": N}` | anybody; strangers' only for root | [`crate::status::ClientPage`] |
-//! | `{"command": "set", "granularity_ns": N, "min_slice_ns": N, "window_ns": N}` | root, or the daemon's user | the tunables that hold now |
+//! | `{"command": "set", "granularity_ns": N, "min_slice_ns": N}` | root, or the daemon's user | the tunables that hold now |
 //!
 //! `after` and each value of `set` may be left out. Lists come in pages, since an answer is one message.
 

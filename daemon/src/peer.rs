@@ -43,6 +43,11 @@ pub struct Thread {
     pub start: u64,
 }
 
+/// Policies of the kernel's uapi/linux/sched.h.
+const POLICIES_ABOVE_CONSORT: [(u32, &str); 3] =
+    [(1, "SCHED_FIFO"), (2, "SCHED_RR"), (6, "SCHED_DEADLINE")];
+const SCHED_EXT: u32 = 7;
+
 /// What looking a thread up cost, in units of one look-up; the caller's rate pays for it.
 pub type LookupCost = u32;
 
@@ -138,6 +143,32 @@ impl Processes {
         thread_start(&self.task_folder(pid, thread.tid)) == Some(thread.start)
     }
 
+    /// Checks that `thread` of process `pid` is one that Consort schedules: with `partial` only those that
+    /// opted in.
+    ///
+    /// # Errors
+    /// ESRCH, naming the policy that keeps it away.
+    pub fn check_scheduled(&self, pid: i32, thread: Thread, partial: bool) -> Result<(), Refusal> {
+        let policy = Stat::read(&self.task_folder(pid, thread.tid)).map_or(0, |stat| stat.policy);
+        let refuse = |text| Err(Refusal::new(Errno::ESRCH, text));
+        let above = POLICIES_ABOVE_CONSORT
+            .iter()
+            .find(|(above, _)| *above == policy);
+        if let Some((_, name)) = above {
+            return refuse(format!(
+                "thread {} has the policy {name}, which Consort does not schedule: give it SCHED_OTHER",
+                thread.tid
+            ));
+        }
+        if partial && policy != SCHED_EXT {
+            return refuse(format!(
+                "the scheduler is --partial and thread {} has not opted in: start the program with `consort run`",
+                thread.tid
+            ));
+        }
+        Ok(())
+    }
+
     fn still_the_same(&self, peer: &Peer) -> Result<(), Refusal> {
         let folder = self.root.join(peer.pid.to_string());
         if start_time(&folder) == Some(peer.start) {
@@ -212,25 +243,37 @@ fn not_a_thread(peer: &Peer, named: i32) -> Refusal {
 
 /// When a thread started; `None` when it has ended.
 fn thread_start(folder: &Path) -> Option<u64> {
-    state_and_start(folder).and_then(|(state, start)| match state {
+    Stat::read(folder).and_then(|stat| match stat.state {
         'Z' | 'X' | 'x' => None,
-        _ => Some(start),
+        _ => Some(stat.start),
     })
 }
 
 /// When a process started. Its first thread may have ended before the others.
 fn start_time(folder: &Path) -> Option<u64> {
-    state_and_start(folder).map(|(_, start)| start)
+    Stat::read(folder).map(|stat| stat.start)
 }
 
-fn state_and_start(folder: &Path) -> Option<(char, u64)> {
-    // proc_pid_stat(5): the command in parentheses may contain anything, so fields are counted after the
-    // last one: the state is field 3, the start time field 22.
-    let stat = read_text(&folder.join("stat"))?;
-    let (_, fields) = stat.rsplit_once(')')?;
-    let mut fields = fields.split_ascii_whitespace();
-    let state = fields.next()?.chars().next()?;
-    Some((state, fields.nth(18)?.parse().ok()?))
+/// Some of what proc_pid_stat(5) lists.
+struct Stat {
+    state: char,
+    start: u64,
+    policy: u32,
+}
+
+impl Stat {
+    fn read(folder: &Path) -> Option<Self> {
+        let text = read_text(&folder.join("stat"))?;
+        // The command in parentheses may contain anything, so fields are counted after the last one: the
+        // state is field 3, the start time field 22, the policy field 41.
+        let (_, fields) = text.rsplit_once(')')?;
+        let mut fields = fields.split_ascii_whitespace();
+        Some(Stat {
+            state: fields.next()?.chars().next()?,
+            start: fields.nth(18)?.parse().ok()?,
+            policy: fields.nth(18)?.parse().ok()?,
+        })
+    }
 }
 
 /// A process's name, which is in most of these files, need not be UTF-8.

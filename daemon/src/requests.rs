@@ -135,6 +135,8 @@ impl Service {
         // The first look-up is part of the request.
         self.users.charge(peer.uid, cost.saturating_sub(1));
         let thread = thread?;
+        let partial = self.host.partial();
+        self.processes.check_scheduled(peer.pid, thread, partial)?;
         self.check_vacant(id, join.slot, thread, now)?;
         self.users.check_members(peer.uid, now)?;
 
@@ -317,10 +319,7 @@ fn explain_join(error: consort_kernel::Error, tid: i32) -> Refusal {
     match Errno::from_raw(error.errno()) {
         Errno::ESRCH => Refusal::new(
             Errno::ESRCH,
-            format!(
-                "thread {tid} is not scheduled by Consort: it has a real-time or deadline policy, or the \
-                 scheduler is --partial and the program was not started with `consort run`"
-            ),
+            format!("thread {tid} is not under the scheduler: it may be ending"),
         ),
         Errno::EEXIST => Refusal::new(
             Errno::EEXIST,

@@ -102,9 +102,15 @@ pub fn serve<H: Host + 'static>(
     let mut server = Server::new(service, listener, signals, config.limits.pause)?;
     info!(socket = %config.socket.display(), "serving");
     notify("READY=1");
-    let end = server.run();
-    notify("STOPPING=1");
-    Ok(end?)
+    let end = server.run()?;
+    match &end {
+        End::Signal(_) => notify("STOPPING=1"),
+        End::Ejected(report) => notify(&format!(
+            "STOPPING=1\nSTATUS=the scheduler was ejected: {}",
+            report.reason
+        )),
+    }
+    Ok(end)
 }
 
 fn blocked_signals() -> Result<SignalFd, Errno> {

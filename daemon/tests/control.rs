@@ -16,7 +16,7 @@ fn status_has_the_documented_fields() {
     let status = program.control(r#"{"command": "status"}"#).unwrap();
     assert_eq!(status["version"], 1);
     assert_eq!(status["scheduler"]["state"], "running");
-    assert_eq!(status["scheduler"]["partial"], true);
+    assert_eq!(status["scheduler"]["partial"], false);
     assert!(status["scheduler"]["kernel"].is_string());
     assert_eq!(status["tunables"]["granularity_ns"], 20_000_000);
     assert_eq!(status["counters"]["polls"], 42);

@@ -183,6 +183,21 @@ fn a_namespaced_program_pays_for_the_search() {
 }
 
 #[test]
+fn a_real_time_thread_is_refused_by_the_name_of_its_policy() {
+    let mut world = World::new(Limits::default());
+    let pid = pid_of(MODEST);
+    let stat = world.proc_root.0.join(format!("{pid}/task/{pid}/stat"));
+    for (policy, name) in [(1, "SCHED_FIFO"), (2, "SCHED_RR"), (6, "SCHED_DEADLINE")] {
+        let zeros = "0 ".repeat(18);
+        std::fs::write(&stat, format!("{pid} (x) S {zeros}5 {zeros}{policy} 0\n")).unwrap();
+        let (reply, _) = world.ask(MODEST, join(pid, 0, "video"));
+        assert_eq!(reply.error, libc::ESRCH);
+        assert!(reply.text.contains(name), "{}", reply.text);
+    }
+    assert!(world.host.record().members.is_empty());
+}
+
+#[test]
 fn a_process_number_that_was_reused_is_another_process() {
     let mut world = World::new(Limits::default());
     let pid = pid_of(GREEDY);

@@ -173,9 +173,25 @@ fn a_join_that_the_scheduler_refuses_leaves_no_domain() {
     daemon.host.record().refuse.insert("join", libc::ESRCH);
     let reply = program.ask(&join(gettid(), 0, "video"));
     assert_eq!(reply.error, libc::ESRCH);
-    assert!(reply.text.contains("consort run"), "{}", reply.text);
+    assert!(
+        reply.text.contains("not under the scheduler"),
+        "{}",
+        reply.text
+    );
     assert!(daemon.host.record().domains.is_empty());
     daemon.host.record().refuse.clear();
+    assert_eq!(program.ask(&join(gettid(), 0, "video")).error, 0);
+}
+
+#[test]
+fn a_thread_that_another_scheduler_has_is_told_what_to_do() {
+    let daemon = Daemon::start();
+    let program = daemon.hello();
+    daemon.host.record().partial = true;
+    let reply = program.ask(&join(gettid(), 0, "video"));
+    assert_eq!(reply.error, libc::ESRCH);
+    assert!(reply.text.contains("consort run"), "{}", reply.text);
+    daemon.host.record().partial = false;
     assert_eq!(program.ask(&join(gettid(), 0, "video")).error, 0);
 }
 

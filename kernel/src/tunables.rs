@@ -11,7 +11,7 @@ pub struct Tunables {
     pub granularity_ns: u64,
     /// No slice is shorter than this.
     pub min_slice_ns: u64,
-    /// How far a domain may borrow ahead for due events.
+    /// How far a domain may borrow ahead for due events. Fixed when the scheduler is loaded.
     pub window_ns: u64,
 }
 
@@ -23,14 +23,11 @@ pub struct TunablesChange {
     pub granularity_ns: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_slice_ns: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub window_ns: Option<u64>,
 }
 
 /// Below 100 us switching costs more than it serves; above 1 s tasks look hung.
 pub const GRANULARITY_NS: (u64, u64) = (100_000, 1_000_000_000);
 pub const MIN_SLICE_NS: (u64, u64) = (10_000, 100_000_000);
-pub const WINDOW_NS: (u64, u64) = (0, 100_000_000);
 
 impl TunablesChange {
     /// The tunables that result from applying this change to `current`.
@@ -41,12 +38,11 @@ impl TunablesChange {
         let new = Tunables {
             granularity_ns: self.granularity_ns.unwrap_or(current.granularity_ns),
             min_slice_ns: self.min_slice_ns.unwrap_or(current.min_slice_ns),
-            window_ns: self.window_ns.unwrap_or(current.window_ns),
+            window_ns: current.window_ns,
         };
         in_range("granularity", new.granularity_ns, GRANULARITY_NS)?;
         let slice_max = MIN_SLICE_NS.1.min(new.granularity_ns);
         in_range("min-slice", new.min_slice_ns, (MIN_SLICE_NS.0, slice_max))?;
-        in_range("window", new.window_ns, WINDOW_NS)?;
         Ok(new)
     }
 }
@@ -142,7 +138,6 @@ mod tests {
             let change = TunablesChange {
                 granularity_ns: Some(value),
                 min_slice_ns: Some(10_000),
-                window_ns: None,
             };
             assert_eq!(change.apply(NOW).is_ok(), ok, "{value}");
         }

@@ -45,6 +45,7 @@ pub struct Record {
     pub pages: BTreeSet<u32>,
     pub joins: u64,
     pub tunables: Tunables,
+    pub partial: bool,
     pub exit: Option<ExitReport>,
     /// Refuse the next calls of that name with that errno.
     pub refuse: HashMap<&'static str, i32>,
@@ -151,7 +152,7 @@ impl Host for FakeHost {
     }
 
     fn partial(&self) -> bool {
-        true
+        self.record().partial
     }
 
     fn exited(&self) -> Option<ExitReport> {
@@ -193,7 +194,8 @@ pub fn write_thread(proc_root: &Path, pid: i32, numbers: &[i32], uid: u32, start
         list.join("\t")
     );
     let between = "0 ".repeat(18);
-    let stat = format!("{tid} (a) b) S {between}{start} 0\n");
+    let policy_normal = 0;
+    let stat = format!("{tid} (a) b) S {between}{start} {between}{policy_normal} 0\n");
     for folder in folders.into_iter().flatten() {
         fs::create_dir_all(&folder).unwrap();
         fs::write(folder.join("stat"), &stat).unwrap();
