@@ -48,6 +48,9 @@ bool adapt_wants(const struct adapt *a, const struct picture *picture, const str
 {
 	if (misses_reference(a, picture))
 		return false;
+	/* Before the start: only what others refer to. */
+	if (picture->frame < 0 && picture->importance == IMPORTANCE_LEAF)
+		return false;
 	if (in_time(a, picture, t))
 		return true;
 	if (picture->importance > IMPORTANCE_ANCHOR)

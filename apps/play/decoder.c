@@ -105,6 +105,8 @@ struct decoder *decoder_create(const AVCodecParameters *parameters, uint64_t ste
 		return fail(d, error, error_bytes, "the video's parameters are damaged");
 	d->codec->opaque = d;
 	d->codec->thread_count = 1;
+	/* Guessing what is missing takes many times longer than an event may. */
+	d->codec->error_concealment = 0;
 	d->codec->get_buffer2 = keep_frame;
 	d->codec->draw_horiz_band = part_is_decoded;
 	if (avcodec_open2(d->codec, codec, NULL) < 0)

@@ -2,11 +2,14 @@
 /* consort-play: puts the parts together, runs them, and reports. */
 #include <errno.h>
 #include <inttypes.h>
+#include <limits.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -243,6 +246,18 @@ static void finish(struct program *program)
 	journal_destroy(program->journal);
 }
 
+/*
+ * An event must not sleep, and page faults do. The kernel joins small pages to huge ones in a thread of lowest
+ * priority; a fault that meets it waits for that thread, in overload for seconds. And memory that is given
+ * back must be faulted in again.
+ */
+static void avoid_page_faults(void)
+{
+	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
+	mallopt(M_TRIM_THRESHOLD, INT_MAX);
+	mallopt(M_MMAP_MAX, 0);
+}
+
 int main(int argc, char **argv)
 {
 	struct program program = {.signal_fd = -1};
@@ -256,6 +271,7 @@ int main(int argc, char **argv)
 	case OPTIONS_PLAY:
 		break;
 	}
+	avoid_page_faults();
 	/* libavcodec's own messages are about pictures that were left out on purpose. */
 	av_log_set_level(AV_LOG_FATAL);
 	played = play(&program);

@@ -101,7 +101,7 @@ static const struct picture *choose_picture(struct player *p, uint64_t now_ns)
 		if (adapt_wants(&p->adapt, picture, &times))
 			return picture;
 		adapt_left_out(&p->adapt, picture);
-		p->counts.left_out[picture->importance]++;
+		p->counts.left_out[picture->importance] += picture->frame >= 0;
 		clip_drop_head(p->clip);
 	}
 	return NULL;
