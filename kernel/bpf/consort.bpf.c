@@ -4,7 +4,9 @@
  *
  * Tasks that wait are in the scheduler's own custody, in the queues of their place; a CPU's local queue never holds
  * more than the task that runs next. Running time is what the kernel measured (sum_exec_runtime), charged
- * when a CPU looks for its next task, so that no callback is needed when a task starts or stops.
+ * when a CPU looks for its next task, so that no callback is needed when a task starts or stops. For the same
+ * reason there is no dequeue callback: a waiting task that is taken away becomes quiescent, or is enqueued
+ * elsewhere.
  */
 #include "queue.h"
 #include "memory.h"
@@ -46,29 +48,47 @@ s32 BPF_PROG(consort_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_f
 #include "wake.h"
 #include "shards.h"
 
+/*
+ * A task that was running has already been put among those that wait by the choice of its successor (see dispatch).
+ * True if that still holds.
+ */
+static inline bool waits_already(struct task __arena *t, u32 place)
+{
+	return t->member.node.ready.queued && t->place == place;
+}
+
 SEC("struct_ops/consort_enqueue")
 void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 {
-	USES_ARENA();
-	struct task __arena *t = task_of(p);
-	u64 now_ns = bpf_ktime_get_ns();
-	u32 cpu = one_cpu ? 0 : scx_bpf_task_cpu(p);
-	struct consort_cpu __arena *c = cpu_at(cpu);
-	struct shard __arena *s = shard_at(c->shard);
-	u32 place = place_for(p, cpu);
+	u32 cpu = one_cpu ? 0 : scx_bpf_task_cpu(p), place = place_for(p, cpu);
 	enum wake_verdict verdict = WAKE_WAIT;
+	struct task __arena *t = task_of(p);
+	struct consort_cpu __arena *c;
+	struct shard __arena *s;
+	u64 now_ns;
 	bool woke;
 
+	USES_ARENA();
 	if (!t) {
 		insert_task(p, DSQ(GLOBAL), SLICE_BY_TIMER_NS, flags);
 		return;
 	}
+	c = cpu_at(cpu);
+	s = shard_at(c->shard);
 	if (!one_cpu && shard_of_place(t->place) != c->shard)
-		leave_shard(t, p, place, now_ns);
+		leave_shard(t, p, place, bpf_ktime_get_ns());
 	lock_take(&s->lock);
+	if (waits_already(t, place)) {
+		lock_release(&s->lock);
+		if (!one_cpu)
+			wake_kick(p, cpu, WAKE_WAIT);
+		return;
+	}
+	now_ns = bpf_ktime_get_ns();
 	task_charge(t, p, now_ns);
 	if (t->place != place)
 		TASK_MOVE(t, t->place = place);
+	task_take(t);
 	woke = !t->member.node.active;
 	task_activate(t);
 	if (woke) {
@@ -90,20 +110,6 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		wake_kick(p, cpu, verdict);
 	else if (verdict == WAKE_KICK)
 		scx_bpf_kick_cpu(cpu, KICK(PREEMPT));
-}
-
-SEC("struct_ops/consort_dequeue")
-void BPF_PROG(consort_dequeue, struct task_struct *p, u64 flags)
-{
-	USES_ARENA();
-	struct task __arena *t = task_of(p);
-	struct lock __arena *l;
-
-	if (!t)
-		return;
-	l = task_lock(t);
-	task_take(t);
-	lock_release(l);
 }
 
 /* What the task that just ran has done about its contract. */
@@ -156,24 +162,26 @@ static inline void choose(struct consort_cpu __arena *c, struct task __arena *ru
 SEC("struct_ops/consort_dispatch")
 void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 {
-	USES_ARENA();
-	struct consort_cpu __arena *c = cpu_at(cpu);
-	struct shard __arena *s = shard_at(c->shard);
 	struct task __arena *t = prev ? task_of(prev) : NULL, *running = NULL, *next;
+	struct consort_cpu __arena *c = cpu_at(cpu);
 	u64 now_ns = bpf_ktime_get_ns();
+	struct shard __arena *s;
 	struct task_struct *p;
 	struct choice best;
+	bool keep;
 	s32 pid;
 
+	USES_ARENA();
+	s = shard_at(c->shard);
 	lock_take(&s->lock);
 	if (t) {
 		if (t->set)
 			look_at_contract(t, cpu, now_ns);
 		task_charge(t, prev, now_ns);
-		if (t->member.node.active && !t->member.node.ready.queued && is_queued(prev))
+		if (t->member.node.active && is_queued(prev))
 			running = t;
 	}
-	choose(c, running, now_ns, &best);
+	choose(c, running && !running->member.node.ready.queued ? running : NULL, now_ns, &best);
 	if (!best.task) {
 		c->running = NULL;
 		c->compare_at_ns = NEVER_NS;
@@ -183,15 +191,19 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	}
 	next = task_of_node(best.task);
-	if (next != running)
+	keep = next == running;
+	if (next->member.node.ready.queued)
 		task_take(next);
+	/* Its successor is told what it wants, and the kernel will enqueue it in a moment. */
+	if (!keep && running && !running->member.node.ready.queued)
+		task_wait(running, now_ns);
 	task_begin(c, cpu, next, now_ns, true);
 	if (best.due_ns != NEVER_NS)
 		count_on(cpu)->due_choices++;
 	pid = next->pid;
 	lock_release(&s->lock);
 
-	if (next == running) {
+	if (keep) {
 		count_on(cpu)->kept++;
 		set_slice(prev, kernel_slice_ns(c, now_ns));
 		return;
@@ -362,7 +374,6 @@ SEC(".struct_ops.link")
 struct sched_ext_ops consort_ops = {
 	.select_cpu = (void *)consort_select_cpu,
 	.enqueue = (void *)consort_enqueue,
-	.dequeue = (void *)consort_dequeue,
 	.dispatch = (void *)consort_dispatch,
 	.quiescent = (void *)consort_quiescent,
 	.set_weight = (void *)consort_set_weight,
