@@ -2,9 +2,9 @@
 //! One daemon a machine: a lock file beside the socket, which the kernel releases when its holder dies.
 
 use std::{
-    fs::{self, DirBuilder, OpenOptions},
+    fs::{self, OpenOptions},
     io::{self, Read, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -46,10 +46,8 @@ impl Lock {
             path: path.clone(),
             source,
         };
-        if let Some(folder) = path.parent() {
-            let mut builder = DirBuilder::new();
-            builder.recursive(true).mode(0o755);
-            builder.create(folder).map_err(failed)?;
+        if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
+            make_folder(folder).map_err(failed)?;
         }
         let file = OpenOptions::new()
             .read(true)
@@ -75,6 +73,12 @@ impl Lock {
             Err((_, errno)) => Err(failed(errno.into())),
         }
     }
+}
+
+/// Makes the socket's folder, in which everybody must be able to find it, whatever the umask.
+fn make_folder(folder: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    fs::set_permissions(folder, fs::Permissions::from_mode(0o755))
 }
 
 fn write_pid(file: &mut fs::File) -> io::Result<()> {
