@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[2]
 VM_RUN = ROOT / "vm" / "run"
 GUEST_PLAYER = "/bin/consort-bench-player"
 GUEST_CONSORT = "/bin/consort"
+SERVE_CGROUP = "/sys/fs/cgroup/consort-bench"
 # Host seconds to boot and settle, and at worst for a busy guest second.
 BOOT_S = 15
 WORST_S_PER_GUEST_S = 20
@@ -125,8 +126,12 @@ def script_of(boot: Boot) -> str:
     player = [GUEST_PLAYER]
     if boot.scheduler is Scheduler.CONSORT:
         serve = shlex.join([GUEST_CONSORT, "serve", *boot.settings.arguments()])
+        enter = ""
+        if boot.settings.own_cgroup:
+            lines += [f"mkdir {SERVE_CGROUP}", "echo +memory >/sys/fs/cgroup/cgroup.subtree_control"]
+            enter = f"echo 0 >{SERVE_CGROUP}/cgroup.procs; "
         lines += [
-            f"{serve} >/results/serve.log 2>&1 &",
+            f"({enter}exec {serve}) >/results/serve.log 2>&1 &",
             "server=$!",
             "tries=0",
             f"until {GUEST_CONSORT} status --json >/dev/null 2>&1; do",

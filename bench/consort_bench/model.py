@@ -22,6 +22,8 @@ class Settings:
 
     granularity: str = ""
     min_slice: str = ""
+    # Whether the daemon is in a cgroup of its own, which counts its memory.
+    own_cgroup: bool = False
 
     def arguments(self) -> list[str]:
         pairs = (("--granularity", self.granularity), ("--min-slice", self.min_slice))

@@ -1,31 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory that the kernel, and a scheduler in it, spends on a thread or on a program that joined.
+//! Memory that the scheduler and its daemon spend on a thread, or on a program that joined.
 //!
-//! What the kernel's free memory loses is what programs and kernel take together; what the programs hold
-//! themselves is subtracted. The rest is the kernel's. Compared between schedulers, or between programs that
-//! join and programs that do not, it is the scheduler's. Many are made, as free memory moves by batches of pages.
+//! The daemon is in a cgroup of its own, whose memory counters also have what the scheduler's maps hold, since
+//! the kernel charges a map to whoever created it. What they gain while many threads or programs appear elsewhere is the
+//! price of those.
 
-use crate::clock::{now_ns, sleep_until_ns, NS_PER_MS};
+use crate::clock::{now_ns, sleep_until_ns, NS_PER_MS, NS_PER_S};
 use crate::cooperative::Membership;
 use crate::error::Error;
 use crate::processes::{spawn, Child};
 use clap::{Args, ValueEnum};
-use consort::Member;
 use serde::Serialize;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
 /// Threads sleep; they need next to no stack.
 const STACK_BYTES: usize = 64 * 1024;
 /// Time to start one program and let it join, within the daemon's limit of requests.
 const PROGRAM_START_NS: u64 = 5 * NS_PER_MS;
+/// The kernel gathers these counters every 2 s.
+const SETTLE_NS: u64 = 3 * NS_PER_S;
+/// What is read of memory.stat: all kernel memory, and parts of it; and the daemon's own.
+const COUNTERS: [&str; 6] = ["kernel", "slab", "vmalloc", "percpu", "sock", "anon"];
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Kind {
-    /// Threads of one process
+    /// Threads of one process, which do not join
     Threads,
-    /// Processes that do not join
-    Programs,
     /// Processes that each join the domain
     Members,
 }
@@ -36,6 +39,9 @@ pub struct Options {
     kind: Kind,
     #[arg(long, default_value_t = 200)]
     count: u64,
+    /// The cgroup that the daemon was started in
+    #[arg(long)]
+    cgroup: PathBuf,
     #[command(flatten)]
     membership: Membership,
 }
@@ -43,30 +49,32 @@ pub struct Options {
 #[derive(Serialize)]
 pub struct Memory {
     options: Options,
-    /// The kernel's own, for each thread or program.
-    kernel_bytes: f64,
+    /// Bytes for each thread or program, by counter.
+    bytes: BTreeMap<&'static str, f64>,
 }
 
 pub fn run(options: Options) -> Result<Memory, Error> {
     if options.count == 0 {
         return Err(Error::Usage("--count must be at least 1".into()));
     }
-    let (free_loss, held) = match options.kind {
-        Kind::Threads => with_threads(options.count)?,
-        Kind::Programs => with_programs(options.count, None)?,
-        Kind::Members => with_programs(options.count, Some(&options.membership))?,
+    let before = charged(&options.cgroup)?;
+    let after = match options.kind {
+        Kind::Threads => with_threads(&options)?,
+        Kind::Members => with_members(&options)?,
+    };
+    let per_item = |name: &'static str| {
+        let growth = after[name] as f64 - before[name] as f64;
+        (name, growth / options.count as f64)
     };
     Ok(Memory {
-        kernel_bytes: (free_loss - held) as f64 / options.count as f64,
+        bytes: COUNTERS.into_iter().map(per_item).collect(),
         options,
     })
 }
 
-/// Bytes of free memory lost, and bytes that the process holds more.
-fn with_threads(count: u64) -> Result<(i64, i64), Error> {
-    let before = (free_bytes()?, held_bytes()?);
+fn with_threads(options: &Options) -> Result<BTreeMap<&'static str, u64>, Error> {
     let mut releases = Vec::new();
-    for _ in 0..count {
+    for _ in 0..options.count {
         let (release, wait) = mpsc::channel::<()>();
         let thread = std::thread::Builder::new()
             .stack_size(STACK_BYTES)
@@ -75,58 +83,49 @@ fn with_threads(count: u64) -> Result<(i64, i64), Error> {
             .map_err(|source| Error::io("start a thread", source))?;
         releases.push((release, thread));
     }
-    sleep_until_ns(now_ns() + 500 * NS_PER_MS);
-    let after = (free_bytes()?, held_bytes()?);
+    let charged = charged(&options.cgroup);
     for (release, thread) in releases {
         drop(release);
         // A thread that only waited cannot have panicked.
         let _ = thread.join();
     }
-    Ok((before.0 - after.0, after.1 - before.1))
+    charged
 }
 
-/// The same for processes; with `membership` they join.
-fn with_programs(count: u64, membership: Option<&Membership>) -> Result<(i64, i64), Error> {
-    let free_before = free_bytes()?;
+fn with_members(options: &Options) -> Result<BTreeMap<&'static str, u64>, Error> {
     let begin_ns = now_ns();
-    let measure_at_ns = begin_ns + count * PROGRAM_START_NS + 500 * NS_PER_MS;
-    let mut programs: Vec<Child<i64>> = Vec::new();
-    for index in 0..count {
+    let all_joined_ns = begin_ns + options.count * PROGRAM_START_NS;
+    let mut members: Vec<Child<()>> = Vec::new();
+    for index in 0..options.count {
         sleep_until_ns(begin_ns + index * PROGRAM_START_NS);
-        programs.push(spawn(move || {
-            let member: Option<Member> = membership.map(|it| it.join(NS_PER_MS)).transpose()?;
-            sleep_until_ns(measure_at_ns + 500 * NS_PER_MS);
-            let held = held_bytes();
+        members.push(spawn(|| {
+            let member = options.membership.join(NS_PER_MS)?;
+            sleep_until_ns(all_joined_ns + 2 * SETTLE_NS);
             drop(member);
-            held
+            Ok(())
         })?);
     }
-    sleep_until_ns(measure_at_ns);
-    let free_loss = free_before - free_bytes()?;
-    let mut held = 0;
-    for program in programs {
-        held += program.wait()?;
+    sleep_until_ns(all_joined_ns);
+    let charged = charged(&options.cgroup);
+    for member in members {
+        member.wait()?;
     }
-    Ok((free_loss, held))
+    charged
 }
 
-/// Free memory of the machine.
-fn free_bytes() -> Result<i64, Error> {
-    kilobytes_in("/proc/meminfo", "MemFree:").map(|kilobytes| kilobytes * 1024)
-}
-
-/// Memory that the calling process shares with nobody.
-fn held_bytes() -> Result<i64, Error> {
-    let path = "/proc/self/smaps_rollup";
-    Ok(1024 * (kilobytes_in(path, "Private_Dirty:")? + kilobytes_in(path, "Private_Clean:")?))
-}
-
-fn kilobytes_in(path: &str, name: &str) -> Result<i64, Error> {
-    let text = std::fs::read_to_string(path)
-        .map_err(|source| Error::io(format!("read {path}"), source))?;
-    text.lines()
-        .find_map(|line| line.strip_prefix(name))
-        .and_then(|rest| rest.split_whitespace().next())
-        .and_then(|kilobytes| kilobytes.parse().ok())
-        .ok_or_else(|| Error::Usage(format!("{path} has no number after {name}")))
+/// What the cgroup is charged for, in bytes, once the kernel has gathered it.
+fn charged(cgroup: &Path) -> Result<BTreeMap<&'static str, u64>, Error> {
+    sleep_until_ns(now_ns() + SETTLE_NS);
+    let path = cgroup.join("memory.stat");
+    let text = std::fs::read_to_string(&path)
+        .map_err(|source| Error::io(format!("read {}", path.display()), source))?;
+    let value = |name: &'static str| {
+        text.lines()
+            .filter_map(|line| line.split_once(' '))
+            .find(|(key, _)| *key == name)
+            .and_then(|(_, bytes)| bytes.parse().ok())
+            .map(|bytes| (name, bytes))
+            .ok_or_else(|| Error::Usage(format!("{} has no counter {name}", path.display())))
+    };
+    COUNTERS.into_iter().map(value).collect()
 }
