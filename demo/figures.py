@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The figures of the demo's rounds, from the logs of their players."""
+
+import json
+
+import summary
+from summary import LogError
+
+# Left out of every figure: until then players live on what they decoded before the first frame was due.
+SKIP_S = 2.0
+
+ROUNDS = {
+    "eevdf": "stock EEVDF",
+    "fair": "Consort, fair share",
+    "coop": "Consort, cooperative",
+    "ideal": "one process (ideal)",
+}
+
+
+class Round:
+    def __init__(self, name, players, switches_per_s):
+        self.name = name
+        self.title = ROUNDS[name]
+        self.players = players
+        self.switches_per_s = switches_per_s
+        self.figures = summary.merge(players, SKIP_S)
+
+    def tardiness_ms(self):
+        """Of all due events, in order of size."""
+        skip_ns = int(SKIP_S * 1e9)
+        return sorted(late_ns / 1e6 for p in self.players for _, late_ns, _ in p.since(skip_ns))
+
+    def frames_in_each_second(self):
+        """For each player, the number of frames shown in each whole second."""
+        series = []
+        for player in self.players:
+            seconds = (player.frames[-1][0] - player.origin_ns) // 10**9 if player.frames else 0
+            shown = [0] * seconds
+            for due_ns, _, was_shown in player.frames:
+                second = (due_ns - player.origin_ns) // 10**9
+                if second < seconds:
+                    shown[second] += was_shown
+            series.append(shown)
+        return series
+
+
+def player_number(path):
+    text = path.stem.removeprefix("player-")
+    return int(text) if text.isdigit() else 0
+
+
+def read_round(folder, name):
+    """Raises LogError."""
+    logs = sorted(folder.glob("player-*.json"), key=player_number)
+    if not logs:
+        raise LogError(f"{folder}: no logs; the round '{name}' did not run")
+    try:
+        switches_per_s = float((folder / "switches-per-s").read_text())
+    except (OSError, ValueError) as error:
+        raise LogError(f"{folder}: context switches were not counted: {error}") from error
+    return Round(name, [p for log in logs for p in summary.read_log(log)], switches_per_s)
+
+
+def throughput_percent(round_, rounds):
+    """Frames shown, against one process that plays all; None if that was not played."""
+    ideal = next((r for r in rounds if r.name == "ideal"), None)
+    if not ideal or not ideal.figures["frames_per_s_sum"]:
+        return None
+    return 100 * round_.figures["frames_per_s_sum"] / ideal.figures["frames_per_s_sum"]
+
+
+def write_json(path, rounds):
+    rows = [
+        {"round": r.name, **r.figures, "switches_per_s": r.switches_per_s,
+         "throughput_percent": throughput_percent(r, rounds)}
+        for r in rounds
+    ]
+    path.write_text(json.dumps(rows, indent=1) + "\n")
