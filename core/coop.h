@@ -10,8 +10,8 @@
  *          time, charged for such running only. While that is ahead of the domain's by more than the
  *          window, its due events do not count.
  *          A member that has waited for PATIENCE_NS is due, whatever it published: nobody starves.
- * Bound    An honest member's due event waits for the running event of another member, and for a window of each
- *          member in debt; a member that is always due gets its own share, no more (one window beyond).
+ * Bound    An honest member's due event waits for the running event of another member, and for one grace of each
+ *          member that is always due; such a member gets its own share, no more (one grace beyond).
  * Source   000 sections 2.1.3, 2.3.2, 2.3.3; due debt is ours: 000 lets a member that is always due starve the rest.
  * Limits   Best-effort keys are trusted inside a domain in CONSORT_ORDER_PROGRAM; the other orders trust nobody.
  */
@@ -19,9 +19,6 @@
 #define CORE_COOP_H
 
 #include "tree.h"
-
-/* How far, at its own rate, a member may run ahead of its domain on expired due events. */
-#define DUE_DEBT_MAX_NS 1000000ULL
 
 /* How long a member waits at most before it counts as due. */
 #define PATIENCE_NS 1000000000ULL
@@ -43,7 +40,7 @@ struct domain {
 	u8 is_ahead; /* which of the two */
 	u8 order; /* enum coop_order */
 	u8 preempt; /* members are preempted at due times, not asked to poll */
-	u64 grace_ns; /* how late a member may poll */
+	u64 grace_ns; /* how late a member may poll, and how far it may run ahead on expired due events */
 };
 
 /* What makes a task a member: embedded in the host's task. */
@@ -75,15 +72,15 @@ static inline struct member __arena *member_of_due(struct heap_link __arena *l)
 }
 
 /* The domain's virtual time at which the member is, or was, out of due debt. */
-static inline u64 member_out_of_debt_at(const struct member __arena *m)
+static inline u64 member_out_of_debt_at(const struct member __arena *m, const struct domain __arena *d)
 {
-	return m->debt_vtime - vtime_of_ns(DUE_DEBT_MAX_NS, m->node.weight);
+	return m->debt_vtime - vtime_of_ns(d->grace_ns, m->node.weight);
 }
 
 /* Whether a member's due event counts: it is not in due debt. */
 static inline int member_due_counts(const struct member __arena *m, const struct domain __arena *d)
 {
-	return !vtime_before(d->group.node.vtime, member_out_of_debt_at(m));
+	return !vtime_before(d->group.node.vtime, member_out_of_debt_at(m, d));
 }
 
 /* The key of a member's best-effort event in the domain's order. */
@@ -122,7 +119,7 @@ static inline void domain_await_due(struct domain __arena *d, struct member __ar
 
 	m->indebted = !member_due_counts(m, d);
 	if (m->indebted)
-		heap_push(&d->indebted, &m->due, member_out_of_debt_at(m), due_ns);
+		heap_push(&d->indebted, &m->due, member_out_of_debt_at(m, d), due_ns);
 	else
 		heap_push(&d->due, &m->due, due_ns, 0);
 }

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! Compiles the policy for the host, and generates the Rust side of its structures from the same source.
+
+use std::{env, path::PathBuf};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    println!("cargo:rerun-if-changed=shim.c");
+    println!("cargo:rerun-if-changed=..");
+    cc::Build::new()
+        .file("shim.c")
+        .include("..")
+        .std("gnu11")
+        .warnings(true)
+        .extra_warnings(true)
+        .warnings_into_errors(true)
+        .try_compile("core")?;
+    let out = PathBuf::from(env::var("OUT_DIR")?).join("policy.rs");
+    bindgen::Builder::default()
+        .header("shim.c")
+        .clang_arg("-I..")
+        .allowlist_function("core_.*")
+        .allowlist_type("choice|enum_node_kind|coop_order|node_kind")
+        .allowlist_var("WEIGHT_ONE|WEIGHT_SHIFT|VTIME_SHIFT|CHARGE_MAX_NS|TREE_DEPTH_MAX")
+        .allowlist_var("DUE_DEBT_MAX_NS|PATIENCE_NS|PRIORITY_NONE|NICE_LEVELS")
+        .allowlist_var("NODE_.*|ORDER_.*")
+        .prepend_enum_name(false)
+        .derive_default(true)
+        .generate()?
+        .write_to_file(out)?;
+    Ok(())
+}

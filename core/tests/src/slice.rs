@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! slice.h: 000 equation 2.2, and its bounds.
+
+use crate::policy::core_slice_ns;
+use proptest::prelude::*;
+
+const MS: u64 = 1_000_000;
+
+fn slice_ns(granularity_ns: u64, min_slice_ns: u64, nr_runnable: u32, nr_members: u32) -> u64 {
+    unsafe { core_slice_ns(granularity_ns, min_slice_ns, nr_runnable, nr_members) }
+}
+
+#[test]
+fn equation_2_2() {
+    // granularity, least slice, runnable tasks, members on the slice; slice
+    let table = [
+        (20 * MS, MS / 2, 1, 1, 20 * MS),
+        (20 * MS, MS / 2, 2, 1, 10 * MS),
+        (20 * MS, MS / 2, 3, 1, 6_666_666),
+        (20 * MS, MS / 2, 40, 1, MS / 2),
+        (20 * MS, MS / 2, 41, 1, MS / 2),
+        (20 * MS, MS / 2, 10_000, 1, MS / 2),
+        (20 * MS, MS / 2, 12, 12, 12 * 1_666_666),
+        (20 * MS, MS / 2, 60, 10, 5 * MS),
+        (20 * MS, MS / 2, 0, 0, 20 * MS),
+        (0, 0, 7, 1, 0),
+        (0, MS, 7, 1, MS),
+    ];
+    for (granularity_ns, min_ns, nr_runnable, nr_members, expected_ns) in table {
+        assert_eq!(
+            slice_ns(granularity_ns, min_ns, nr_runnable, nr_members),
+            expected_ns,
+            "granularity {granularity_ns}, least {min_ns}, {nr_runnable} runnable, {nr_members} members"
+        );
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_round_lasts_granularity_or_least_slices(
+        granularity_ns in 0..=1000 * MS, min_ns in 1..=10 * MS, nr_runnable in 1u32..10_000,
+    ) {
+        let slice = slice_ns(granularity_ns, min_ns, nr_runnable, 1);
+        let round_ns = slice * u64::from(nr_runnable);
+
+        prop_assert!(slice >= min_ns);
+        prop_assert!(round_ns <= granularity_ns.max(min_ns * u64::from(nr_runnable)));
+        prop_assert!(round_ns + u64::from(nr_runnable) > granularity_ns);
+    }
+
+    #[test]
+    fn members_run_on_one_slice(
+        granularity_ns in 0..=1000 * MS, min_ns in 1..=10 * MS, nr_runnable in 1u32..10_000, nr_members in 1u32..1000,
+    ) {
+        let one = slice_ns(granularity_ns, min_ns, nr_runnable, 1);
+
+        prop_assert_eq!(slice_ns(granularity_ns, min_ns, nr_runnable, nr_members), one * u64::from(nr_members));
+    }
+
+    #[test]
+    fn more_tasks_never_have_longer_slices(
+        granularity_ns in 0..=1000 * MS, min_ns in 1..=10 * MS, nr_runnable in 1u32..10_000, more in 0u32..100,
+    ) {
+        prop_assert!(
+            slice_ns(granularity_ns, min_ns, nr_runnable + more, 1) <= slice_ns(granularity_ns, min_ns, nr_runnable, 1)
+        );
+    }
+}
