@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .allowlist_function("core_.*")
         .allowlist_type("choice|enum_node_kind|coop_order|node_kind")
         .allowlist_var("WEIGHT_ONE|WEIGHT_SHIFT|VTIME_SHIFT|CHARGE_MAX_NS|TREE_DEPTH_MAX")
-        .allowlist_var("DUE_DEBT_MAX_NS|PATIENCE_NS|PRIORITY_NONE|NICE_LEVELS")
+        .allowlist_var("PATIENCE_NS|PRIORITY_NONE|NICE_LEVELS")
         .allowlist_var("NODE_.*|ORDER_.*")
         .prepend_enum_name(false)
         .derive_default(true)

@@ -121,11 +121,6 @@ int core_member_due_counts(const struct member *m, const struct domain *d)
 	return member_due_counts(m, d);
 }
 
-u64 core_member_out_of_debt_at(const struct member *m)
-{
-	return member_out_of_debt_at(m);
-}
-
 void core_member_best_key(const struct member *m, const struct domain *d, u64 *major, u64 *minor)
 {
 	member_best_key(m, d, major, minor);

@@ -27,14 +27,25 @@ pub fn links(h: &heap) -> Vec<*mut heap_link> {
         let l = unsafe { &*at };
         assert_eq!(l.parent, parent, "a link does not point to its parent");
         assert_eq!(l.queued, 1, "a link in a heap is not marked as queued");
-        assert!(rank(l.left) >= rank(l.right), "the longer spine is on the right");
+        assert!(
+            rank(l.left) >= rank(l.right),
+            "the longer spine is on the right"
+        );
         assert_eq!(l.rank, rank(l.right) + 1, "a rank is wrong");
-        assert!(parent.is_null() || !before(l, unsafe { &*parent }), "a link is above one before it");
+        assert!(
+            parent.is_null() || !before(l, unsafe { &*parent }),
+            "a link is above one before it"
+        );
         found.push(at);
         left_to_see.push((l.left, at));
         left_to_see.push((l.right, at));
     }
     let bound = (found.len() as u64 + 1).ilog2();
-    assert!(rank(h.top) <= bound, "{} links have a right spine of {}", found.len(), rank(h.top));
+    assert!(
+        rank(h.top) <= bound,
+        "{} links have a right spine of {}",
+        found.len(),
+        rank(h.top)
+    );
     found
 }

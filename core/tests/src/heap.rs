@@ -54,12 +54,20 @@ impl Heaped {
     fn top(&self) -> Option<usize> {
         let first = self.links.as_ptr() as usize;
 
-        (!self.heap.top.is_null()).then(|| (self.heap.top as usize - first) / std::mem::size_of::<heap_link>())
+        (!self.heap.top.is_null())
+            .then(|| (self.heap.top as usize - first) / std::mem::size_of::<heap_link>())
     }
 
     fn check(&self) {
-        let mut found: Vec<_> = check::links(&self.heap).iter().map(|l| *l as *const heap_link).collect();
-        let mut wanted: Vec<_> = self.model.iter().map(|k| &self.links[k.2] as *const heap_link).collect();
+        let mut found: Vec<_> = check::links(&self.heap)
+            .iter()
+            .map(|l| *l as *const heap_link)
+            .collect();
+        let mut wanted: Vec<_> = self
+            .model
+            .iter()
+            .map(|k| &self.links[k.2] as *const heap_link)
+            .collect();
 
         found.sort();
         wanted.sort();

@@ -2,17 +2,12 @@
 //! Tests of the policy in core/: the C headers, compiled for the host, against models and the bounds they promise.
 //!
 //! * `heap`, `vtime`, `slice`: one header each.
-//! * `tree`: random trees of fair groups; the bound of tree.h at every level, after every step.
-//! * `coop`: random domains among outsiders; who is chosen, who waits how long, who gets how much.
-//! * `host`: what the tests of trees and domains run on: one CPU that calls the policy as the kernel host does.
-//! * `check`: what holds for every state between two calls.
+//! * `check`: what holds for a heap between two calls.
 
 #![cfg(test)]
 
 mod check;
 mod heap;
-
 mod policy;
 mod slice;
-
 mod vtime;

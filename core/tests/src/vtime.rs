@@ -31,7 +31,8 @@ fn before(a: u64, b: u64) -> bool {
 
 /// What `vtime_of_ns` promises, without limits of word length.
 fn exact(ns: u64, weight: u64) -> u128 {
-    (u128::from(ns.min(CHARGE_MAX_NS as u64)) << (WEIGHT_SHIFT + VTIME_SHIFT)) / u128::from(weight.max(1))
+    (u128::from(ns.min(CHARGE_MAX_NS as u64)) << (WEIGHT_SHIFT + VTIME_SHIFT))
+        / u128::from(weight.max(1))
 }
 
 #[test]
@@ -64,7 +65,10 @@ fn a_day_at_the_smallest_weight_is_not_mistaken() {
     let charges = DAY_NS / 1_000_000_000;
     let day = charges * of_ns(1_000_000_000, least);
 
-    assert_eq!(u128::from(day) >> 10, (exact(1_000_000_000, least) * u128::from(charges)) >> 10);
+    assert_eq!(
+        u128::from(day) >> 10,
+        (exact(1_000_000_000, least) * u128::from(charges)) >> 10
+    );
     for start in [0u64, 1 << 63, u64::MAX - 5, day] {
         assert!(before(start, start.wrapping_add(day)));
         assert!(!before(start.wrapping_add(day), start));
@@ -73,8 +77,9 @@ fn a_day_at_the_smallest_weight_is_not_mistaken() {
 
 /// The kernel's own table (`sched_prio_to_weight`).
 const KERNEL_WEIGHTS: [u32; 40] = [
-    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904, 3906, 3121, 2501,
-    1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
+    88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904,
+    3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, 110, 87,
+    70, 56, 45, 36, 29, 23, 18, 15,
 ];
 
 #[test]
@@ -86,7 +91,10 @@ fn nice_means_what_it_means_to_the_kernel() {
 
         assert_eq!(ratio, f64::from(*weight) / 1024.0, "nice {nice}");
         let power = 1.25f64.powi(-nice) * 1024.0;
-        assert!((f64::from(*weight) - power).abs() <= 0.02 * power + 1.0, "nice {nice}: {weight} is not {power}");
+        assert!(
+            (f64::from(*weight) - power).abs() <= 0.02 * power + 1.0,
+            "nice {nice}: {weight} is not {power}"
+        );
     }
 }
 
