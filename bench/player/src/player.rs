@@ -71,6 +71,7 @@ pub struct Player {
     next_undecided_frame: u64,
     decoding: Option<Decoding>,
     ready: VecDeque<u64>,
+    frames_begun: u64,
     frames_done: u64,
     /// Time a decode takes over the CPU time it needs: 1 on an idle CPU.
     slowdown: f64,
@@ -93,6 +94,7 @@ impl Player {
             next_undecided_frame: 0,
             decoding: None,
             ready: VecDeque::new(),
+            frames_begun: 0,
             frames_done: 0,
             slowdown: 1.0,
         }
@@ -199,8 +201,11 @@ impl Player {
     /// Takes the first frame that can be made.
     fn choose_frame(&mut self, now_ns: u64) {
         let mut frame = self.next_undecided_frame.max(self.next_due_frame);
+        // What is skipped is of the same mix as what is shown. Else a slower player would pick the cheap
+        // frames, and look better in frames per second than one that takes them as they come.
+        let cost_ns = self.profile.cost_ns(self.frames_begun);
+        self.frames_begun += 1;
         loop {
-            let cost_ns = self.profile.cost_ns(frame);
             let expected_ns = (cost_ns as f64 * self.slowdown * SAFETY) as u64;
             if self.due_of_ns(frame) >= now_ns + expected_ns.min(PATIENCE_NS) {
                 self.next_undecided_frame = frame + 1;
@@ -279,10 +284,10 @@ mod tests {
     #[test]
     fn adapts_to_a_slow_cpu_instead_of_wasting_it() {
         let record = play(player(0.15), 12);
-        let ideal = WINDOW_S * FRAMES_PER_S * 100 / (15 * 12);
+        let given_ns = WINDOW_S * NS_PER_S / 12;
         assert!(record.shown < WINDOW_S * FRAMES_PER_S * 2 / 3);
-        assert!(record.shown > ideal * 9 / 10, "shown {}", record.shown);
-        assert!(record.wasted_ns < record.decode_ns / 20);
+        assert!(record.decode_ns > given_ns * 98 / 100, "the CPU was used");
+        assert!(record.wasted_ns < record.decode_ns / 20, "and to some effect");
         assert_eq!(
             record.shown_per_s.iter().sum::<u64>(),
             record.shown,

@@ -85,7 +85,7 @@ impl Profile {
         Self { costs_ns }
     }
 
-    /// What frame `index` costs, in ns of CPU time.
+    /// What the frame decoded as number `index` costs, in ns of CPU time.
     pub fn cost_ns(&self, index: u64) -> u64 {
         self.costs_ns[index as usize % FRAMES]
     }
