@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+# What Consort's users run first. Each target installs and fetches what it needs (tools/setup --help).
+#
+#   make demo    plays real video under the stock scheduler and under Consort, and compares them
+#   make test    runs every test, those in guests with both kernels included
+#   make bench   measures what docs/results holds, and judges it by its targets
+#   make lint    checks formatting and style, in every language; tools/lint --fix mends what can be mended
+#   make build   builds the consort command, static, and the player consort-play; prints where they are
+#   make clean   removes what was built here; what was fetched stays in ~/.cache/consort
+
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+# Where rustup puts Rust, which not every login has on its path.
+export PATH := $(PATH):$(HOME)/.cargo/bin
+STATIC := RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --target $(shell uname -m)-unknown-linux-gnu
+
+demo: build
+	demo/run --consort $(CARGO_TARGET_DIR)/guest/consort
+
+test: build
+	cargo test --workspace
+	apps/play/test
+	python3 -m unittest discover -s bench/tests
+	vm/boot-test
+
+bench: setup
+	$(STATIC) -p consort-bench-player -p consort
+	bench/run
+
+lint: setup
+	tools/lint
+
+build: setup
+	cli/build-static
+	$(MAKE) -C client library
+	$(MAKE) -C apps/play static CONSORT_LIB=$(CARGO_TARGET_DIR)/release/libconsort.a
+
+setup:
+	tools/setup
+
+clean:
+	cargo clean
+	$(MAKE) -C apps/play clean
+
+.DEFAULT_GOAL := build
+.PHONY: demo test bench lint build setup clean
