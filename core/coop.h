@@ -56,35 +56,35 @@ struct member {
 	u64 served; /* due events that are over */
 };
 
-static inline struct domain __arena *domain_of(struct group __arena *g)
+static __always_inline struct domain __arena *domain_of(struct group __arena *g)
 {
 	return outer_of(g, struct domain, group);
 }
 
-static inline struct member __arena *member_of(struct tree_node __arena *n)
+static __always_inline struct member __arena *member_of(struct tree_node __arena *n)
 {
 	return outer_of(n, struct member, node);
 }
 
-static inline struct member __arena *member_of_due(struct heap_link __arena *l)
+static __always_inline struct member __arena *member_of_due(struct heap_link __arena *l)
 {
 	return outer_of(l, struct member, due);
 }
 
 /* The domain's virtual time at which the member is, or was, out of due debt. */
-static inline u64 member_out_of_debt_at(const struct member __arena *m, const struct domain __arena *d)
+static __always_inline u64 member_out_of_debt_at(const struct member __arena *m, const struct domain __arena *d)
 {
 	return m->debt_vtime - vtime_of_ns(d->grace_ns, m->node.weight);
 }
 
 /* Whether a member's due event counts: it is not in due debt. */
-static inline int member_due_counts(const struct member __arena *m, const struct domain __arena *d)
+static __always_inline int member_due_counts(const struct member __arena *m, const struct domain __arena *d)
 {
 	return !vtime_before(d->group.node.vtime, member_out_of_debt_at(m, d));
 }
 
 /* The key of a member's best-effort event in the domain's order. */
-static inline void member_best_key(const struct member __arena *m, const struct domain __arena *d,
+static __always_inline void member_best_key(const struct member __arena *m, const struct domain __arena *d,
 				   u64 *major, u64 *minor)
 {
 	switch (d->order) {
@@ -103,7 +103,7 @@ static inline void member_best_key(const struct member __arena *m, const struct 
 }
 
 /* Takes over what the member published. */
-static inline void member_publish(struct member __arena *m, u64 due_ns, u32 priority, u64 key,
+static __always_inline void member_publish(struct member __arena *m, u64 due_ns, u32 priority, u64 key,
 				  u64 now_ns)
 {
 	if (m->due_ns <= now_ns && due_ns > m->due_ns)
@@ -113,7 +113,7 @@ static inline void member_publish(struct member __arena *m, u64 due_ns, u32 prio
 	m->key = key;
 }
 
-static inline void domain_await_due(struct domain __arena *d, struct member __arena *m, u64 now_ns)
+static __always_inline void domain_await_due(struct domain __arena *d, struct member __arena *m, u64 now_ns)
 {
 	u64 due_ns = m->due_ns < now_ns + PATIENCE_NS ? m->due_ns : now_ns + PATIENCE_NS;
 
@@ -125,7 +125,7 @@ static inline void domain_await_due(struct domain __arena *d, struct member __ar
 }
 
 /* Lets the due events of those count again that are out of debt. */
-static inline void domain_promote(struct domain __arena *d)
+static __always_inline void domain_promote(struct domain __arena *d)
 {
 	while (can_loop) {
 		struct heap_link __arena *top = d->indebted.top;
@@ -141,7 +141,7 @@ static inline void domain_promote(struct domain __arena *d)
 }
 
 /* An active member begins to wait. */
-static inline void domain_enqueue(struct domain __arena *d, struct member __arena *m, u64 now_ns)
+static __always_inline void domain_enqueue(struct domain __arena *d, struct member __arena *m, u64 now_ns)
 {
 	u64 major, minor;
 
@@ -151,7 +151,7 @@ static inline void domain_enqueue(struct domain __arena *d, struct member __aren
 }
 
 /* A waiting member is chosen, or leaves. */
-static inline void domain_dequeue(struct domain __arena *d, struct member __arena *m)
+static __always_inline void domain_dequeue(struct domain __arena *d, struct member __arena *m)
 {
 	if (m->due.queued)
 		heap_remove(m->indebted ? &d->indebted : &d->due, &m->due);
@@ -159,14 +159,14 @@ static inline void domain_dequeue(struct domain __arena *d, struct member __aren
 }
 
 /* A member sleeps until its due time: the others are told to make room for it then. */
-static inline void domain_sleep(struct domain __arena *d, struct member __arena *m)
+static __always_inline void domain_sleep(struct domain __arena *d, struct member __arena *m)
 {
 	m->asleep = 1;
 	if (m->due_ns != NEVER_NS)
 		heap_push(&d->asleep, &m->due, m->due_ns, 0);
 }
 
-static inline void domain_wake(struct domain __arena *d, struct member __arena *m)
+static __always_inline void domain_wake(struct domain __arena *d, struct member __arena *m)
 {
 	m->asleep = 0;
 	if (m->due.queued)
@@ -174,7 +174,7 @@ static inline void domain_wake(struct domain __arena *d, struct member __arena *
 }
 
 /* Charges due debt for the part of a run during which the member's published due event was expired. */
-static inline void domain_charge_due(struct domain __arena *d, struct member __arena *m, u64 ran_ns,
+static __always_inline void domain_charge_due(struct domain __arena *d, struct member __arena *m, u64 ran_ns,
 				     u64 now_ns)
 {
 	u64 overdue_ns;
@@ -189,7 +189,7 @@ static inline void domain_charge_due(struct domain __arena *d, struct member __a
 }
 
 /* The waiting member whose due event expired first, NULL if none has. */
-static inline struct member __arena *domain_expired(struct domain __arena *d, u64 now_ns)
+static __always_inline struct member __arena *domain_expired(struct domain __arena *d, u64 now_ns)
 {
 	struct heap_link __arena *top = d->due.top;
 
@@ -200,7 +200,7 @@ static inline struct member __arena *domain_expired(struct domain __arena *d, u6
  * The member that runs next: one of those that wait, or `running` (NULL if none) which could go on. The
  * running one wins ties: a switch must be worth something.
  */
-static inline struct member __arena *domain_choose(struct domain __arena *d,
+static __always_inline struct member __arena *domain_choose(struct domain __arena *d,
 						   struct member __arena *running, u64 now_ns)
 {
 	struct member __arena *m = domain_expired(d, now_ns);
@@ -223,7 +223,7 @@ static inline struct member __arena *domain_choose(struct domain __arena *d,
 }
 
 /* The next time at which a member other than the running one wants the CPU; NEVER_NS if none is known. */
-static inline u64 domain_next_due_ns(const struct domain __arena *d)
+static __always_inline u64 domain_next_due_ns(const struct domain __arena *d)
 {
 	u64 due_ns = d->due.top ? d->due.top->major : NEVER_NS;
 

@@ -33,25 +33,25 @@ struct heap {
 /* 2^64 links have a right spine shorter than this: passing it means a broken heap. */
 #define HEAP_SPINE_MAX 64
 
-static inline int heap_key_before(u64 major_a, u64 minor_a, u64 major_b, u64 minor_b)
+static __always_inline int heap_key_before(u64 major_a, u64 minor_a, u64 major_b, u64 minor_b)
 {
 	s64 d = (s64)(major_a - major_b);
 
 	return d < 0 || (d == 0 && minor_a < minor_b);
 }
 
-static inline int heap_before(const struct heap_link __arena *a, const struct heap_link __arena *b)
+static __always_inline int heap_before(const struct heap_link __arena *a, const struct heap_link __arena *b)
 {
 	return heap_key_before(a->major, a->minor, b->major, b->minor);
 }
 
-static inline u32 heap_rank(const struct heap_link __arena *l)
+static __always_inline u32 heap_rank(const struct heap_link __arena *l)
 {
 	return l ? l->rank : 0;
 }
 
 /* Puts the shorter spine to the right; true if the rank changed. */
-static inline int heap_settle(struct heap_link __arena *l)
+static __always_inline int heap_settle(struct heap_link __arena *l)
 {
 	struct heap_link __arena *left = l->left, *right = l->right;
 	u32 rank_left = heap_rank(left), rank_right = heap_rank(right), rank = rank_right + 1;
@@ -68,7 +68,7 @@ static inline int heap_settle(struct heap_link __arena *l)
 }
 
 /* Merges two non-empty heaps; returns the new top, whose parent the caller sets. */
-static inline struct heap_link __arena *heap_merge(struct heap_link __arena *a,
+static __always_inline struct heap_link __arena *heap_merge(struct heap_link __arena *a,
 						   struct heap_link __arena *b)
 {
 	struct heap_link __arena *top, *at, *next;
@@ -104,7 +104,7 @@ static inline struct heap_link __arena *heap_merge(struct heap_link __arena *a,
 	return top;
 }
 
-core_fn int heap_push(struct heap __arena *h in_arena, struct heap_link __arena *l in_arena, u64 major,
+static __always_inline void heap_push(struct heap __arena *h, struct heap_link __arena *l, u64 major,
 		       u64 minor)
 {
 	struct heap_link __arena *top = h->top;
@@ -119,10 +119,9 @@ core_fn int heap_push(struct heap __arena *h in_arena, struct heap_link __arena 
 		l = heap_merge(top, l);
 	l->parent = NULL;
 	h->top = l;
-	return 0;
 }
 
-core_fn int heap_remove(struct heap __arena *h in_arena, struct heap_link __arena *l in_arena)
+static __always_inline void heap_remove(struct heap __arena *h, struct heap_link __arena *l)
 {
 	struct heap_link __arena *left = l->left, *right = l->right, *parent = l->parent, *in;
 
@@ -132,7 +131,7 @@ core_fn int heap_remove(struct heap __arena *h in_arena, struct heap_link __aren
 	l->queued = 0;
 	if (!parent) {
 		h->top = in;
-		return 0;
+		return;
 	}
 	if (parent->left == l)
 		parent->left = in;
@@ -145,11 +144,10 @@ core_fn int heap_remove(struct heap __arena *h in_arena, struct heap_link __aren
 		if (!parent)
 			break;
 	}
-	return 0;
 }
 
 /* Moves a queued link to a new key. */
-static inline void heap_move(struct heap __arena *h, struct heap_link __arena *l, u64 major, u64 minor)
+static __always_inline void heap_move(struct heap __arena *h, struct heap_link __arena *l, u64 major, u64 minor)
 {
 	if (h->top == l && !l->left) {
 		/* Alone: the common case of a group whose members are few. */

@@ -21,7 +21,7 @@ static const u32 nice_weight_1024[NICE_LEVELS] = {
 };
 
 /* `nice` from -20 to 19; others are taken as the nearest. */
-static inline u32 weight_of_nice(s32 nice)
+static __always_inline u32 weight_of_nice(s32 nice)
 {
 	u32 i = nice < -20 ? 0 : nice > 19 ? NICE_LEVELS - 1 : (u32)(nice + 20);
 
@@ -29,7 +29,7 @@ static inline u32 weight_of_nice(s32 nice)
 }
 
 /* `weight` from 1 to 10000, 100 is WEIGHT_ONE. */
-static inline u32 weight_of_cgroup(u32 weight)
+static __always_inline u32 weight_of_cgroup(u32 weight)
 {
 	if (weight < 1)
 		weight = 1;

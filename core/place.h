@@ -34,25 +34,25 @@ struct choice {
 	u64 vtime; /* of its ancestor below the root */
 };
 
-static inline struct domain __arena *domain_of_upcoming(struct heap_link __arena *l)
+static __always_inline struct domain __arena *domain_of_upcoming(struct heap_link __arena *l)
 {
 	return outer_of(l, struct domain, upcoming);
 }
 
 /* The virtual time to which the place must have come before the domain may borrow (again). */
-static inline u64 domain_may_borrow_at(const struct place __arena *pl, const struct domain __arena *d)
+static __always_inline u64 domain_may_borrow_at(const struct place __arena *pl, const struct domain __arena *d)
 {
 	return d->group.node.vtime - vtime_of_ns(pl->window_ns, d->group.node.weight);
 }
 
-static inline void place_forget(struct place __arena *pl, struct domain __arena *d)
+static __always_inline void place_forget(struct place __arena *pl, struct domain __arena *d)
 {
 	if (d->upcoming.queued)
 		heap_remove(d->is_ahead ? &pl->ahead : &pl->due, &d->upcoming);
 }
 
 /* To be called whenever a domain's due times, virtual time or weight have changed. */
-core_fn int place_refresh(struct place __arena *pl in_arena, struct domain __arena *d in_arena)
+static __always_inline void place_refresh(struct place __arena *pl, struct domain __arena *d)
 {
 	u64 due_ns, at;
 	u8 is_ahead;
@@ -61,7 +61,7 @@ core_fn int place_refresh(struct place __arena *pl in_arena, struct domain __are
 	due_ns = domain_next_due_ns(d);
 	if (due_ns == NEVER_NS) {
 		place_forget(pl, d);
-		return 0;
+		return;
 	}
 	at = domain_may_borrow_at(pl, d);
 	is_ahead = vtime_before(pl->root.vmin, at);
@@ -70,16 +70,15 @@ core_fn int place_refresh(struct place __arena *pl in_arena, struct domain __are
 
 		if (d->upcoming.major != key)
 			heap_move(is_ahead ? &pl->ahead : &pl->due, &d->upcoming, key, 0);
-		return 0;
+		return;
 	}
 	place_forget(pl, d);
 	d->is_ahead = is_ahead;
 	heap_push(is_ahead ? &pl->ahead : &pl->due, &d->upcoming, is_ahead ? at : due_ns, 0);
-	return 0;
 }
 
 /* Lets the domains borrow whose time has come. */
-static inline void place_promote(struct place __arena *pl)
+static __always_inline void place_promote(struct place __arena *pl)
 {
 	struct heap_link __arena *top;
 
@@ -94,7 +93,7 @@ static inline void place_promote(struct place __arena *pl)
 }
 
 /* The waiting member whose due event expired first among the domains that may borrow; NULL if none has. */
-static inline struct member __arena *place_expired(struct place __arena *pl, u64 now_ns)
+static __always_inline struct member __arena *place_expired(struct place __arena *pl, u64 now_ns)
 {
 	struct heap_link __arena *top, *asleep;
 	struct domain __arena *d;
@@ -118,13 +117,13 @@ static inline struct member __arena *place_expired(struct place __arena *pl, u64
 	return NULL;
 }
 
-static inline int place_may_borrow(const struct place __arena *pl, const struct domain __arena *d)
+static __always_inline int place_may_borrow(const struct place __arena *pl, const struct domain __arena *d)
 {
 	return !vtime_before(pl->root.vmin, domain_may_borrow_at(pl, d));
 }
 
 /* By virtual time at each level; `running` competes at every level that it is below. */
-static inline void place_choose_fair(struct place __arena *pl, struct tree_node __arena *running, u64 now_ns,
+static __always_inline void place_choose_fair(struct place __arena *pl, struct tree_node __arena *running, u64 now_ns,
 				     struct choice *c)
 {
 	struct group __arena *g = &pl->root;
@@ -156,7 +155,7 @@ static inline void place_choose_fair(struct place __arena *pl, struct tree_node 
  * Chooses who runs next. `running`, if not NULL, is an active task of this place that has just run, is charged,
  * does not wait, and may go on. Nothing is taken out of the queues, except late sleepers.
  */
-static inline void place_choose(struct place __arena *pl, struct tree_node __arena *running, u64 now_ns,
+static __always_inline void place_choose(struct place __arena *pl, struct tree_node __arena *running, u64 now_ns,
 				struct choice *c)
 {
 	struct member __arena *m;
@@ -188,7 +187,7 @@ static inline void place_choose(struct place __arena *pl, struct tree_node __are
  * due time of a domain that may run then. A domain that is behind the running task gets the CPU at its
  * due time; one that is ahead, when the running task has caught up (000 Figure 2.17).
  */
-static inline u64 place_compare_at_ns(struct place __arena *pl, struct tree_node __arena *running, u64 now_ns,
+static __always_inline u64 place_compare_at_ns(struct place __arena *pl, struct tree_node __arena *running, u64 now_ns,
 				      u64 slice)
 {
 	struct tree_node __arena *top = tree_member_above(running, &pl->root);

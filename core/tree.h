@@ -50,18 +50,18 @@ struct group {
 	u32 level; /* 0: root */
 };
 
-static inline struct tree_node __arena *node_of_ready(struct heap_link __arena *l)
+static __always_inline struct tree_node __arena *node_of_ready(struct heap_link __arena *l)
 {
 	return outer_of(l, struct tree_node, ready);
 }
 
-static inline struct group __arena *group_of(struct tree_node __arena *n)
+static __always_inline struct group __arena *group_of(struct tree_node __arena *n)
 {
 	return outer_of(n, struct group, node);
 }
 
 /* The first waiting member, NULL if none. */
-static inline struct tree_node __arena *group_first(struct group __arena *g)
+static __always_inline struct tree_node __arena *group_first(struct group __arena *g)
 {
 	struct heap_link __arena *top = g->ready.top;
 
@@ -72,7 +72,7 @@ static inline struct tree_node __arena *group_first(struct group __arena *g)
  * The weight with which a node competes. A group whose members are lent to a domain competes with what the others
  * leave of its weight, so that lending moves CPU time and never makes any.
  */
-static inline u64 node_weight(const struct tree_node __arena *n)
+static __always_inline u64 node_weight(const struct tree_node __arena *n)
 {
 	const struct group __arena *g;
 	u64 weight;
@@ -87,7 +87,7 @@ static inline u64 node_weight(const struct tree_node __arena *n)
 	return weight ? weight : 1;
 }
 
-static inline void group_follow(struct group __arena *g, u64 vtime)
+static __always_inline void group_follow(struct group __arena *g, u64 vtime)
 {
 	struct tree_node __arena *first = group_first(g);
 
@@ -97,7 +97,7 @@ static inline void group_follow(struct group __arena *g, u64 vtime)
 }
 
 /* Charges `ns` of CPU time to a node and to every ancestor. */
-core_fn int tree_charge(struct tree_node __arena *n in_arena, u64 ns)
+static __always_inline void tree_charge(struct tree_node __arena *n, u64 ns)
 {
 	struct group __arena *g;
 
@@ -111,14 +111,13 @@ core_fn int tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 		group_follow(g, n->vtime);
 		n = &g->node;
 	}
-	return 0;
 }
 
 /*
  * Puts an active node among those that wait, under the key that its group orders by (a fair group: its virtual
  * time), and its ancestors with it.
  */
-core_fn int tree_enqueue(struct tree_node __arena *n in_arena, u64 major, u64 minor)
+static __always_inline void tree_enqueue(struct tree_node __arena *n, u64 major, u64 minor)
 {
 	struct group __arena *g;
 
@@ -131,11 +130,10 @@ core_fn int tree_enqueue(struct tree_node __arena *n in_arena, u64 major, u64 mi
 		major = n->vtime;
 		minor = 0;
 	}
-	return 0;
 }
 
 /* Takes a node from those that wait; ancestors without another waiting member go with it. */
-core_fn int tree_dequeue(struct tree_node __arena *n in_arena)
+static __always_inline void tree_dequeue(struct tree_node __arena *n)
 {
 	struct group __arena *g;
 
@@ -148,11 +146,10 @@ core_fn int tree_dequeue(struct tree_node __arena *n in_arena)
 			break;
 		n = &g->node;
 	}
-	return 0;
 }
 
 /* A node becomes runnable: borrows up to the minimum, at each level that was not active. */
-core_fn int tree_activate(struct tree_node __arena *n in_arena)
+static __always_inline void tree_activate(struct tree_node __arena *n)
 {
 	struct group __arena *g;
 
@@ -166,11 +163,10 @@ core_fn int tree_activate(struct tree_node __arena *n in_arena)
 		g->weight_active += n->weight;
 		n = &g->node;
 	}
-	return 0;
 }
 
 /* A node that does not wait stops being runnable. */
-core_fn int tree_deactivate(struct tree_node __arena *n in_arena)
+static __always_inline void tree_deactivate(struct tree_node __arena *n)
 {
 	struct group __arena *g;
 
@@ -185,11 +181,10 @@ core_fn int tree_deactivate(struct tree_node __arena *n in_arena)
 			break;
 		n = &g->node;
 	}
-	return 0;
 }
 
 /* Gives a node another weight, keeping its group's sum right. */
-static inline void tree_set_weight(struct tree_node __arena *n, u64 weight)
+static __always_inline void tree_set_weight(struct tree_node __arena *n, u64 weight)
 {
 	if (n->active && n->parent)
 		n->parent->weight_active += weight - n->weight;
@@ -200,7 +195,7 @@ static inline void tree_set_weight(struct tree_node __arena *n, u64 weight)
  * Moves an inactive node to another group. It keeps how far it was ahead of the old group's minimum, up to
  * `ahead_max` of virtual time; being behind is forgotten, as on every wake-up.
  */
-static inline void tree_move(struct tree_node __arena *n, struct group __arena *to, u64 ahead_max)
+static __always_inline void tree_move(struct tree_node __arena *n, struct group __arena *to, u64 ahead_max)
 {
 	u64 ahead = 0;
 
@@ -213,7 +208,7 @@ static inline void tree_move(struct tree_node __arena *n, struct group __arena *
 }
 
 /* Whether no waiting member is entitled before `n`, which does not wait, at any level of fair groups. */
-static inline int tree_is_first(struct tree_node __arena *n)
+static __always_inline int tree_is_first(struct tree_node __arena *n)
 {
 	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
 		struct group __arena *g = n->parent;
@@ -230,7 +225,7 @@ static inline int tree_is_first(struct tree_node __arena *n)
 }
 
 /* The ancestor of `n`, or `n` itself, that is a member of `g`; NULL if `n` is not below `g`. */
-static inline struct tree_node __arena *tree_member_above(struct tree_node __arena *n, struct group __arena *g)
+static __always_inline struct tree_node __arena *tree_member_above(struct tree_node __arena *n, struct group __arena *g)
 {
 	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
 		struct group __arena *parent = n->parent;

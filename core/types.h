@@ -4,7 +4,6 @@
  *
  * A host may define, before it includes core headers:
  *   __arena   qualifies pointers to scheduler state (BPF: address space 1; elsewhere: nothing)
- *   core_fn, in_arena  see below
  *   can_loop  true while a loop may go on (BPF: the verifier's may_goto; elsewhere: always)
  */
 #ifndef CORE_TYPES_H
@@ -24,13 +23,8 @@ typedef unsigned char u8;
 #define can_loop 1
 #endif
 
-/*
- * A function that is compiled, and by the BPF verifier checked, once and not at each call; its arena pointers
- * are marked as such. It returns an int, 0 where nothing is to be said: the verifier of Linux 6.18 wants that.
- */
-#ifndef core_fn
-#define core_fn static inline
-#define in_arena
+#ifndef __always_inline
+#define __always_inline inline __attribute__((always_inline))
 #endif
 
 #ifndef NULL

@@ -24,18 +24,18 @@
 /* Longest time charged at once; more is a broken clock, and is cut off. */
 #define CHARGE_MAX_NS (1ULL << 33)
 
-static inline int vtime_before(u64 a, u64 b)
+static __always_inline int vtime_before(u64 a, u64 b)
 {
 	return (s64)(a - b) < 0;
 }
 
-static inline u64 vtime_max(u64 a, u64 b)
+static __always_inline u64 vtime_max(u64 a, u64 b)
 {
 	return vtime_before(a, b) ? b : a;
 }
 
 /* What running `ns` adds to the virtual time of a member of `weight`. */
-static inline u64 vtime_of_ns(u64 ns, u64 weight)
+static __always_inline u64 vtime_of_ns(u64 ns, u64 weight)
 {
 	if (ns > CHARGE_MAX_NS)
 		ns = CHARGE_MAX_NS;
@@ -43,7 +43,7 @@ static inline u64 vtime_of_ns(u64 ns, u64 weight)
 }
 
 /* How long a member of `weight` runs until it has gained `vtime`; 0 if that is in its past. */
-static inline u64 vtime_to_ns(u64 vtime, u64 weight)
+static __always_inline u64 vtime_to_ns(u64 vtime, u64 weight)
 {
 	if ((s64)vtime <= 0)
 		return 0;

@@ -141,7 +141,7 @@ static inline bool is_queued(const struct task_struct *p)
 }
 
 /* Chooses among the CPU's two places; `running` competes in its own. */
-static inline void choose(struct consort_cpu __arena *c, struct task __arena *running, u64 now_ns,
+static __always_inline void choose(struct consort_cpu __arena *c, struct task __arena *running, u64 now_ns,
 			  struct choice *best)
 {
 	struct place __arena *pl = &shard_at(c->shard)->place;

@@ -17,12 +17,12 @@ static inline struct group __arena *parent_of(struct task __arena *t)
 	return group_in(t->home, t->place);
 }
 
-static inline void task_activate(struct task __arena *t)
+verified_once task_activate(struct task __arena *t in_arena)
 {
 	struct place __arena *pl = place_at(t->place);
 
 	if (t->member.node.active)
-		return;
+		return 0;
 	tree_activate(&t->member.node);
 	pl->nr_runnable++;
 	if (in_domain(t)) {
@@ -32,14 +32,15 @@ static inline void task_activate(struct task __arena *t)
 		tree_set_weight(&d->group.node, d->group.weight_active);
 		place_refresh(pl, d);
 	}
+	return 0;
 }
 
-static inline void task_deactivate(struct task __arena *t)
+verified_once task_deactivate(struct task __arena *t in_arena)
 {
 	struct place __arena *pl = place_at(t->place);
 
 	if (!t->member.node.active)
-		return;
+		return 0;
 	tree_deactivate(&t->member.node);
 	pl->nr_runnable--;
 	if (in_domain(t)) {
@@ -48,9 +49,10 @@ static inline void task_deactivate(struct task __arena *t)
 		if (d->group.nr_active)
 			tree_set_weight(&d->group.node, d->group.weight_active);
 	}
+	return 0;
 }
 
-static inline void task_wait(struct task __arena *t, u64 now_ns)
+verified_once task_wait(struct task __arena *t in_arena, u64 now_ns)
 {
 	if (in_domain(t)) {
 		struct domain __arena *d = domain_in(t->set, t->place);
@@ -60,12 +62,13 @@ static inline void task_wait(struct task __arena *t, u64 now_ns)
 	} else {
 		tree_enqueue(&t->member.node, t->member.node.vtime, 0);
 	}
+	return 0;
 }
 
-static inline void task_take(struct task __arena *t)
+verified_once task_take(struct task __arena *t in_arena)
 {
 	if (!t->member.node.ready.queued)
-		return;
+		return 0;
 	if (in_domain(t)) {
 		struct domain __arena *d = domain_in(t->set, t->place);
 
@@ -74,6 +77,7 @@ static inline void task_take(struct task __arena *t)
 	} else {
 		tree_dequeue(&t->member.node);
 	}
+	return 0;
 }
 
 /*
@@ -103,6 +107,20 @@ static inline void task_take(struct task __arena *t)
 			task_wait(t, bpf_ktime_get_ns());                                     \
 	})
 
+verified_once task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
+{
+	if (in_domain(t)) {
+		struct domain __arena *d = domain_in(t->set, t->place);
+
+		domain_charge_due(d, &t->member, ran_ns, now_ns);
+		tree_charge(&t->member.node, ran_ns);
+		place_refresh(place_at(t->place), d);
+	} else {
+		tree_charge(&t->member.node, ran_ns);
+	}
+	return 0;
+}
+
 /*
  * Charges what the kernel measured since the last time. `p` is the task, and has just run, or has not run since it
  * was charged.
@@ -114,15 +132,7 @@ static inline void task_charge(struct task __arena *t, const struct task_struct 
 	if (!ran_ns)
 		return;
 	t->charged_ns = total_ns;
-	if (in_domain(t)) {
-		struct domain __arena *d = domain_in(t->set, t->place);
-
-		domain_charge_due(d, &t->member, ran_ns, now_ns);
-		tree_charge(&t->member.node, ran_ns);
-		place_refresh(place_at(t->place), d);
-	} else {
-		tree_charge(&t->member.node, ran_ns);
-	}
+	task_charge_ns(t, ran_ns, now_ns);
 }
 
 static inline u64 task_slice_ns(struct task __arena *t)
@@ -152,8 +162,8 @@ static inline bool other_place_waits(struct consort_cpu __arena *c, u32 place)
  * A task is about to run, or goes on: decides when it is compared again, tells it, and arms the timer. The task
  * does not wait. `here`: this is the CPU that we run on.
  */
-static inline void task_begin(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t, u64 now_ns,
-			      bool here)
+verified_once task_begin(struct consort_cpu __arena *c in_arena, u32 cpu,
+			 struct task __arena *t in_arena, u64 now_ns, bool here)
 {
 	struct place __arena *pl = place_at(t->place);
 	u64 slice = task_slice_ns(t);
@@ -180,6 +190,7 @@ static inline void task_begin(struct consort_cpu __arena *c, u32 cpu, struct tas
 	c->compare_at_ns = at_ns;
 	if (here)
 		timer_arm(c, cpu, at_ns);
+	return 0;
 }
 
 /* Whether a member has outstayed the time by which it was to poll, grace included. */
@@ -192,14 +203,16 @@ static inline bool task_overran(struct task __arena *t, u64 now_ns)
 }
 
 /* The member competes alone, as any task of its cgroup, and pays for its run itself. */
-static inline void task_demote(struct task __arena *t)
+verified_once task_demote(struct task __arena *t in_arena)
 {
 	TASK_MOVE(t, t->demoted = 1);
+	return 0;
 }
 
-static inline void task_restore(struct task __arena *t)
+verified_once task_restore(struct task __arena *t in_arena)
 {
 	TASK_MOVE(t, t->demoted = 0);
+	return 0;
 }
 
 #endif
