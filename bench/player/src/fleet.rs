@@ -241,7 +241,7 @@ fn start_bystanders(
 ) -> Result<Vec<(&'static str, Child<()>)>, Error> {
     let mut bystanders = Vec::new();
     for _ in 0..options.hogs {
-        bystanders.push(("hog", spawn(move || Ok(hog(schedule)))?));
+        bystanders.push(("hog", spawn(move || hog(schedule))?));
     }
     for _ in 0..options.mute_liars {
         let options = options.clone();
@@ -257,11 +257,12 @@ fn start_bystanders(
 }
 
 /// Uses all the CPU it is given.
-pub fn hog(schedule: Schedule) {
+pub fn hog(schedule: Schedule) -> Result<(), Error> {
     sleep_until_ns(schedule.begin_ns);
     while now_ns() < schedule.stop_at_ns() {
         work::burn_ns(HOG_PIECE_NS);
     }
+    Ok(())
 }
 
 fn merge(

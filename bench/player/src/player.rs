@@ -287,7 +287,10 @@ mod tests {
         let given_ns = WINDOW_S * NS_PER_S / 12;
         assert!(record.shown < WINDOW_S * FRAMES_PER_S * 2 / 3);
         assert!(record.decode_ns > given_ns * 98 / 100, "the CPU was used");
-        assert!(record.wasted_ns < record.decode_ns / 20, "and to some effect");
+        assert!(
+            record.wasted_ns < record.decode_ns / 20,
+            "and to some effect"
+        );
         assert_eq!(
             record.shown_per_s.iter().sum::<u64>(),
             record.shown,

@@ -104,8 +104,7 @@ pub fn run(options: Options) -> Result<Shares, Error> {
                 cgroup.enter()?;
             }
             set_nice(nice)?;
-            hog(schedule);
-            Ok(())
+            hog(schedule)
         })?);
     }
     sleep_until_ns(schedule.window_start_ns);

@@ -37,7 +37,7 @@ pub fn run(options: Options) -> Result<Lateness, Error> {
         window_end_ns: begin_ns + NS_PER_S + options.seconds * NS_PER_S,
     };
     let hogs = (0..options.hogs)
-        .map(|_| spawn(move || Ok(hog(schedule))))
+        .map(|_| spawn(move || hog(schedule)))
         .collect::<Result<Vec<_>, _>>()?;
     let sleep_ns = options.sleep_ms.max(1) * NS_PER_MS;
     let sleeper = spawn(move || {
