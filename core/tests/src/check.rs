@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! What holds for a heap between two calls.
+//! What holds between two calls: of a heap, of the tree.
 
-use crate::policy::*;
+use crate::{host::Host, policy::*};
 
 fn rank(l: *const heap_link) -> u32 {
     if l.is_null() {
@@ -48,4 +48,112 @@ pub fn links(h: &heap) -> Vec<*mut heap_link> {
         rank(h.top)
     );
     found
+}
+
+/// A member of a group, for messages.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub enum Id {
+    Root,
+    Group(usize),
+    Domain(usize),
+    Task(usize),
+}
+
+/// All groups of a host, domains included.
+pub fn groups(h: &Host) -> Vec<(Id, *mut group)> {
+    let fair = h
+        .groups
+        .iter()
+        .enumerate()
+        .map(|(i, g)| (Id::Group(i), g.at()));
+    let coop = h
+        .domains
+        .iter()
+        .enumerate()
+        .map(|(i, d)| (Id::Domain(i), unsafe { &raw mut (*d.at()).group }));
+
+    std::iter::once((Id::Root, h.root()))
+        .chain(fair)
+        .chain(coop)
+        .collect()
+}
+
+/// The members of a group, sleeping ones included.
+pub fn members(h: &Host, g: *mut group) -> Vec<(Id, *mut tree_node)> {
+    let inner = groups(h)
+        .into_iter()
+        .map(|(id, g)| (id, unsafe { &raw mut (*g).node }));
+    let tasks = (0..h.tasks.len()).map(|t| (Id::Task(t), h.node(t)));
+
+    inner
+        .chain(tasks)
+        .filter(|(_, n)| unsafe { (**n).parent } == g)
+        .collect()
+}
+
+/// Sums, activity and queues of every group, recomputed.
+pub fn tree(h: &Host) {
+    for (id, g) in groups(h) {
+        let members = members(h, g);
+        let group = unsafe { &*g };
+        let node = |n: *mut tree_node| unsafe { &*n };
+        let active = || members.iter().filter(|(_, n)| node(*n).active != 0);
+        let mut waiting: Vec<_> = members
+            .iter()
+            .filter(|(_, n)| node(*n).ready.queued != 0)
+            .collect();
+
+        assert_eq!(
+            group.nr_active as usize,
+            active().count(),
+            "{id:?}: active members"
+        );
+        assert_eq!(
+            group.weight_active,
+            active().map(|(_, n)| node(*n).weight).sum::<u64>(),
+            "{id:?}: weights"
+        );
+        let mut queued = links(&group.ready);
+        queued.sort();
+        waiting.sort_by_key(|(_, n)| *n);
+        let wanted: Vec<_> = waiting
+            .iter()
+            .map(|(_, n)| unsafe { &raw mut (**n).ready })
+            .collect();
+        assert_eq!(queued, wanted, "{id:?}: who waits");
+        if id != Id::Root {
+            assert_eq!(
+                group.node.active != 0,
+                group.nr_active > 0,
+                "{id:?}: active with its members"
+            );
+            assert_eq!(
+                group.node.ready.queued != 0,
+                !queued.is_empty(),
+                "{id:?}: waits with its members"
+            );
+        }
+        for (member, n) in waiting {
+            let n = node(*n);
+            assert_eq!(n.active, 1, "{member:?} waits and is not active");
+            if u32::from(group.node.kind) == NODE_FAIR {
+                assert_eq!(
+                    (n.ready.major, n.ready.minor),
+                    (n.vtime, 0),
+                    "{member:?}: its place in the queue"
+                );
+            }
+        }
+    }
+    for t in 0..h.tasks.len() {
+        let runs = h.running == Some(t);
+        assert_eq!(
+            h.is_active(t),
+            runs || h.waits(t),
+            "task {t} neither waits nor runs nor sleeps"
+        );
+        assert!(!(runs && h.waits(t)), "task {t} waits and runs");
+    }
+    let active = (0..h.tasks.len()).filter(|&t| h.is_active(t)).count();
+    assert_eq!(h.place.nr_runnable as usize, active);
 }

@@ -2,12 +2,16 @@
 //! Tests of the policy in core/: the C headers, compiled for the host, against models and the bounds they promise.
 //!
 //! * `heap`, `vtime`, `slice`: one header each.
-//! * `check`: what holds for a heap between two calls.
+//! * `tree`: random trees of fair groups; the bound of tree.h at every level, after every step.
+//! * `host`: what the tests of trees and domains run on: one CPU that calls the policy as the kernel host does.
+//! * `check`: what holds between two calls.
 
 #![cfg(test)]
 
 mod check;
 mod heap;
+mod host;
 mod policy;
 mod slice;
+mod tree;
 mod vtime;

@@ -31,8 +31,7 @@ fn before(a: u64, b: u64) -> bool {
 
 /// What `vtime_of_ns` promises, without limits of word length.
 fn exact(ns: u64, weight: u64) -> u128 {
-    (u128::from(ns.min(CHARGE_MAX_NS as u64)) << (WEIGHT_SHIFT + VTIME_SHIFT))
-        / u128::from(weight.max(1))
+    (u128::from(ns.min(CHARGE_MAX_NS)) << (WEIGHT_SHIFT + VTIME_SHIFT)) / u128::from(weight.max(1))
 }
 
 #[test]
@@ -49,7 +48,7 @@ fn the_units_are_as_documented() {
 
 #[test]
 fn longer_charges_are_cut_off() {
-    let max = CHARGE_MAX_NS as u64;
+    let max = CHARGE_MAX_NS;
 
     for weight in [1, WEIGHT_LEAST, u64::from(WEIGHT_ONE), WEIGHT_MOST] {
         assert_eq!(u128::from(of_ns(max, weight)), exact(max, weight));
@@ -136,7 +135,7 @@ proptest! {
     /// Never longer than what was charged; shorter by what the shifts drop: 15 of the weight's units, one of
     /// virtual time's 1024, one ns.
     #[test]
-    fn the_inverse_is_within_rounding(ns in 0..=CHARGE_MAX_NS as u64, weight in WEIGHT_LEAST..=WEIGHT_MOST) {
+    fn the_inverse_is_within_rounding(ns in 0..=CHARGE_MAX_NS, weight in WEIGHT_LEAST..=WEIGHT_MOST) {
         let back = to_ns(of_ns(ns, weight), weight);
         let lost = ns * 16 / weight + (weight >> WEIGHT_SHIFT) + 3;
 

@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! One CPU that calls the policy as the kernel host does (kernel/bpf/queue.h), without a kernel around it.
+
+use crate::policy::*;
+use std::{ops::Deref, ptr::null_mut};
+
+/// Something that the policy points to: it stays where it is.
+pub struct Pinned<T>(*mut T);
+
+impl<T> Pinned<T> {
+    fn new(value: T) -> Self {
+        Pinned(Box::into_raw(Box::new(value)))
+    }
+
+    pub fn at(&self) -> *mut T {
+        self.0
+    }
+}
+
+impl<T> Drop for Pinned<T> {
+    fn drop(&mut self) {
+        drop(unsafe { Box::from_raw(self.0) });
+    }
+}
+
+impl<T> Deref for Pinned<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        unsafe { &*self.0 }
+    }
+}
+
+pub struct Task {
+    pub member: Pinned<member>,
+    /// Its group outside of domains; None is the root.
+    pub home: Option<usize>,
+    /// The domain that it is in.
+    pub domain: Option<usize>,
+    /// CPU time received, charged or not.
+    pub ran_ns: u64,
+    /// Since when it waits.
+    pub waits_since_ns: u64,
+}
+
+pub struct Host {
+    pub place: Pinned<place>,
+    pub groups: Vec<Pinned<group>>,
+    pub domains: Vec<Pinned<domain>>,
+    pub tasks: Vec<Task>,
+    pub now_ns: u64,
+    pub running: Option<usize>,
+    /// How long the running task has run since it was chosen or compared.
+    pub uncharged_ns: u64,
+}
+
+/// What a domain is created with.
+#[derive(Clone, Copy, Debug)]
+pub struct DomainArgs {
+    pub order: u32,
+    pub grace_ns: u64,
+}
+
+impl Host {
+    /// `vtime` is where virtual time begins: close to its wrap, or not.
+    pub fn new(vtime: u64, now_ns: u64, window_ns: u64) -> Self {
+        let mut root = place::default();
+
+        root.root.node.kind = NODE_FAIR as u8;
+        root.root.vmin = vtime;
+        root.window_ns = window_ns;
+        Host {
+            place: Pinned::new(root),
+            groups: Vec::new(),
+            domains: Vec::new(),
+            tasks: Vec::new(),
+            now_ns,
+            running: None,
+            uncharged_ns: 0,
+        }
+    }
+
+    pub fn root(&self) -> *mut group {
+        unsafe { &raw mut (*self.place.at()).root }
+    }
+
+    fn group_at(&self, id: Option<usize>) -> *mut group {
+        id.map_or(self.root(), |i| self.groups[i].at())
+    }
+
+    pub fn add_group(&mut self, parent: Option<usize>, weight: u64) -> usize {
+        let parent = self.group_at(parent);
+        let mut g = group::default();
+
+        unsafe {
+            g.node.kind = NODE_FAIR as u8;
+            g.node.weight = weight;
+            g.node.parent = parent;
+            g.node.vtime = (*parent).vmin;
+            g.vmin = (*parent).vmin;
+            g.level = (*parent).level + 1;
+        }
+        self.groups.push(Pinned::new(g));
+        self.groups.len() - 1
+    }
+
+    pub fn add_domain(&mut self, args: DomainArgs) -> usize {
+        let mut d = domain::default();
+
+        d.group.node.kind = NODE_COOP as u8;
+        d.group.node.weight = u64::from(WEIGHT_ONE);
+        d.group.node.parent = self.root();
+        d.group.node.vtime = unsafe { (*self.root()).vmin };
+        d.group.vmin = d.group.node.vtime;
+        d.group.level = 1;
+        d.order = args.order as u8;
+        d.grace_ns = args.grace_ns;
+        self.domains.push(Pinned::new(d));
+        self.domains.len() - 1
+    }
+
+    /// A task that sleeps; a member has published nothing yet.
+    pub fn add_task(&mut self, home: Option<usize>, domain: Option<usize>, weight: u64) -> usize {
+        let mut m = member::default();
+
+        m.node.kind = NODE_TASK as u8;
+        m.node.weight = weight;
+        m.due_ns = u64::MAX;
+        m.priority = PRIORITY_NONE;
+        let t = Task {
+            member: Pinned::new(m),
+            home,
+            domain,
+            ran_ns: 0,
+            waits_since_ns: 0,
+        };
+        self.tasks.push(t);
+        let t = self.tasks.len() - 1;
+        unsafe {
+            let m = self.member(t);
+            (*m).node.parent = self.parent(t);
+            (*m).node.vtime = (*(*m).node.parent).vmin;
+            if let Some(d) = domain {
+                (*m).debt_vtime = self.domains[d].group.node.vtime;
+            }
+        }
+        t
+    }
+
+    pub fn member(&self, t: usize) -> *mut member {
+        self.tasks[t].member.at()
+    }
+
+    pub fn node(&self, t: usize) -> *mut tree_node {
+        unsafe { &raw mut (*self.member(t)).node }
+    }
+
+    pub fn is_active(&self, t: usize) -> bool {
+        self.tasks[t].member.node.active != 0
+    }
+
+    pub fn waits(&self, t: usize) -> bool {
+        self.tasks[t].member.node.ready.queued != 0
+    }
+
+    fn parent(&self, t: usize) -> *mut group {
+        match self.tasks[t].domain {
+            Some(d) => unsafe { &raw mut (*self.domains[d].at()).group },
+            None => self.group_at(self.tasks[t].home),
+        }
+    }
+
+    fn domain(&self, t: usize) -> Option<*mut domain> {
+        self.tasks[t].domain.map(|d| self.domains[d].at())
+    }
+
+    fn refresh(&self, d: *mut domain) {
+        unsafe { core_place_refresh(self.place.at(), d) }
+    }
+
+    /// A domain weighs what its active members weigh.
+    fn reweigh(&self, d: *mut domain) {
+        unsafe {
+            if (*d).group.nr_active > 0 {
+                core_tree_set_weight(&raw mut (*d).group.node, (*d).group.weight_active);
+            }
+        }
+        self.refresh(d);
+    }
+
+    fn activate(&self, t: usize) {
+        unsafe {
+            core_tree_activate(self.node(t));
+            (*self.place.at()).nr_runnable += 1;
+            if let Some(d) = self.domain(t) {
+                core_domain_wake(d, self.member(t));
+                self.reweigh(d);
+            }
+        }
+    }
+
+    fn deactivate(&self, t: usize) {
+        unsafe {
+            core_tree_deactivate(self.node(t));
+            (*self.place.at()).nr_runnable -= 1;
+        }
+        if let Some(d) = self.domain(t) {
+            self.reweigh(d);
+        }
+    }
+
+    fn wait(&mut self, t: usize) {
+        self.tasks[t].waits_since_ns = self.now_ns;
+        match self.domain(t) {
+            Some(d) => {
+                unsafe { core_domain_enqueue(d, self.member(t), self.now_ns) };
+                self.refresh(d);
+            }
+            None => unsafe { core_tree_enqueue(self.node(t), (*self.node(t)).vtime, 0) },
+        }
+    }
+
+    fn take(&self, t: usize) {
+        match self.domain(t) {
+            Some(d) => {
+                unsafe { core_domain_dequeue(d, self.member(t)) };
+                self.refresh(d);
+            }
+            None => unsafe { core_tree_dequeue(self.node(t)) },
+        }
+    }
+
+    fn charge(&mut self, t: usize) {
+        let ran_ns = std::mem::take(&mut self.uncharged_ns);
+
+        if ran_ns == 0 {
+            return;
+        }
+        let d = self.domain(t);
+        unsafe {
+            if let Some(d) = d {
+                core_domain_charge_due(d, self.member(t), ran_ns, self.now_ns);
+            }
+            core_tree_charge(self.node(t), ran_ns);
+        }
+        if let Some(d) = d {
+            self.refresh(d);
+        }
+    }
+
+    /// A sleeping task wakes, and waits.
+    pub fn wake(&mut self, t: usize) {
+        if !self.is_active(t) {
+            self.activate(t);
+            self.wait(t);
+        }
+    }
+
+    /// A waiting task is taken away: it is stopped, or ends.
+    pub fn stop_waiting(&mut self, t: usize) {
+        if self.waits(t) {
+            self.take(t);
+            self.deactivate(t);
+        }
+    }
+
+    pub fn set_weight(&mut self, t: usize, weight: u64) {
+        let waits = self.waits(t);
+
+        if waits {
+            self.take(t);
+        }
+        unsafe { core_tree_set_weight(self.node(t), weight) };
+        if let (Some(d), true) = (self.domain(t), self.is_active(t)) {
+            self.reweigh(d);
+        }
+        if waits {
+            self.wait(t);
+        }
+    }
+
+    pub fn set_group_weight(&mut self, g: usize, weight: u64) {
+        unsafe { core_tree_set_weight(&raw mut (*self.groups[g].at()).node, weight) };
+    }
+
+    /// Moves a task to another group or domain; it keeps at most `ahead_ns` of being ahead.
+    pub fn relocate(
+        &mut self,
+        t: usize,
+        home: Option<usize>,
+        domain: Option<usize>,
+        ahead_ns: u64,
+    ) {
+        let (waits, active) = (self.waits(t), self.is_active(t));
+
+        if waits {
+            self.take(t);
+        }
+        if active {
+            self.deactivate(t);
+        }
+        if let (Some(d), 1) = (self.domain(t), self.tasks[t].member.asleep) {
+            unsafe { core_domain_wake(d, self.member(t)) };
+            self.refresh(d);
+        }
+        let joins = domain.filter(|_| domain != self.tasks[t].domain);
+        self.tasks[t].home = home;
+        self.tasks[t].domain = domain;
+        unsafe {
+            let ahead = core_vtime_of_ns(ahead_ns, (*self.node(t)).weight);
+            core_tree_move(self.node(t), self.parent(t), ahead);
+            if let Some(d) = joins {
+                let m = self.member(t);
+                (*m).due_ns = self.now_ns;
+                (*m).priority = PRIORITY_NONE;
+                (*m).debt_vtime = self.domains[d].group.node.vtime;
+            }
+        }
+        if active {
+            self.activate(t);
+        }
+        if waits {
+            self.wait(t);
+        }
+    }
+
+    /// Time passes; whoever runs uses it.
+    pub fn pass(&mut self, ns: u64) {
+        self.now_ns += ns;
+        if let Some(t) = self.running {
+            self.uncharged_ns += ns;
+            self.tasks[t].ran_ns += ns;
+        }
+    }
+
+    /// What the running member's next poll says. Read when it gives the CPU up: call `dispatch` or `sleep` next.
+    pub fn publish(&mut self, t: usize, due_ns: u64, priority: u32, key: u64) {
+        unsafe { core_member_publish(self.member(t), due_ns, priority, key, self.now_ns) };
+    }
+
+    /// The running task goes to sleep, and the CPU chooses.
+    pub fn sleep(&mut self) -> Option<choice> {
+        let t = self.running.take()?;
+
+        if let Some(d) = self.domain(t) {
+            unsafe { core_domain_sleep(d, self.member(t)) };
+            self.refresh(d);
+        }
+        self.deactivate(t);
+        self.charge(t);
+        self.dispatch()
+    }
+
+    /// What would be chosen now; the running task is charged.
+    pub fn choose(&mut self) -> choice {
+        let mut c = choice::default();
+        let running = self.running.map_or(null_mut(), |t| self.node(t));
+
+        if let Some(t) = self.running {
+            self.charge(t);
+        }
+        unsafe { core_place_choose(self.place.at(), running, self.now_ns, &mut c) };
+        c
+    }
+
+    /// The CPU chooses who runs; the running task may go on. None if nobody wants the CPU.
+    pub fn dispatch(&mut self) -> Option<choice> {
+        let c = self.choose();
+
+        self.follow(c)
+    }
+
+    /// Makes the chosen task run.
+    pub fn follow(&mut self, c: choice) -> Option<choice> {
+        let next = (0..self.tasks.len()).find(|&t| self.node(t) == c.task);
+
+        if next == self.running {
+            return next.map(|_| c);
+        }
+        if let Some(t) = next {
+            self.take(t);
+        }
+        if let Some(t) = self.running {
+            self.wait(t);
+        }
+        self.running = next;
+        next.map(|_| c)
+    }
+
+    /// When the running task is to be compared again, if its slice is `slice_ns`.
+    pub fn compare_at_ns(&self, slice_ns: u64) -> u64 {
+        self.running.map_or(u64::MAX, |t| unsafe {
+            core_place_compare_at_ns(self.place.at(), self.node(t), self.now_ns, slice_ns)
+        })
+    }
+}
