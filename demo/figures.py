@@ -9,6 +9,10 @@ from summary import LogError
 # Left out of every figure: until then players live on what they decoded before the first frame was due.
 SKIP_S = 2.0
 
+# Played at the end of a round, and left out too: players that have ended write their logs and exit, all at
+# the same time, outside of any domain.
+REST_S = 1
+
 ROUNDS = {
     "eevdf": "stock EEVDF",
     "fair": "Consort, fair share",
@@ -18,27 +22,28 @@ ROUNDS = {
 
 
 class Round:
-    def __init__(self, name, players, switches_per_s):
+    def __init__(self, name, players, seconds, switches_per_s):
+        """seconds: when the figures end, after the first frame."""
         self.name = name
         self.title = ROUNDS[name]
         self.players = players
         self.switches_per_s = switches_per_s
-        self.figures = summary.merge(players, SKIP_S)
+        self.seconds = seconds
+        self.figures = summary.merge(players, SKIP_S, seconds)
 
     def tardiness_ms(self):
         """Of all due events, in order of size."""
-        skip_ns = int(SKIP_S * 1e9)
-        return sorted(late_ns / 1e6 for p in self.players for _, late_ns, _ in p.since(skip_ns))
+        spans = [p.between(int(SKIP_S * 1e9), self.seconds * 10**9) for p in self.players]
+        return sorted(late_ns / 1e6 for span in spans for _, late_ns, _ in span)
 
     def frames_in_each_second(self):
         """For each player, the number of frames shown in each whole second."""
         series = []
         for player in self.players:
-            seconds = (player.frames[-1][0] - player.origin_ns) // 10**9 if player.frames else 0
-            shown = [0] * seconds
+            shown = [0] * self.seconds
             for due_ns, _, was_shown in player.frames:
                 second = (due_ns - player.origin_ns) // 10**9
-                if second < seconds:
+                if second < self.seconds:
                     shown[second] += was_shown
             series.append(shown)
         return series
@@ -49,7 +54,7 @@ def player_number(path):
     return int(text) if text.isdigit() else 0
 
 
-def read_round(folder, name):
+def read_round(folder, name, seconds):
     """Raises LogError."""
     logs = sorted(folder.glob("player-*.json"), key=player_number)
     if not logs:
@@ -58,7 +63,8 @@ def read_round(folder, name):
         switches_per_s = float((folder / "switches-per-s").read_text())
     except (OSError, ValueError) as error:
         raise LogError(f"{folder}: context switches were not counted: {error}") from error
-    return Round(name, [p for log in logs for p in summary.read_log(log)], switches_per_s)
+    players = [p for log in logs for p in summary.read_log(log)]
+    return Round(name, players, seconds, switches_per_s)
 
 
 def throughput_percent(round_, rounds):

@@ -70,9 +70,8 @@ def html_table(rounds):
 
 def frames_plot(round_, colour):
     series = round_.frames_in_each_second()
-    seconds = max(2, max(len(shown) for shown in series))
     lines = [([(s + 0.5, n) for s, n in enumerate(shown)], f"c{colour}") for shown in series]
-    axes = svg.x_axis(0, seconds), svg.y_axis(0, FRAMES_PER_S)
+    axes = svg.x_axis(0, round_.seconds), svg.y_axis(0, FRAMES_PER_S)
     title = f"{round_.title}: frames per second of each player over time"
     return svg.plot(*axes, "second", "frames shown", lines, title)
 

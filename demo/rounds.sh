@@ -24,14 +24,14 @@ switches() { awk '$1 == "ctxt" { print $2 }' /proc/stat; }
 start_scheduler() {
     "$CONSORT" serve >"$1/serve.log" 2>&1 &
     server=$!
-    tries=100
+    tries=120 # the kernel takes some seconds to verify the scheduler
     until "$CONSORT" status >"$1/status-before" 2>/dev/null; do
         tries=$((tries - 1))
         if [ $tries -eq 0 ] || ! kill -0 $server 2>/dev/null; then
             cat "$1/serve.log"
             fail "the scheduler does not start; its last words are above"
         fi
-        sleep 0.1
+        sleep 0.5
     done
 }
 

@@ -83,9 +83,12 @@ static bool watch_signals(struct program *program)
 static bool join(struct program *program)
 {
 	const struct options *o = &program->options;
-	struct consort_options domain = {.event_ns = o->event_ns};
+	/* How long a part of decoding takes is known only afterwards: an event may come out longer than asked for. */
+	struct consort_options domain = {.event_ns = 2 * o->event_ns};
 	int code;
 
+	if (domain.event_ns > CONSORT_EVENT_MAX_NS)
+		domain.event_ns = CONSORT_EVENT_MAX_NS;
 	if (o->membership != MEMBER_NOT) {
 		code = consort_join(o->domain, &domain, &program->member);
 		if (code)
@@ -129,6 +132,7 @@ static bool open_parts(struct program *program, uint32_t i, struct player_parts 
 	if (!parts->decoder)
 		return fail(o->file, error);
 	decoder_warm_up(parts->decoder, clip_head(parts->clip)->packet);
+	player_touch_memory(parts->clip);
 	parts->output = open_output(o, parts->clip, error);
 	return parts->output || fail("--output", error);
 }

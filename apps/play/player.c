@@ -4,12 +4,21 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 
+#include <libavutil/imgutils.h>
+
 #include "adapt.h"
 
 /* Decoded frames that wait for their due time: one second at 24 frames/s. */
 #define QUEUE_FRAMES 24
 /* Input from the window comes after everything that has to be on time. */
 #define INPUT_PRIORITY 100
+
+/* Frames that libavcodec keeps for reference (16 at most in H.264), in the queue, and in the making. */
+#define FRAMES_ALIVE (16 + QUEUE_FRAMES + 2)
+/* libavcodec decodes into frames that are somewhat larger and whose lines are aligned. */
+#define EDGE_PIXELS 64
+#define FRAME_ALIGNMENT_BYTES 64
+#define PAGE_BYTES 4096
 
 struct slot {
 	AVFrame *frame;
@@ -260,6 +269,20 @@ static void on_input(struct consort_loop *loop, struct consort_event *event, voi
 		submit_input(p);
 	else
 		end(p);
+}
+
+void player_touch_memory(const struct clip *clip)
+{
+	const AVCodecParameters *video = clip_parameters(clip);
+	int frame_bytes =
+		av_image_get_buffer_size(AV_PIX_FMT_YUV420P, video->width + EDGE_PIXELS,
+					 video->height + EDGE_PIXELS, FRAME_ALIGNMENT_BYTES);
+	size_t bytes = (size_t)(frame_bytes > 0 ? frame_bytes : 0) * FRAMES_ALIVE;
+	volatile char *memory = malloc(bytes);
+
+	for (size_t at = 0; memory && at < bytes; at += PAGE_BYTES)
+		memory[at] = 0;
+	free((void *)memory);
 }
 
 struct player *player_create(const struct player_config *config, const struct player_parts *parts)

@@ -49,6 +49,12 @@ struct player_counts {
 	uint64_t work_ns; /* time in best-effort events */
 };
 
+/*
+ * Makes the process own, in its heap, the memory that the clip's decoded frames will need, so that no event has to
+ * wait for it. Does nothing when memory is short.
+ */
+void player_touch_memory(const struct clip *clip);
+
 /* Submits the first events. NULL when memory is short or an event is refused (consort_last_error_text() says
  * why). */
 struct player *player_create(const struct player_config *config, const struct player_parts *parts);

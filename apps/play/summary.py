@@ -2,16 +2,19 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Merges the logs of consort-play processes that played at the same time.
 
-Usage: apps/play/summary.py [--json] [--skip SECONDS] LOG...
+Usage: apps/play/summary.py [--json] [--skip SECONDS] [--until SECONDS] LOG...
 
 Prints, over all players: frames/s of each, their spread (coefficient of variation), the tardiness
 of due events, and the sum of frames/s. --skip leaves out the frames that were due in the first
-seconds. Exit status 1: a log is missing, cut off or empty."""
+seconds, --until those that were due later than that. Exit status 1: a log is missing, cut off or empty."""
 
 import argparse
 import json
 import statistics
 import sys
+
+
+ALL_S = 10**9
 
 
 class LogError(Exception):
@@ -27,8 +30,9 @@ class Player:
         self.frames = []  # (due_ns, tardiness_ns, shown), in order
         self.summary = {}
 
-    def since(self, skip_ns):
-        return [frame for frame in self.frames if frame[0] >= self.origin_ns + skip_ns]
+    def between(self, skip_ns, until_ns):
+        first_ns, end_ns = self.origin_ns + skip_ns, self.origin_ns + until_ns
+        return [frame for frame in self.frames if first_ns <= frame[0] < end_ns]
 
 
 def read_log(path):
@@ -62,21 +66,20 @@ def percentile(ordered, percent):
     return ordered[(len(ordered) - 1) * percent // 100] if ordered else 0
 
 
-def frames_per_s(player, skip_ns):
+def frames_per_s(frames):
     """Frames shown per second of the time that frames were due."""
-    frames = player.since(skip_ns)
     if len(frames) < 2:
         return 0.0
     span_ns = (frames[-1][0] - frames[0][0]) * len(frames) / (len(frames) - 1)
     return sum(shown for _, _, shown in frames) * 1e9 / span_ns
 
 
-def merge(players, skip_s=0.0):
+def merge(players, skip_s=0.0, until_s=float(ALL_S)):
     """The figures of players that played at the same time, as a dictionary."""
-    skip_ns = int(skip_s * 1e9)
-    rates = [frames_per_s(player, skip_ns) for player in players]
+    frames = [player.between(int(skip_s * 1e9), int(until_s * 1e9)) for player in players]
+    rates = [frames_per_s(own) for own in frames]
     mean = statistics.fmean(rates)
-    late_ms = sorted(frame[1] / 1e6 for player in players for frame in player.since(skip_ns))
+    late_ms = sorted(frame[1] / 1e6 for own in frames for frame in own)
     if not late_ms:
         raise LogError("no frame was due in the time looked at")
     return {
@@ -97,10 +100,13 @@ def main():
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     parser.add_argument("--skip", type=float, default=0.0, metavar="SECONDS",
                         help="leave out the first seconds")
+    parser.add_argument("--until", type=float, default=float(ALL_S), metavar="SECONDS",
+                        help="leave out what comes later")
     parser.add_argument("logs", nargs="+", metavar="LOG")
     arguments = parser.parse_args()
     try:
-        figures = merge([p for path in arguments.logs for p in read_log(path)], arguments.skip)
+        figures = merge([p for path in arguments.logs for p in read_log(path)],
+                        arguments.skip, arguments.until)
     except LogError as error:
         sys.exit(f"summary: error: {error}")
     if arguments.json:
