@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tests, by what they are about. They run in this order.
+
+mod command;
+mod faults;
+mod fairness;
+mod hostile;
+mod liars;
+mod lifecycle;
+mod load;
+mod membership;
+mod policing;
+
+use crate::suite::Test;
+
+pub fn all() -> impl Iterator<Item = &'static Test> {
+    [
+        lifecycle::TESTS,
+        command::TESTS,
+        membership::TESTS,
+        policing::TESTS,
+        liars::TESTS,
+        hostile::TESTS,
+        fairness::TESTS,
+        load::TESTS,
+        faults::TESTS,
+    ]
+    .into_iter()
+    .flatten()
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A member that breaks the contract is demoted, and restored by its next timely poll.
+
+use crate::{
+    check,
+    suite::{
+        board::Field,
+        consort::counter,
+        process::{wait_until, Role, PATIENCE},
+        Cpus, Needs, Outcome, Test,
+    },
+};
+
+pub const TESTS: &[Test] = &[
+    Test { name: "policing.blocks_outside_poll", cpus: Cpus::Any, needs: Needs::Daemon, run: blocks },
+    Test { name: "policing.overruns", cpus: Cpus::One, needs: Needs::Daemon, run: overruns },
+    Test { name: "policing.the_timely_are_left_alone", cpus: Cpus::One, needs: Needs::Daemon, run: timely },
+];
+
+const BLOCK: u64 = 1;
+const OVERRUN: u64 = 2;
+const POLL_ON: u64 = 3;
+const DEMOTED: u64 = 3;
+const MEMBER: u64 = 2;
+
+/// Lets a member do a deed beside a well-behaved one: it is demoted and counted, and restored when it polls again.
+fn demotes(deed: u64, counted: &str) -> Outcome {
+    let other = Role::ready("ticker police 5")?;
+    let member = Role::ready("obedient police")?;
+    member.await_progress(Field::Polls, 50)?;
+    let (deeds, restorations) = (counter(counted)?, counter("restorations")?);
+    member.command(deed)?;
+    check!(counter(counted)? > deeds, "the counter {counted} does not count it");
+    let standing = member.get(Field::Extra);
+    check!(standing == DEMOTED, "after the deed the member's standing is {standing}");
+    member.board.set(Field::Command, POLL_ON);
+    wait_until(PATIENCE, "the member to be restored", || {
+        match member.get(Field::Standing) {
+            MEMBER => Ok(true),
+            standing => Err(format!("its standing is {standing}")),
+        }
+    })?;
+    check!(counter("restorations")? > restorations, "the counter restorations does not count it");
+    other.await_progress(Field::Served, 20)
+}
+
+fn blocks() -> Outcome {
+    demotes(BLOCK, "blocks")
+}
+
+fn overruns() -> Outcome {
+    demotes(OVERRUN, "overruns")
+}
+
+/// Members that poll in time are demoted rarely, and never for long: an emulator that stops for a while makes anybody late.
+fn timely() -> Outcome {
+    let members = [Role::ready("member timely")?, Role::ready("member timely")?, Role::ready("ticker timely 10")?];
+    for member in &members[..2] {
+        member.await_progress(Field::Polls, 2000)?;
+    }
+    members[2].await_progress(Field::Polls, 100)?;
+    for member in &members {
+        let (polls, demotions) = (member.get(Field::Polls), member.get(Field::Demotions));
+        check!(demotions * 20 < polls, "{:?} was found demoted in {demotions} of {polls} polls", member.name);
+    }
+    Ok(())
+}

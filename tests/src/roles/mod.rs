@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The programs that tests start: honest ones, liars and vandals. Each shows on its board what it does.
+
+mod crowd;
+mod honest;
+mod storm;
+mod vandal;
+
+use std::process::ExitCode;
+
+use nix::sys::{prctl, signal::Signal};
+
+use crate::suite::board::{Board, Field};
+
+type Role = fn(&Board, &[&str]) -> Result<(), String>;
+
+const ROLES: &[(&str, Role)] = &[
+    ("hog", honest::hog),
+    ("member", honest::member),
+    ("ticker", honest::ticker),
+    ("obedient", honest::obedient),
+    ("forker", honest::forker),
+    ("joiner", honest::joiner),
+    ("polite-liar", vandal::polite_liar),
+    ("mute-liar", vandal::mute_liar),
+    ("scribbler", vandal::scribbler),
+    ("remapper", vandal::remapper),
+    ("fifo-hog", vandal::fifo_hog),
+    ("join-storm", storm::joins),
+    ("connections", storm::connections),
+    ("deaf", storm::deaf),
+    ("deserter", crowd::deserter),
+    ("threads", crowd::threads),
+    ("members", crowd::members),
+    ("ping-pong", crowd::ping_pong),
+];
+
+pub fn run(name: &str, arguments: &[&str]) -> ExitCode {
+    let Some((_, role)) = ROLES.iter().find(|(known, _)| *known == name) else {
+        eprintln!("there is no role {name}");
+        return ExitCode::from(2);
+    };
+    // A role whose test was killed ends, too.
+    let _ = prctl::set_pdeathsig(Signal::SIGKILL);
+    match Board::of_this_role().and_then(|board| role(&board, arguments)) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(text) => {
+            println!("role {name}: {text}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// An argument by its place, parsed.
+fn argument<T: std::str::FromStr>(arguments: &[&str], index: usize) -> Result<T, String> {
+    let text = arguments.get(index).ok_or_else(|| format!("argument {index} is missing"))?;
+    text.parse().map_err(|_| format!("argument {index} is {text:?}"))
+}
+
+/// Works without a system call for a time on the clock.
+fn work_ns(ns: u64) {
+    let until_ns = consort::now_ns() + ns;
+    while consort::now_ns() < until_ns {
+        std::hint::spin_loop();
+    }
+}
+
+/// Shows what a poll returned.
+fn show(board: &Board, others: &consort::Others) {
+    let standing = match others.standing() {
+        consort::Standing::Outside => 1,
+        consort::Standing::Member => 2,
+        consort::Standing::Demoted => 3,
+    };
+    board.add(Field::Polls, 1);
+    board.set(Field::Standing, standing);
+    if standing == 3 {
+        board.add(Field::Demotions, 1);
+    }
+}

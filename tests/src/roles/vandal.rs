@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs that lie in their slots, or do to their page what nobody should.
+
+use std::{num::NonZeroUsize, os::fd::BorrowedFd, ptr::NonNull};
+
+use consort::{now_ns, Domain, Next};
+use consort_abi::{CONSORT_PAGE_BYTES, CONSORT_SLOT_BYTES};
+use nix::sys::mman::{mmap, munmap, MapFlags, ProtFlags};
+
+use super::{argument, show, work_ns};
+use crate::suite::{
+    board::{Board, Field},
+    client::{gettid, Client},
+};
+
+const MS: u64 = 1_000_000;
+const PAGE: usize = CONSORT_PAGE_BYTES as usize;
+
+/// `polite-liar DOMAIN`: claims at every poll that its event has been due for ever.
+pub fn polite_liar(board: &Board, arguments: &[&str]) -> Result<(), String> {
+    let name = argument::<String>(arguments, 0)?;
+    let member = Domain::named(name).join().map_err(|error| error.to_string())?;
+    loop {
+        work_ns(MS);
+        let next = Next { due_ns: 1, best_effort: Some((0, 0)) };
+        show(board, &member.poll(next).map_err(|error| error.to_string())?);
+        board.set(Field::Ready, 1);
+    }
+}
+
+/// `mute-liar DOMAIN`: says once that it is due, and never polls again.
+pub fn mute_liar(board: &Board, arguments: &[&str]) -> Result<(), String> {
+    let name = argument::<String>(arguments, 0)?;
+    let member = Domain::named(name).join().map_err(|error| error.to_string())?;
+    let next = Next { due_ns: 1, best_effort: Some((0, 0)) };
+    show(board, &member.poll(next).map_err(|error| error.to_string())?);
+    board.set(Field::Ready, 1);
+    loop {
+        work_ns(MS);
+        board.add(Field::Work, 1);
+    }
+}
+
+/// A small generator: the same seed vandalises in the same way.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+}
+
+fn joined_client(domain: &str) -> Result<Client, String> {
+    let client = Client::hello()?;
+    let reply = client.join(gettid(), 0, domain)?;
+    match reply.error {
+        0 => Ok(client),
+        _ => Err(format!("cannot join: {}", reply.text)),
+    }
+}
+
+/// `scribbler DOMAIN ones|random`: fills its page with 0xff or with noise, while it runs, yields and sleeps.
+pub fn scribbler(board: &Board, arguments: &[&str]) -> Result<(), String> {
+    let client = joined_client(&argument::<String>(arguments, 0)?)?;
+    let ones = argument::<String>(arguments, 1)? == "ones";
+    let page = client.page().cast::<u64>();
+    let mut random = Random(u64::from(std::process::id()) * 2 + 1);
+    board.set(Field::Ready, 1);
+    loop {
+        let round = board.get(Field::Work);
+        // All of the page now and then, the own slot always.
+        let words = match round % 16 {
+            0 => 0..PAGE / 8,
+            _ => CONSORT_SLOT_BYTES as usize / 8..2 * CONSORT_SLOT_BYTES as usize / 8,
+        };
+        for word in words {
+            let value = if ones { u64::MAX } else { plausible(&mut random) };
+            // SAFETY: inside the page, which stays mapped; others write it, too.
+            unsafe { page.add(word).write_volatile(value) };
+        }
+        match random.next() % 4 {
+            0 => std::thread::yield_now(),
+            1 => std::thread::sleep(std::time::Duration::from_micros(random.next() % 3000)),
+            _ => work_ns(random.next() % MS),
+        }
+        board.add(Field::Work, 1);
+    }
+}
+
+/// Noise of the kinds that do most harm: anything, small numbers, times near now.
+fn plausible(random: &mut Random) -> u64 {
+    let noise = random.next();
+    match random.next() % 4 {
+        0 => noise,
+        1 => noise % 4,
+        2 => now_ns() + noise % (20 * MS) - 10 * MS,
+        _ => (noise % 4) << 32 | (noise >> 8) % 4,
+    }
+}
+
+/// `remapper DOMAIN`: maps, grows, protects, unmaps and truncates its page, and tries to use its descriptor otherwise.
+/// Errors counts what succeeded and must not.
+pub fn remapper(board: &Board, arguments: &[&str]) -> Result<(), String> {
+    let client = joined_client(&argument::<String>(arguments, 0)?)?;
+    let fd = client.page_fd().ok_or("no page")?;
+    // SAFETY: the client keeps it open.
+    let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+    let mut random = Random(77);
+    board.set(Field::Ready, 1);
+    loop {
+        remap_once(board, fd, &mut random);
+        std::thread::yield_now();
+        work_ns(random.next() % MS);
+        board.add(Field::Work, 1);
+    }
+}
+
+fn remap_once(board: &Board, fd: BorrowedFd, random: &mut Random) {
+    let must_fail = |succeeded: bool| {
+        if succeeded {
+            board.add(Field::Errors, 1);
+        }
+    };
+    let map = |bytes: usize, protection, offset| {
+        let length = NonZeroUsize::new(bytes).unwrap_or(NonZeroUsize::MIN);
+        // SAFETY: fresh mappings at addresses of the kernel's choice.
+        unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, fd, offset) }.ok()
+    };
+    let writable = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
+    must_fail(map(2 * PAGE, writable, 0).is_some());
+    must_fail(map(PAGE, writable, PAGE as i64).is_some());
+    must_fail(nix::unistd::ftruncate(fd, 1 << 20).is_ok());
+    let Some(at) = map(PAGE, writable, 0) else {
+        board.add(Field::Errors, 1);
+        return;
+    };
+    // SAFETY: the mapping is this function's own; growing it may fail or give an address without memory behind.
+    let grown = unsafe { libc::mremap(at.as_ptr(), PAGE, 2 * PAGE, libc::MREMAP_MAYMOVE) };
+    let (at, bytes) = match NonNull::new(grown) {
+        Some(grown) if grown.as_ptr() != libc::MAP_FAILED => (grown, 2 * PAGE),
+        _ => (at, PAGE),
+    };
+    // SAFETY: only the first page has memory behind it.
+    unsafe { at.cast::<u64>().add(8 + random.next() as usize % 8).write_volatile(random.next()) };
+    // SAFETY: the mapping is this function's own and not used after.
+    let _ = unsafe { munmap(at, bytes) };
+}
+
+/// `fifo-hog SECONDS`: runs above everybody for so long.
+pub fn fifo_hog(board: &Board, arguments: &[&str]) -> Result<(), String> {
+    let seconds = argument::<u64>(arguments, 0)?;
+    let parameters = libc::sched_param { sched_priority: 10 };
+    // SAFETY: 0 is this thread, and the kernel only reads the parameters.
+    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) } != 0 {
+        return Err(format!("cannot become SCHED_FIFO: {}", std::io::Error::last_os_error()));
+    }
+    board.set(Field::Ready, 1);
+    work_ns(seconds * 1000 * MS);
+    Ok(())
+}

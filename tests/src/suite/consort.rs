@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The consort command and its daemon, as a user meets them.
+
+use std::{
+    fs::OpenOptions,
+    io::Read,
+    os::unix::process::CommandExt,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use nix::{
+    sys::signal::{kill, Signal},
+    unistd::Pid,
+};
+use serde_json::Value;
+
+use super::{
+    machine,
+    process::{wait_at_most, wait_until, PATIENCE},
+    Outcome,
+};
+use crate::check;
+
+const COMMAND: &str = "consort";
+pub const SOCKET: &str = "/run/consort/consort.sock";
+const DAEMON_LOG: &str = "/results/daemon.log";
+
+/// What a command said and how it ended.
+#[derive(Debug)]
+pub struct Said {
+    pub code: i32,
+    pub out: String,
+    pub err: String,
+}
+
+impl Said {
+    /// Fails unless the exit code is `code` and the error text contains each of `words`.
+    pub fn expect(&self, code: i32, words: &[&str]) -> Outcome {
+        check!(self.code == code, "exit code {} instead of {code}: {self:?}", self.code);
+        for word in words {
+            check!(self.err.contains(word), "the message lacks {word:?}: {:?}", self.err);
+        }
+        Ok(())
+    }
+}
+
+/// Runs `consort ARGUMENTS` as root until it ends.
+pub fn consort(arguments: &[&str]) -> Result<Said, String> {
+    consort_as(0, arguments)
+}
+
+pub fn consort_as(uid: u32, arguments: &[&str]) -> Result<Said, String> {
+    let mut command = Command::new(COMMAND);
+    command.args(arguments);
+    if uid != 0 {
+        command.uid(uid).gid(uid);
+    }
+    run(command)
+}
+
+/// Runs a command until it ends. What it says must fit into a pipe.
+pub fn run(mut command: Command) -> Result<Said, String> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot start {command:?}: {error}"))?;
+    let Some(status) = wait_at_most(&mut child, 2 * PATIENCE) else {
+        let _ = child.kill();
+        return Err(format!("{command:?} does not end"));
+    };
+    let (mut out, mut err) = (String::new(), String::new());
+    let read = child.stdout.take().map(|mut pipe| pipe.read_to_string(&mut out));
+    read.transpose().map_err(|error| error.to_string())?;
+    let read = child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut err));
+    read.transpose().map_err(|error| error.to_string())?;
+    Ok(Said {
+        code: status.code().unwrap_or(-1),
+        out,
+        err,
+    })
+}
+
+/// `consort status --json`.
+pub fn status() -> Result<Value, String> {
+    let said = consort(&["status", "--json"])?;
+    said.expect(0, &[])?;
+    serde_json::from_str(&said.out).map_err(|error| format!("status is no JSON: {error}: {:?}", said.out))
+}
+
+/// One of the scheduler's counters.
+pub fn counter(name: &str) -> Result<u64, String> {
+    status()?["counters"][name].as_u64().ok_or_else(|| format!("status has no counter {name}"))
+}
+
+/// How many threads are members of domains now.
+pub fn members() -> Result<u64, String> {
+    status()?["daemon"]["members"].as_u64().ok_or_else(|| "status has no daemon.members".to_owned())
+}
+
+pub fn await_members(number: u64) -> Outcome {
+    wait_until(PATIENCE, &format!("{number} members"), || {
+        let now = members()?;
+        match now == number {
+            true => Ok(true),
+            false => Err(format!("there are {now}")),
+        }
+    })
+}
+
+/// A daemon that a test has started; ended by SIGTERM when it goes out of scope, unless it is kept.
+pub struct Daemon {
+    child: Child,
+}
+
+impl Daemon {
+    /// Starts `consort serve OPTIONS` and waits until it serves. Its log goes to the results.
+    pub fn start(options: &[&str]) -> Result<Daemon, String> {
+        let mut daemon = Daemon::start_with(options, |_| ())?;
+        daemon.await_serving()?;
+        Ok(daemon)
+    }
+
+    pub fn start_with(options: &[&str], prepare: impl FnOnce(&mut Command)) -> Result<Daemon, String> {
+        let log = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(DAEMON_LOG)
+            .map_err(|error| format!("cannot open {DAEMON_LOG}: {error}"))?;
+        let mut command = Command::new(COMMAND);
+        command.arg("serve").args(options).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        // Not of the test's group, which is killed with the test.
+        command.process_group(0);
+        prepare(&mut command);
+        let child = command.spawn().map_err(|error| format!("cannot start the daemon: {error}"))?;
+        Ok(Daemon { child })
+    }
+
+    fn await_serving(&mut self) -> Outcome {
+        wait_until(2 * PATIENCE, "the daemon to serve", || {
+            if let Ok(Some(ended)) = self.child.try_wait() {
+                return Err(format!("it ended with {ended}; see the daemon's log"));
+            }
+            let said = consort(&["status"])?;
+            Ok(said.code == 0)
+        })?;
+        let state = machine::scheduler_state();
+        check!(state == "enabled", "the daemon serves and the scheduler is {state:?}");
+        Ok(())
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn signal(&self, signal: Signal) -> Outcome {
+        kill(Pid::from_raw(self.child.id() as i32), signal).map_err(|errno| format!("cannot signal the daemon: {errno}"))
+    }
+
+    /// Its exit code, or -1 when a signal ended it.
+    pub fn exit_code(&mut self) -> Result<i32, String> {
+        match wait_at_most(&mut self.child, PATIENCE) {
+            Some(status) => Ok(status.code().unwrap_or(-1)),
+            None => Err("the daemon does not end".to_owned()),
+        }
+    }
+
+    /// Lets it run on after the test.
+    pub fn keep(self) {
+        std::mem::forget(self);
+    }
+
+    /// Makes sure that some daemon serves with default settings.
+    pub fn ensure() -> Outcome {
+        if machine::scheduler_state() == "enabled" && consort(&["status"])?.code == 0 {
+            return Ok(());
+        }
+        Daemon::end_any()?;
+        Daemon::start(&[])?.keep();
+        Ok(())
+    }
+
+    /// The process number of the daemon that serves now.
+    pub fn running_pid() -> Result<u32, String> {
+        let pid = status()?["daemon"]["pid"].as_u64();
+        pid.and_then(|pid| u32::try_from(pid).ok()).ok_or_else(|| "status has no daemon.pid".to_owned())
+    }
+
+    /// Ends whatever daemon there is, by force if need be.
+    pub fn end_any() -> Outcome {
+        for pid in daemon_pids() {
+            let pid = Pid::from_raw(pid);
+            let _ = kill(pid, Signal::SIGCONT);
+            let _ = kill(pid, Signal::SIGTERM);
+        }
+        let ended = wait_until(Duration::from_secs(5), "the daemon to end", || Ok(daemon_pids().is_empty()));
+        if ended.is_err() {
+            daemon_pids().into_iter().for_each(|pid| {
+                let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+            });
+        }
+        await_state("disabled")
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.signal(Signal::SIGTERM);
+        if wait_at_most(&mut self.child, PATIENCE).is_none() {
+            let _ = self.child.kill();
+        }
+        let _ = self.child.wait();
+    }
+}
+
+pub fn await_state(state: &str) -> Outcome {
+    wait_until(PATIENCE, &format!("the scheduler to be {state}"), || {
+        let now = machine::scheduler_state();
+        match now == state {
+            true => Ok(true),
+            false => Err(format!("it is {now}")),
+        }
+    })
+}
+
+/// Processes that are `consort serve`, zombies not counted.
+fn daemon_pids() -> Vec<i32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    let is_daemon = |pid: &i32| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let mut words = line.split(|byte| *byte == 0);
+        words.next().is_some_and(|name| name.ends_with(COMMAND.as_bytes())) && words.next() == Some(b"serve")
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(is_daemon)
+        .collect()
+}

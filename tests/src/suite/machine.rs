@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machine that tests run on: its scheduler, CPUs, cgroups and the kernel's log.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{Read, Seek, SeekFrom},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+pub const CGROUP_ROOT: &str = "/sys/fs/cgroup";
+
+/// "enabled", "disabled", "enabling", "disabling".
+pub fn scheduler_state() -> String {
+    match fs::read_to_string("/sys/kernel/sched_ext/state") {
+        Ok(text) => text.trim().to_owned(),
+        Err(error) => format!("unreadable: {error}"),
+    }
+}
+
+pub fn possible_cpus() -> usize {
+    let online = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
+    let last = online.trim().rsplit(['-', ',']).next().unwrap_or_default();
+    last.parse::<usize>().map_or(1, |last| last + 1)
+}
+
+pub fn set_cpu_online(cpu: usize, online: bool) -> Result<(), String> {
+    let path = format!("/sys/devices/system/cpu/cpu{cpu}/online");
+    fs::write(&path, if online { "1" } else { "0" }).map_err(|error| format!("cannot write {path}: {error}"))
+}
+
+/// Whether the task is in the scheduler's class, as the kernel shows it.
+pub fn is_under_sched_ext(pid: u32) -> Result<bool, String> {
+    let path = format!("/proc/{pid}/sched");
+    let text = fs::read_to_string(&path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let line = text.lines().find(|line| line.starts_with("ext.enabled"));
+    let value = line.and_then(|line| line.rsplit(':').next()).map(str::trim);
+    match value {
+        Some("1") => Ok(true),
+        Some("0") => Ok(false),
+        _ => Err(format!("{path} does not say whether the task is under sched_ext: {line:?}")),
+    }
+}
+
+/// CPU time of a process in ns, all its threads included.
+pub fn cpu_time_ns(pid: u32) -> Result<u64, String> {
+    let folder = format!("/proc/{pid}/task");
+    let threads = fs::read_dir(&folder).map_err(|error| format!("cannot read {folder}: {error}"))?;
+    let mut sum_ns = 0;
+    for thread in threads.flatten() {
+        let text = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
+        sum_ns += text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
+    }
+    Ok(sum_ns)
+}
+
+/// The CPU that a process' main thread ran on last.
+pub fn last_cpu(pid: u32) -> Result<usize, String> {
+    let path = format!("/proc/{pid}/stat");
+    let text = fs::read_to_string(&path).map_err(|error| format!("cannot read {path}: {error}"))?;
+    let after_name = text.rsplit(") ").next().unwrap_or_default();
+    // Field 39 of the file; the first one after the name is field 3.
+    let cpu = after_name.split(' ').nth(36).and_then(|cpu| cpu.parse().ok());
+    cpu.ok_or_else(|| format!("{path} has no CPU in it"))
+}
+
+/// A cgroup for a test; removed with it.
+pub struct Cgroup(PathBuf);
+
+impl Cgroup {
+    pub fn create(parent: Option<&Cgroup>, name: &str) -> Result<Cgroup, String> {
+        let parent = parent.map_or(Path::new(CGROUP_ROOT), |parent| &parent.0);
+        let path = parent.join(name);
+        fs::create_dir(&path).map_err(|error| format!("cannot make the cgroup {}: {error}", path.display()))?;
+        Ok(Cgroup(path))
+    }
+
+    /// Lets the groups inside compete by weight.
+    pub fn divide(&self) -> Result<(), String> {
+        self.write("cgroup.subtree_control", "+cpu")
+    }
+
+    pub fn set_weight(&self, weight: u32) -> Result<(), String> {
+        self.write("cpu.weight", &weight.to_string())
+    }
+
+    pub fn adopt(&self, pid: u32) -> Result<(), String> {
+        self.write("cgroup.procs", &pid.to_string())
+    }
+
+    fn write(&self, file: &str, text: &str) -> Result<(), String> {
+        let path = self.0.join(file);
+        fs::write(&path, text).map_err(|error| format!("cannot write {text:?} to {}: {error}", path.display()))
+    }
+
+    /// Removes the group, which must be empty.
+    pub fn remove(&self) -> Result<(), String> {
+        fs::remove_dir(&self.0).map_err(|error| format!("cannot remove {}: {error}", self.0.display()))
+    }
+}
+
+/// Moves a process to the root cgroup.
+pub fn to_root_cgroup(pid: u32) -> Result<(), String> {
+    let path = format!("{CGROUP_ROOT}/cgroup.procs");
+    fs::write(&path, pid.to_string()).map_err(|error| format!("cannot write {path}: {error}"))
+}
+
+impl Drop for Cgroup {
+    fn drop(&mut self) {
+        // Whoever is still in it goes back to the root, so that the name is free for the next test.
+        let members = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
+        for pid in members.lines() {
+            let _ = fs::write(format!("{CGROUP_ROOT}/cgroup.procs"), pid);
+        }
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+/// Words by which the kernel says that something is broken.
+const COMPLAINTS: [&str; 9] = [
+    "WARNING:",
+    "BUG:",
+    "Oops",
+    "soft lockup",
+    "hard LOCKUP",
+    "stall",
+    "blocked for more than",
+    "Out of memory",
+    "sched_ext:",
+];
+/// What sched_ext says when all is well: a scheduler comes, and goes with its process.
+const HARMLESS: [&str; 3] = ["\" enabled", "disabled (unregistered from user space)", "disabled (Disabled by sysrq-S)"];
+
+/// The kernel's messages from now on.
+pub struct KernelLog(File);
+
+impl KernelLog {
+    pub fn open() -> Result<KernelLog, String> {
+        let failed = |error| format!("cannot read the kernel's log: {error}");
+        let mut file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NONBLOCK)
+            .open("/dev/kmsg")
+            .map_err(failed)?;
+        file.seek(SeekFrom::End(0)).map_err(failed)?;
+        Ok(KernelLog(file))
+    }
+
+    /// Complaints since the log was opened or last asked.
+    pub fn complaints(&mut self) -> Vec<String> {
+        let mut record = [0; 8192];
+        let mut found = Vec::new();
+        loop {
+            match self.0.read(&mut record) {
+                Ok(length) if length > 0 => {
+                    let text = String::from_utf8_lossy(&record[..length]).into_owned();
+                    let line = text.lines().next().and_then(|line| line.split_once(';')).map_or("", |parts| parts.1);
+                    let is_complaint = COMPLAINTS.iter().any(|word| line.contains(word));
+                    if is_complaint && !HARMLESS.iter().any(|word| line.contains(word)) {
+                        found.push(line.to_owned());
+                    }
+                }
+                // Records that were overwritten before they were read.
+                Err(error) if error.raw_os_error() == Some(libc::EPIPE) => {}
+                _ => return found,
+            }
+        }
+    }
+}
