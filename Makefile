@@ -21,6 +21,7 @@ test: build
 	apps/play/test
 	python3 -m unittest discover -s bench/tests
 	vm/boot-test
+	CONSORT_COMMAND=$(CARGO_TARGET_DIR)/guest/consort tests/run
 
 bench: setup
 	$(STATIC) -p consort-bench-player -p consort
