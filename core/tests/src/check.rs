@@ -157,3 +157,113 @@ pub fn tree(h: &Host) {
     let active = (0..h.tasks.len()).filter(|&t| h.is_active(t)).count();
     assert_eq!(h.place.nr_runnable as usize, active);
 }
+
+/// When a waiting member is due: what it published, or when its patience ends.
+pub fn due_ns(h: &Host, t: usize) -> u64 {
+    h.tasks[t]
+        .member
+        .due_ns
+        .min(h.tasks[t].waits_since_ns + PATIENCE)
+}
+
+fn holds(heap: &heap, link: *mut heap_link) -> bool {
+    links(heap).contains(&link)
+}
+
+/// Which of its domain's queues a member is in, and with which key.
+fn member(h: &Host, t: usize, d: &domain) {
+    let m = &*h.tasks[t].member;
+    let link = unsafe { &raw mut (*h.member(t)).due };
+    let counts = unsafe { core_member_due_counts(m, d) != 0 };
+
+    if m.asleep != 0 {
+        assert!(!h.is_active(t), "member {t} is active and asleep");
+        assert!(m.due.queued == 0 || holds(&d.asleep, link) && m.due.major == m.due_ns);
+        let late = m.due_ns <= h.now_ns || m.due_ns == u64::MAX;
+        assert!(
+            late || m.due.queued != 0,
+            "member {t} sleeps, and nobody knows until when"
+        );
+    } else if h.waits(t) {
+        assert_eq!(m.indebted == 0, counts, "member {t}: in debt or not");
+        let (queue, at) = if counts {
+            (&d.due, m.due.major)
+        } else {
+            (&d.indebted, m.due.minor)
+        };
+        assert!(
+            holds(queue, link),
+            "waiting member {t} is not in the queue where it belongs"
+        );
+        assert_eq!(at, due_ns(h, t), "member {t}: its due time");
+        let (mut major, mut minor) = (0, 0);
+        unsafe { core_member_best_key(m, d, &mut major, &mut minor) };
+        assert_eq!(
+            (m.node.ready.major, m.node.ready.minor),
+            (major, minor),
+            "member {t}: its best-effort key"
+        );
+    } else {
+        assert_eq!(
+            m.due.queued, 0,
+            "member {t} neither waits nor sleeps, and is in a queue"
+        );
+    }
+}
+
+/// Every queue of every domain, and the domains' places among those that may borrow or are ahead.
+pub fn domains(h: &Host) {
+    let mut nr = (0, 0);
+
+    for (i, at) in h.domains.iter().enumerate() {
+        let d = &**at;
+        let members: Vec<_> = (0..h.tasks.len())
+            .filter(|&t| h.tasks[t].domain == Some(i))
+            .collect();
+        let due_ns = unsafe { core_domain_next_due_ns(d) };
+        let borrow_at = unsafe { core_domain_may_borrow_at(&*h.place, d) };
+        let link = unsafe { &raw mut (*at.at()).upcoming };
+
+        members.iter().for_each(|&t| member(h, t, d));
+        let queued = [&d.due, &d.indebted, &d.asleep]
+            .iter()
+            .map(|q| links(q).len())
+            .sum::<usize>();
+        let wanted = members
+            .iter()
+            .filter(|&&t| h.tasks[t].member.due.queued != 0)
+            .count();
+        assert_eq!(queued, wanted, "domain {i} queues others than its members");
+        if d.group.nr_active > 0 {
+            assert_eq!(
+                d.group.node.weight, d.group.weight_active,
+                "domain {i} does not weigh what its members do"
+            );
+        }
+        assert_eq!(
+            d.upcoming.queued != 0,
+            due_ns != u64::MAX,
+            "domain {i}: upcoming or not"
+        );
+        if d.upcoming.queued == 0 {
+            continue;
+        }
+        if d.is_ahead != 0 {
+            nr.1 += 1;
+            assert!(holds(&h.place.ahead, link));
+            assert_eq!(
+                d.upcoming.major, borrow_at,
+                "domain {i}: when it may borrow"
+            );
+        } else {
+            nr.0 += 1;
+            assert!(holds(&h.place.due, link));
+            assert_eq!(d.upcoming.major, due_ns, "domain {i}: its next due time");
+            assert!(
+                unsafe { core_place_may_borrow(&*h.place, d) != 0 },
+                "domain {i} is ahead, and may borrow"
+            );
+        }
+    }
+    assert_eq!((links(&h.place.due).len(), links(&h.place.ahead).len()), nr);
+}

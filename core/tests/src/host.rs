@@ -338,9 +338,11 @@ impl Host {
         unsafe { core_member_publish(self.member(t), due_ns, priority, key, self.now_ns) };
     }
 
-    /// The running task goes to sleep, and the CPU chooses.
-    pub fn sleep(&mut self) -> Option<choice> {
-        let t = self.running.take()?;
+    /// The running task goes to sleep, in its domain until its due time. Call `dispatch` next.
+    pub fn sleep(&mut self) {
+        let Some(t) = self.running.take() else {
+            return;
+        };
 
         if let Some(d) = self.domain(t) {
             unsafe { core_domain_sleep(d, self.member(t)) };
@@ -348,25 +350,28 @@ impl Host {
         }
         self.deactivate(t);
         self.charge(t);
-        self.dispatch()
     }
 
-    /// What would be chosen now; the running task is charged.
-    pub fn choose(&mut self) -> choice {
-        let mut c = choice::default();
-        let running = self.running.map_or(null_mut(), |t| self.node(t));
-
+    /// Charges the running task for what it ran.
+    pub fn settle(&mut self) {
         if let Some(t) = self.running {
             self.charge(t);
         }
+    }
+
+    /// What the policy chooses now.
+    pub fn choose(&self) -> choice {
+        let mut c = choice::default();
+        let running = self.running.map_or(null_mut(), |t| self.node(t));
+
         unsafe { core_place_choose(self.place.at(), running, self.now_ns, &mut c) };
         c
     }
 
     /// The CPU chooses who runs; the running task may go on. None if nobody wants the CPU.
     pub fn dispatch(&mut self) -> Option<choice> {
+        self.settle();
         let c = self.choose();
-
         self.follow(c)
     }
 

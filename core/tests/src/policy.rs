@@ -10,3 +10,6 @@
 )]
 
 include!(concat!(env!("OUT_DIR"), "/policy.rs"));
+
+/// The longest wait, in the type of all times.
+pub const PATIENCE: u64 = PATIENCE_NS as u64;

@@ -143,9 +143,8 @@ impl Watched {
         }
         if sleeps {
             self.h.sleep();
-        } else {
-            self.h.dispatch();
         }
+        self.h.dispatch();
     }
 
     fn run(&mut self, ns: u64, compare: bool) {

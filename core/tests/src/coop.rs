@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! coop.h and place.h: random members of random domains among outsiders; after every step the queues hold what
+//! they should, and every choice is the one that the rules name.
+
+use crate::{
+    check,
+    host::{DomainArgs, Host},
+    oracle,
+    policy::*,
+};
+use proptest::prelude::*;
+
+const TASKS: usize = 8;
+const DOMAINS: usize = 3;
+const MS: u64 = 1_000_000;
+const DAY_NS: u64 = 24 * 3600 * 1000 * MS;
+
+#[derive(Clone, Debug)]
+enum Due {
+    Never,
+    LongPast,
+    Past(u64),
+    Ahead(u64),
+}
+
+#[derive(Clone, Debug)]
+struct Poll {
+    due: Due,
+    priority: u32,
+    key: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Wake(usize, bool),
+    /// The running task's next poll, or no poll: a slice that ends.
+    Run(u64, Option<Poll>),
+    Sleep(u64, Poll),
+    StopWaiting(usize),
+    Weight(usize, u64),
+    Join(usize, usize),
+    Leave(usize),
+}
+
+fn due() -> impl Strategy<Value = Due> {
+    prop_oneof![
+        1 => Just(Due::Never),
+        1 => Just(Due::LongPast),
+        2 => (0..2 * MS).prop_map(Due::Past),
+        4 => (0..5 * MS).prop_map(Due::Ahead),
+        1 => (0..=DAY_NS).prop_map(Due::Ahead),
+    ]
+}
+
+fn poll() -> impl Strategy<Value = Poll> {
+    let priority = prop_oneof![4 => 0u32..3, 1 => Just(PRIORITY_NONE), 1 => 0u32..1 << 31];
+
+    (due(), priority, prop_oneof![0u64..4, any::<u64>()]).prop_map(|(due, priority, key)| Poll {
+        due,
+        priority,
+        key,
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let task = || 0..TASKS;
+    let run = || prop_oneof![8 => 0..=3 * MS, 1 => 0..=2 * PATIENCE];
+
+    prop_oneof![
+        6 => (task(), any::<bool>()).prop_map(|(t, compare)| Step::Wake(t, compare)),
+        10 => (run(), prop::option::of(poll())).prop_map(|(ns, poll)| Step::Run(ns, poll)),
+        4 => (run(), poll()).prop_map(|(ns, poll)| Step::Sleep(ns, poll)),
+        1 => task().prop_map(Step::StopWaiting),
+        1 => (task(), 0u32..40).prop_map(|(t, n)| Step::Weight(t, nice(n))),
+        1 => (task(), 0..DOMAINS).prop_map(|(t, d)| Step::Join(t, d)),
+        1 => task().prop_map(Step::Leave),
+    ]
+}
+
+fn nice(level: u32) -> u64 {
+    u64::from(unsafe { core_weight_of_nice(level as i32 - 20) })
+}
+
+#[derive(Clone, Debug)]
+struct Shape {
+    vtime: u64,
+    window_ns: u64,
+    domains: Vec<DomainArgs>,
+    /// Which domain, if any, and the nice level.
+    tasks: Vec<(Option<usize>, u32)>,
+}
+
+fn shape() -> impl Strategy<Value = Shape> {
+    let order =
+        prop_oneof![2 => Just(ORDER_PROGRAM), 1 => Just(ORDER_PROGRESS), 1 => Just(ORDER_SERVICE)];
+    let domain = (order, 0..=3 * MS).prop_map(|(order, grace_ns)| DomainArgs { order, grace_ns });
+    let level = || prop_oneof![3 => Just(20u32), 1 => 0u32..40];
+    let task = (prop::option::weighted(0.8, 0..DOMAINS), level());
+
+    (
+        prop_oneof![Just(0u64), any::<u64>()],
+        0..=8 * MS,
+        prop::collection::vec(domain, DOMAINS),
+        prop::collection::vec(task, 1..=TASKS),
+    )
+        .prop_map(|(vtime, window_ns, domains, tasks)| Shape {
+            vtime,
+            window_ns,
+            domains,
+            tasks,
+        })
+}
+
+fn build(shape: &Shape) -> Host {
+    let mut h = Host::new(shape.vtime, 1000 * PATIENCE, shape.window_ns);
+    let group = h.add_group(None, u64::from(WEIGHT_ONE));
+
+    for &args in &shape.domains {
+        h.add_domain(args);
+    }
+    for (i, &(domain, level)) in shape.tasks.iter().enumerate() {
+        let home = (i % 2 == 0).then_some(group);
+        h.add_task(home, domain, nice(level));
+    }
+    h
+}
+
+fn publish(h: &mut Host, poll: &Poll) {
+    let due_ns = match poll.due {
+        Due::Never => u64::MAX,
+        Due::LongPast => 0,
+        Due::Past(ns) => h.now_ns - ns,
+        Due::Ahead(ns) => h.now_ns + ns,
+    };
+
+    if let Some(t) = h.running.filter(|&t| h.tasks[t].domain.is_some()) {
+        h.publish(t, due_ns, poll.priority, poll.key);
+    }
+}
+
+/// The CPU chooses, as the oracle says.
+fn choose(h: &mut Host) {
+    h.settle();
+    check::domains(h);
+    let oracle = oracle::ask(h);
+    let c = h.choose();
+    oracle.check(h, &c);
+    h.follow(c);
+}
+
+fn take_step(h: &mut Host, step: &Step) {
+    let nr = h.tasks.len();
+
+    match step {
+        Step::Wake(t, compare) => {
+            h.wake(t % nr);
+            if *compare || h.running.is_none() {
+                choose(h);
+            }
+        }
+        Step::Run(ns, poll) => {
+            h.pass(*ns);
+            if let Some(poll) = poll {
+                publish(h, poll);
+            }
+            choose(h);
+        }
+        Step::Sleep(ns, poll) => {
+            h.pass(*ns);
+            publish(h, poll);
+            h.sleep();
+            choose(h);
+        }
+        Step::StopWaiting(t) => h.stop_waiting(t % nr),
+        Step::Weight(t, weight) => h.set_weight(t % nr, *weight),
+        Step::Join(t, d) => h.relocate(t % nr, h.tasks[t % nr].home, Some(*d), MS),
+        Step::Leave(t) => h.relocate(t % nr, h.tasks[t % nr].home, None, MS),
+    }
+}
+
+proptest! {
+    #[test]
+    fn every_choice_is_by_the_rules(shape in shape(), steps in prop::collection::vec(step(), 1..150)) {
+        let mut h = build(&shape);
+
+        for step in &steps {
+            take_step(&mut h, step);
+            check::tree(&h);
+            check::domains(&h);
+        }
+    }
+}
