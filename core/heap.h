@@ -104,21 +104,43 @@ static __always_inline struct heap_link __arena *heap_merge(struct heap_link __a
 	return top;
 }
 
-static __always_inline void heap_push(struct heap __arena *h, struct heap_link __arena *l, u64 major,
-		       u64 minor)
+/* Restores ranks from `l` upwards, until one is as it was. */
+static __always_inline void heap_settle_up(struct heap_link __arena *l)
 {
-	struct heap_link __arena *top = h->top;
+	while (can_loop) {
+		if (!l || !heap_settle(l))
+			break;
+		l = l->parent;
+	}
+}
 
-	l->left = NULL;
+/* A merge with a heap of one: what it displaces on the right spine becomes its left child. */
+static __always_inline void heap_push(struct heap __arena *h, struct heap_link __arena *l, u64 major,
+				      u64 minor)
+{
+	struct heap_link __arena *above = NULL, *below = h->top;
+
+	while (can_loop) {
+		if (!below || heap_key_before(major, minor, below->major, below->minor))
+			break;
+		above = below;
+		below = above->right;
+	}
+	l->parent = above;
+	l->left = below;
 	l->right = NULL;
 	l->major = major;
 	l->minor = minor;
 	l->rank = 1;
 	l->queued = 1;
-	if (top)
-		l = heap_merge(top, l);
-	l->parent = NULL;
-	h->top = l;
+	if (below)
+		below->parent = l;
+	if (!above) {
+		h->top = l;
+		return;
+	}
+	above->right = l;
+	heap_settle_up(above);
 }
 
 static __always_inline void heap_remove(struct heap __arena *h, struct heap_link __arena *l)
@@ -137,13 +159,7 @@ static __always_inline void heap_remove(struct heap __arena *h, struct heap_link
 		parent->left = in;
 	else
 		parent->right = in;
-	while (can_loop) {
-		if (!heap_settle(parent))
-			break;
-		parent = parent->parent;
-		if (!parent)
-			break;
-	}
+	heap_settle_up(parent);
 }
 
 /* Moves a queued link to a new key. */

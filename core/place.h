@@ -140,6 +140,9 @@ static __always_inline void place_choose_fair(struct place __arena *pl, struct t
 		first = group_first(g);
 		up = running ? tree_member_above(running, g) : NULL;
 		n = up && (!first || vtime_before(up->vtime, first->vtime)) ? up : first;
+		/* It is the smallest of the runnable ones; the one that was may have left without being charged. */
+		if (n)
+			g->vmin = vtime_max(g->vmin, n->vtime);
 		if (!level)
 			c->vtime = n ? n->vtime : 0;
 		if (!n || n->kind == NODE_TASK)

@@ -85,6 +85,8 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		return;
 	}
 	now_ns = bpf_ktime_get_ns();
+	if (t->member.node.active && in_domain(t))
+		slot_refresh(t, cpu, now_ns);
 	task_charge(t, p, now_ns);
 	if (t->place != place)
 		TASK_MOVE(t, t->place = place);
@@ -130,9 +132,10 @@ static inline void look_at_contract(struct task __arena *t, u32 cpu, u64 now_ns)
 			count_on(cpu)->restorations++;
 			task_restore(t);
 		}
-		slot_read(t, s, cpu, now_ns);
 	}
 	t->poll_seq = seq;
+	/* Also without a poll: those that returned at once have published, too. */
+	slot_read(t, s, cpu, now_ns);
 }
 
 static inline bool is_queued(const struct task_struct *p)
@@ -192,11 +195,11 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	next = task_of_node(best.task);
 	keep = next == running;
-	if (next->member.node.ready.queued)
-		task_take(next);
-	/* Its successor is told what it wants, and the kernel will enqueue it in a moment. */
+	/* Who ran waits at once, so that its successor is told what it wants; the kernel enqueues it in a moment. */
 	if (!keep && running && !running->member.node.ready.queued)
-		task_wait(running, now_ns);
+		task_exchange(next, running, now_ns);
+	else
+		task_take(next);
 	task_begin(c, cpu, next, now_ns, true);
 	if (best.due_ns != NEVER_NS)
 		count_on(cpu)->due_choices++;

@@ -52,16 +52,32 @@ verified_once task_deactivate(struct task __arena *t in_arena)
 	return 0;
 }
 
+static __always_inline void put_in(struct task __arena *t, u64 now_ns)
+{
+	if (in_domain(t))
+		domain_enqueue(domain_in(t->set, t->place), &t->member, now_ns);
+	else
+		tree_enqueue(&t->member.node, t->member.node.vtime, 0);
+}
+
+static __always_inline void take_out(struct task __arena *t)
+{
+	if (in_domain(t))
+		domain_dequeue(domain_in(t->set, t->place), &t->member);
+	else
+		tree_dequeue(&t->member.node);
+}
+
+static __always_inline void refresh(struct task __arena *t)
+{
+	if (in_domain(t))
+		place_refresh(place_at(t->place), domain_in(t->set, t->place));
+}
+
 verified_once task_wait(struct task __arena *t in_arena, u64 now_ns)
 {
-	if (in_domain(t)) {
-		struct domain __arena *d = domain_in(t->set, t->place);
-
-		domain_enqueue(d, &t->member, now_ns);
-		place_refresh(place_at(t->place), d);
-	} else {
-		tree_enqueue(&t->member.node, t->member.node.vtime, 0);
-	}
+	put_in(t, now_ns);
+	refresh(t);
 	return 0;
 }
 
@@ -69,14 +85,20 @@ verified_once task_take(struct task __arena *t in_arena)
 {
 	if (!t->member.node.ready.queued)
 		return 0;
-	if (in_domain(t)) {
-		struct domain __arena *d = domain_in(t->set, t->place);
+	take_out(t);
+	refresh(t);
+	return 0;
+}
 
-		domain_dequeue(d, &t->member);
-		place_refresh(place_at(t->place), d);
-	} else {
-		tree_dequeue(&t->member.node);
-	}
+/* A switch: `next`, which waits, is taken, and `prev`, which does not, waits. */
+verified_once task_exchange(struct task __arena *next in_arena, struct task __arena *prev in_arena,
+			    u64 now_ns)
+{
+	take_out(next);
+	put_in(prev, now_ns);
+	if (next->set != prev->set || next->demoted != prev->demoted)
+		refresh(next);
+	refresh(prev);
 	return 0;
 }
 

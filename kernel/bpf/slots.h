@@ -57,6 +57,15 @@ static inline void slot_read(struct task __arena *t, struct consort_slot *s, u32
 	member_publish(&t->member, due_ns, priority, key, now_ns);
 }
 
+/* The same for a member that was interrupted between two polls. */
+static inline void slot_refresh(struct task __arena *t, u32 cpu, u64 now_ns)
+{
+	struct consort_slot *s = slot_of(t);
+
+	if (s)
+		slot_read(t, s, cpu, now_ns);
+}
+
 /* Tells a member about the others, and by when to poll. */
 static inline void slot_write(struct consort_slot *s, struct domain __arena *d, u64 yield_by_ns)
 {

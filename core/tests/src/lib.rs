@@ -4,13 +4,16 @@
 //! * `heap`, `vtime`, `slice`: one header each.
 //! * `tree`: random trees of fair groups; the bound of tree.h at every level, after every step.
 //! * `coop`: random domains among outsiders; every choice against `oracle`, every queue after every step.
+//! * `bounds`: what `coop` and `place` promise over seconds of virtual time on one `cpu`, liars and hogs included.
 //! * `host`: what the tests of trees and domains run on: one CPU that calls the policy as the kernel host does.
 //! * `check`: what holds between two calls.
 
 #![cfg(test)]
 
+mod bounds;
 mod check;
 mod coop;
+mod cpu;
 mod heap;
 mod host;
 mod oracle;
