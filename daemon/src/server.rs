@@ -93,6 +93,7 @@ pub fn serve<H: Host + 'static>(
     // Before loading: a signal that comes while loading must unload, too.
     let signals = blocked_signals()?;
     raise_descriptor_limit();
+    raise_priority();
     let host = Box::new(load()?);
     let listener = Listener::bind(&config.socket).map_err(|source| ServeError::Listen {
         path: config.socket.clone(),
@@ -132,6 +133,16 @@ fn raise_descriptor_limit() {
     });
     if let Err(error) = raised {
         warn!(%error, "cannot raise the limit of open files: fewer programs can connect");
+    }
+}
+
+/// Programs that join wait for the daemon, which must not queue behind all that is runnable. What users can make
+/// it do is bounded by their rates.
+fn raise_priority() {
+    const NICE: libc::c_int = -10;
+    // SAFETY: 0 is this process, and no memory is involved.
+    if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) } != 0 {
+        warn!(error = %io::Error::last_os_error(), "cannot raise the daemon's priority: joining may take long under load");
     }
 }
 
