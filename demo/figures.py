@@ -7,7 +7,7 @@ import summary
 from summary import LogError
 
 # Left out of every figure: until then players live on what they decoded before the first frame was due.
-SKIP_S = 2.0
+SKIP_S = 4.0
 
 # Played at the end of a round, and left out too: players that have ended write their logs and exit, all at
 # the same time, outside of any domain.
