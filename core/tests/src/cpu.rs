@@ -28,6 +28,8 @@ pub enum Program {
 pub struct Thread {
     pub program: Program,
     due_ns: u64,
+    /// It has not polled yet since it joined.
+    is_new: bool,
     /// When its event ends, while it runs.
     ends_ns: u64,
     served: u64,
@@ -60,11 +62,16 @@ impl Cpu {
         self.threads.push(Thread {
             program,
             due_ns: self.h.now_ns + first_due_ns,
+            is_new: domain.is_some(),
             ends_ns: 0,
             served: 0,
             tardiness_max_ns: 0,
             waited_max_ns: 0,
         });
+        if domain.is_some() {
+            // It has said nothing yet, and must run to do so.
+            self.h.publish(t, self.h.now_ns, PRIORITY_NONE, 0);
+        }
         self.h.wake(t);
         t
     }
@@ -82,6 +89,7 @@ impl Cpu {
         let waited_ns = now_ns - self.h.tasks[t].waits_since_ns.min(now_ns);
         thread.waited_max_ns = thread.waited_max_ns.max(waited_ns);
         let cost_ns = match thread.program {
+            _ if std::mem::take(&mut thread.is_new) => 0,
             Program::Honest {
                 period_ns,
                 due_cost_ns,
