@@ -191,6 +191,7 @@ fn start_players(
         let options = options.clone();
         spawn(move || {
             crate::clock::no_timer_slack();
+            crate::processes::lock_memory();
             let mut players = settings.into_iter().map(Player::new);
             match options.mode {
                 Mode::Monolithic => {

@@ -87,6 +87,7 @@ impl Player {
             record: Record {
                 load: settings.load,
                 shown_per_s: vec![0; window_s as usize],
+                tardiness_ns: Vec::with_capacity((window_s * FRAMES_PER_S) as usize + 1),
                 ..Record::default()
             },
             settings,

@@ -98,6 +98,13 @@ impl<Answer: DeserializeOwned> Child<Answer> {
     }
 }
 
+/// Keeps all memory of the calling process in place, so that no page is fetched or made in the middle of an
+/// event. Where that is not permitted, the process does without.
+pub fn lock_memory() {
+    // SAFETY: takes flags and changes only the calling process.
+    unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) };
+}
+
 /// Keeps the calling process, and its future children, on one CPU.
 pub fn pin_to_cpu(cpu: usize) -> Result<(), Error> {
     // SAFETY: a zeroed set is an empty one; CPU_SET stays inside it for any CPU below its size.
