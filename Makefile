@@ -2,7 +2,7 @@
 # What Consort's users run first. Each target installs and fetches what it needs (tools/setup --help).
 #
 #   make demo    plays real video under the stock scheduler and under Consort, and compares them
-#   make test    runs every test, those in guests with both kernels included
+#   make test    runs every test, those in guests with both kernels included; make -k test goes on after failures
 #   make bench   measures what docs/results holds, and judges it by its targets
 #   make lint    checks formatting and style, in every language; tools/lint --fix mends what can be mended
 #   make build   builds the consort command, static, and the player consort-play; prints where they are
@@ -16,11 +16,21 @@ STATIC := RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --targ
 demo: build
 	demo/run --consort $(CARGO_TARGET_DIR)/guest/consort
 
-test: build
-	cargo test --workspace
+test: test-crates test-play test-bench test-guest test-system
+
+test-crates: setup
+	cargo test --workspace --no-fail-fast
+
+test-play: build
 	apps/play/test
+
+test-bench:
 	python3 -m unittest discover -s bench/tests
+
+test-guest: setup
 	vm/boot-test
+
+test-system: build
 	CONSORT_COMMAND=$(CARGO_TARGET_DIR)/guest/consort tests/run
 
 bench: setup
@@ -43,4 +53,4 @@ clean:
 	$(MAKE) -C apps/play clean
 
 .DEFAULT_GOAL := build
-.PHONY: demo test bench lint build setup clean
+.PHONY: demo test test-crates test-play test-bench test-guest test-system bench lint build setup clean
