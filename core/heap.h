@@ -115,7 +115,7 @@ static __always_inline void heap_settle_up(struct heap_link __arena *l)
 }
 
 /* A merge with a heap of one: what it displaces on the right spine becomes its left child. */
-static __always_inline void heap_push(struct heap __arena *h, struct heap_link __arena *l, u64 major,
+core_fn heap_push(struct heap __arena *h in_arena, struct heap_link __arena *l in_arena, u64 major,
 				      u64 minor)
 {
 	struct heap_link __arena *above = NULL, *below = h->top;
@@ -137,13 +137,14 @@ static __always_inline void heap_push(struct heap __arena *h, struct heap_link _
 		below->parent = l;
 	if (!above) {
 		h->top = l;
-		return;
+		return 0;
 	}
 	above->right = l;
 	heap_settle_up(above);
+	return 0;
 }
 
-static __always_inline void heap_remove(struct heap __arena *h, struct heap_link __arena *l)
+core_fn heap_remove(struct heap __arena *h in_arena, struct heap_link __arena *l in_arena)
 {
 	struct heap_link __arena *left = l->left, *right = l->right, *parent = l->parent, *in;
 
@@ -153,13 +154,14 @@ static __always_inline void heap_remove(struct heap __arena *h, struct heap_link
 	l->queued = 0;
 	if (!parent) {
 		h->top = in;
-		return;
+		return 0;
 	}
 	if (parent->left == l)
 		parent->left = in;
 	else
 		parent->right = in;
 	heap_settle_up(parent);
+	return 0;
 }
 
 /* Moves a queued link to a new key. */

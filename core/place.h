@@ -52,7 +52,7 @@ static __always_inline void place_forget(struct place __arena *pl, struct domain
 }
 
 /* To be called whenever a domain's due times, virtual time or weight have changed. */
-static __always_inline void place_refresh(struct place __arena *pl, struct domain __arena *d)
+core_fn place_refresh(struct place __arena *pl in_arena, struct domain __arena *d in_arena)
 {
 	u64 due_ns, at;
 	u8 is_ahead;
@@ -61,7 +61,7 @@ static __always_inline void place_refresh(struct place __arena *pl, struct domai
 	due_ns = domain_next_due_ns(d);
 	if (due_ns == NEVER_NS) {
 		place_forget(pl, d);
-		return;
+		return 0;
 	}
 	at = domain_may_borrow_at(pl, d);
 	is_ahead = vtime_before(pl->root.vmin, at);
@@ -70,51 +70,44 @@ static __always_inline void place_refresh(struct place __arena *pl, struct domai
 
 		if (d->upcoming.major != key)
 			heap_move(is_ahead ? &pl->ahead : &pl->due, &d->upcoming, key, 0);
-		return;
+		return 0;
 	}
 	place_forget(pl, d);
 	d->is_ahead = is_ahead;
 	heap_push(is_ahead ? &pl->ahead : &pl->due, &d->upcoming, is_ahead ? at : due_ns, 0);
+	return 0;
 }
 
-/* Lets the domains borrow whose time has come. */
-static __always_inline void place_promote(struct place __arena *pl)
+/*
+ * One step towards queues that say who may borrow now: a domain whose time to borrow has come again, or a sleeper
+ * whose own timer is a little late (it counts again once it wakes). Returns 0 when there is nothing to do.
+ */
+core_fn place_settle(struct place __arena *pl in_arena, u64 now_ns)
 {
-	struct heap_link __arena *top;
+	struct heap_link __arena *top = pl->ahead.top;
+	struct domain __arena *d;
 
-	while (can_loop) {
-		top = pl->ahead.top;
-		if (!top || vtime_before(pl->root.vmin, top->major))
-			break;
+	if (top && !vtime_before(pl->root.vmin, top->major)) {
 		place_refresh(pl, domain_of_upcoming(top));
-		if (pl->ahead.top == top)
-			break;
+		return pl->ahead.top != top;
 	}
+	top = pl->due.top;
+	if (!top || top->major > now_ns)
+		return 0;
+	d = domain_of_upcoming(top);
+	if (domain_expired(d, now_ns) || !d->asleep.top)
+		return 0;
+	heap_remove(&d->asleep, d->asleep.top);
+	place_refresh(pl, d);
+	return 1;
 }
 
 /* The waiting member whose due event expired first among the domains that may borrow; NULL if none has. */
 static __always_inline struct member __arena *place_expired(struct place __arena *pl, u64 now_ns)
 {
-	struct heap_link __arena *top, *asleep;
-	struct domain __arena *d;
-	struct member __arena *m;
+	struct heap_link __arena *top = pl->due.top;
 
-	while (can_loop) {
-		top = pl->due.top;
-		if (!top || top->major > now_ns)
-			return NULL;
-		d = domain_of_upcoming(top);
-		m = domain_expired(d, now_ns);
-		if (m)
-			return m;
-		/* A sleeper whose own timer is a little late: it counts again once it wakes. */
-		asleep = d->asleep.top;
-		if (!asleep)
-			return NULL;
-		heap_remove(&d->asleep, asleep);
-		place_refresh(pl, d);
-	}
-	return NULL;
+	return top && top->major <= now_ns ? domain_expired(domain_of_upcoming(top), now_ns) : NULL;
 }
 
 static __always_inline int place_may_borrow(const struct place __arena *pl, const struct domain __arena *d)
@@ -124,7 +117,7 @@ static __always_inline int place_may_borrow(const struct place __arena *pl, cons
 
 /* By virtual time at each level; `running` competes at every level that it is below. */
 static __always_inline void place_choose_fair(struct place __arena *pl, struct tree_node __arena *running, u64 now_ns,
-				     struct choice *c)
+				     struct choice __arena *c)
 {
 	struct group __arena *g = &pl->root;
 	struct tree_node __arena *first, *up, *n = NULL;
@@ -158,16 +151,18 @@ static __always_inline void place_choose_fair(struct place __arena *pl, struct t
  * Chooses who runs next. `running`, if not NULL, is an active task of this place that has just run, is charged,
  * does not wait, and may go on. Nothing is taken out of the queues, except late sleepers.
  */
-static __always_inline void place_choose(struct place __arena *pl, struct tree_node __arena *running, u64 now_ns,
-				struct choice *c)
+core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena *running in_arena, u64 now_ns,
+				struct choice __arena *c in_arena)
 {
 	struct member __arena *m;
 	struct domain __arena *d;
 
 	c->due_ns = NEVER_NS;
-	if (pl->ahead.top)
-		place_promote(pl);
-	m = pl->due.top ? place_expired(pl, now_ns) : NULL;
+	while (can_loop) {
+		if (!place_settle(pl, now_ns))
+			break;
+	}
+	m = place_expired(pl, now_ns);
 	if (running && running->parent->node.kind == NODE_COOP) {
 		struct member __arena *r = member_of(running);
 
@@ -178,11 +173,12 @@ static __always_inline void place_choose(struct place __arena *pl, struct tree_n
 	}
 	if (!m) {
 		place_choose_fair(pl, running, now_ns, c);
-		return;
+		return 0;
 	}
 	c->task = &m->node;
 	c->due_ns = &m->node == running ? m->due_ns : m->due.major;
 	c->vtime = m->node.parent->node.vtime;
+	return 0;
 }
 
 /*

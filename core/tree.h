@@ -97,7 +97,7 @@ static __always_inline void group_follow(struct group __arena *g, u64 vtime)
 }
 
 /* Charges `ns` of CPU time to a node and to every ancestor. */
-static __always_inline void tree_charge(struct tree_node __arena *n, u64 ns)
+core_fn tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 {
 	struct group __arena *g;
 
@@ -111,13 +111,14 @@ static __always_inline void tree_charge(struct tree_node __arena *n, u64 ns)
 		group_follow(g, n->vtime);
 		n = &g->node;
 	}
+	return 0;
 }
 
 /*
  * Puts an active node among those that wait, under the key that its group orders by (a fair group: its virtual
  * time), and its ancestors with it.
  */
-static __always_inline void tree_enqueue(struct tree_node __arena *n, u64 major, u64 minor)
+core_fn tree_enqueue(struct tree_node __arena *n in_arena, u64 major, u64 minor)
 {
 	struct group __arena *g;
 
@@ -130,10 +131,11 @@ static __always_inline void tree_enqueue(struct tree_node __arena *n, u64 major,
 		major = n->vtime;
 		minor = 0;
 	}
+	return 0;
 }
 
 /* Takes a node from those that wait; ancestors without another waiting member go with it. */
-static __always_inline void tree_dequeue(struct tree_node __arena *n)
+core_fn tree_dequeue(struct tree_node __arena *n in_arena)
 {
 	struct group __arena *g;
 
@@ -146,6 +148,7 @@ static __always_inline void tree_dequeue(struct tree_node __arena *n)
 			break;
 		n = &g->node;
 	}
+	return 0;
 }
 
 /* A node becomes runnable: borrows up to the minimum, at each level that was not active. */

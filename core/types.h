@@ -4,6 +4,7 @@
  *
  * A host may define, before it includes core headers:
  *   __arena   qualifies pointers to scheduler state (BPF: address space 1; elsewhere: nothing)
+ *   core_fn, in_arena  how a function is compiled once, see below
  *   can_loop  true while a loop may go on (BPF: the verifier's may_goto; elsewhere: always)
  */
 #ifndef CORE_TYPES_H
@@ -21,6 +22,15 @@ typedef unsigned char u8;
 
 #ifndef can_loop
 #define can_loop 1
+#endif
+
+/*
+ * A function that is compiled, and by the BPF verifier checked, once and not at each call; its arena pointers
+ * are marked as such. It returns an int, 0 where nothing is to be said: the verifier of Linux 6.18 wants that.
+ */
+#ifndef core_fn
+#define core_fn static inline int
+#define in_arena
 #endif
 
 #ifndef __always_inline

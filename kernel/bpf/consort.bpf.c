@@ -89,7 +89,7 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		slot_refresh(t, cpu, now_ns);
 	task_charge(t, p, now_ns);
 	if (t->place != place)
-		TASK_MOVE(t, t->place = place);
+		task_move(t, t->home, t->set, place, t->demoted);
 	task_take(t);
 	woke = !t->member.node.active;
 	task_activate(t);
@@ -125,12 +125,12 @@ static inline void look_at_contract(struct task __arena *t, u32 cpu, u64 now_ns)
 	seq = *(volatile u32 *)&s->poll_seq;
 	if (!t->demoted && task_overran(t, now_ns)) {
 		count_on(cpu)->overruns++;
-		task_demote(t);
+		task_set_demoted(t, 1);
 	} else if (seq != t->poll_seq) {
 		count_on(cpu)->polls++;
 		if (t->demoted && now_ns < t->yield_by_ns) {
 			count_on(cpu)->restorations++;
-			task_restore(t);
+			task_set_demoted(t, 0);
 		}
 	}
 	t->poll_seq = seq;
@@ -143,23 +143,23 @@ static inline bool is_queued(const struct task_struct *p)
 	return p->scx.flags & TASK_FLAG(QUEUED);
 }
 
-/* Chooses among the CPU's two places; `running` competes in its own. */
-static __always_inline void choose(struct consort_cpu __arena *c, struct task __arena *running, u64 now_ns,
-			  struct choice *best)
+/* Chooses among the CPU's two places; `running` competes in its own. The result is the CPU's `choice`. */
+static __always_inline void choose(struct consort_cpu __arena *c, struct task __arena *running,
+				   u64 now_ns)
 {
 	struct place __arena *pl = &shard_at(c->shard)->place;
+	struct choice __arena *best = &c->choice, *own = &c->own_choice;
 	bool is_own = running && running->place >= SHARDS_MAX;
-	struct choice own;
 
 	place_choose(pl, running && !is_own ? &running->member.node : NULL, now_ns, best);
 	if (one_cpu || (!is_own && !c->place.root.ready.top))
 		return;
-	place_choose(&c->place, is_own ? &running->member.node : NULL, now_ns, &own);
-	if (!own.task)
+	place_choose(&c->place, is_own ? &running->member.node : NULL, now_ns, own);
+	if (!own->task)
 		return;
-	if (!best->task || own.due_ns < best->due_ns ||
-	    (own.due_ns == best->due_ns && vtime_before(own.vtime, best->vtime)))
-		*best = own;
+	if (!best->task || own->due_ns < best->due_ns ||
+	    (own->due_ns == best->due_ns && vtime_before(own->vtime, best->vtime)))
+		*best = *own;
 }
 
 SEC("struct_ops/consort_dispatch")
@@ -170,7 +170,6 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	u64 now_ns = bpf_ktime_get_ns();
 	struct shard __arena *s;
 	struct task_struct *p;
-	struct choice best;
 	bool keep;
 	s32 pid;
 
@@ -184,8 +183,8 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 		if (t->member.node.active && is_queued(prev))
 			running = t;
 	}
-	choose(c, running && !running->member.node.ready.queued ? running : NULL, now_ns, &best);
-	if (!best.task) {
+	choose(c, running && !running->member.node.ready.queued ? running : NULL, now_ns);
+	if (!c->choice.task) {
 		c->running = NULL;
 		c->compare_at_ns = NEVER_NS;
 		lock_release(&s->lock);
@@ -193,7 +192,7 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 			steal(c, cpu, now_ns);
 		return;
 	}
-	next = task_of_node(best.task);
+	next = task_of_node(c->choice.task);
 	keep = next == running;
 	/* Who ran waits at once, so that its successor is told what it wants; the kernel enqueues it in a moment. */
 	if (!keep && running && !running->member.node.ready.queued)
@@ -201,7 +200,7 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	else
 		task_take(next);
 	task_begin(c, cpu, next, now_ns, true);
-	if (best.due_ns != NEVER_NS)
+	if (c->choice.due_ns != NEVER_NS)
 		count_on(cpu)->due_choices++;
 	pid = next->pid;
 	lock_release(&s->lock);

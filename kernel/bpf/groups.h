@@ -91,7 +91,7 @@ void BPF_PROG(consort_cgroup_move, struct task_struct *p, struct cgroup *from, s
 	if (!t)
 		return;
 	l = task_lock(t);
-	TASK_MOVE(t, t->home = set);
+	task_move(t, set, t->set, t->place, t->demoted);
 	lock_release(l);
 }
 

@@ -11,11 +11,10 @@
 #define __arena __attribute__((address_space(1)))
 
 /*
- * A function that is compiled, and verified, once and not at each call; its arena pointers are marked as such. It
- * returns an int, 0 where nothing is to be said: the verifier of Linux 6.18 wants that. What it calls is inlined:
- * a call costs as much as ten lines.
+ * A function that is compiled, and verified, once and not at each call. The kernel checks it for any arguments of its
+ * types, which keeps the number of paths below what Linux 6.18 is willing to follow.
  */
-#define verified_once __attribute__((noinline)) __weak int
+#define core_fn __attribute__((noinline)) __weak int
 #define in_arena __attribute__((btf_decl_tag("arg:arena")))
 
 /* A loop that uses this needs no bound that the verifier can see: the kernel keeps one at run time. */

@@ -67,8 +67,7 @@ static inline void member_leave(struct task __arena *t)
 
 	if (s)
 		s->standing = CONSORT_OUTSIDE;
-	TASK_MOVE(t, t->set = NULL);
-	t->demoted = 0;
+	task_move(t, t->home, NULL, t->place, 0);
 	__sync_fetch_and_add(&set->nr_members, -1);
 }
 
@@ -85,7 +84,7 @@ static inline void member_sleeps(struct task __arena *t, u64 now_ns)
 	if (*(volatile u32 *)&s->intent != CONSORT_SLEEPING || seq == t->poll_seq) {
 		if (!t->demoted) {
 			count_on(cpu)->blocks++;
-			task_demote(t);
+			task_set_demoted(t, 1);
 		}
 		return;
 	}
@@ -93,7 +92,7 @@ static inline void member_sleeps(struct task __arena *t, u64 now_ns)
 	count_on(cpu)->sleeps++;
 	if (t->demoted && now_ns < t->yield_by_ns) {
 		count_on(cpu)->restorations++;
-		task_restore(t);
+		task_set_demoted(t, 0);
 	}
 	slot_read(t, s, cpu, now_ns);
 	if (t->demoted)
@@ -200,7 +199,7 @@ static inline void member_join(struct task __arena *t, struct domain_set __arena
 	s = slot_of(t);
 	t->poll_seq = s ? *(volatile u32 *)&s->poll_seq : 0;
 	t->yield_by_ns = NEVER_NS;
-	TASK_MOVE(t, t->set = set);
+	task_move(t, t->home, set, t->place, 0);
 	t->member.due_ns = now_ns;
 	t->member.priority = PRIORITY_NONE;
 	t->member.key = 0;

@@ -17,7 +17,7 @@ static inline struct group __arena *parent_of(struct task __arena *t)
 	return group_in(t->home, t->place);
 }
 
-verified_once task_activate(struct task __arena *t in_arena)
+core_fn task_activate(struct task __arena *t in_arena)
 {
 	struct place __arena *pl = place_at(t->place);
 
@@ -35,7 +35,7 @@ verified_once task_activate(struct task __arena *t in_arena)
 	return 0;
 }
 
-verified_once task_deactivate(struct task __arena *t in_arena)
+core_fn task_deactivate(struct task __arena *t in_arena)
 {
 	struct place __arena *pl = place_at(t->place);
 
@@ -74,14 +74,14 @@ static __always_inline void refresh(struct task __arena *t)
 		place_refresh(place_at(t->place), domain_in(t->set, t->place));
 }
 
-verified_once task_wait(struct task __arena *t in_arena, u64 now_ns)
+core_fn task_wait(struct task __arena *t in_arena, u64 now_ns)
 {
 	put_in(t, now_ns);
 	refresh(t);
 	return 0;
 }
 
-verified_once task_take(struct task __arena *t in_arena)
+core_fn task_take(struct task __arena *t in_arena)
 {
 	if (!t->member.node.ready.queued)
 		return 0;
@@ -91,7 +91,7 @@ verified_once task_take(struct task __arena *t in_arena)
 }
 
 /* A switch: `next`, which waits, is taken, and `prev`, which does not, waits. */
-verified_once task_exchange(struct task __arena *next in_arena, struct task __arena *prev in_arena,
+core_fn task_exchange(struct task __arena *next in_arena, struct task __arena *prev in_arena,
 			    u64 now_ns)
 {
 	take_out(next);
@@ -103,33 +103,36 @@ verified_once task_exchange(struct task __arena *next in_arena, struct task __ar
 }
 
 /*
- * Moves a task to another group, another place, or both: `change` is made while it is in neither. What it was
- * (waiting, active, asleep in its domain) it is again afterwards, where that still applies.
+ * Moves a task: to a cgroup, into or out of a domain, to another place. What it was (waiting, active) it is again
+ * afterwards; asleep in its domain it is no longer.
  */
-#define TASK_MOVE(t, change)                                                                  \
-	({                                                                                    \
-		bool was_waiting = (t)->member.node.ready.queued;                             \
-		bool was_active = (t)->member.node.active;                                    \
-                                                                                              \
-		if (was_waiting)                                                              \
-			task_take(t);                                                         \
-		task_deactivate(t);                                                           \
-		if ((t)->member.asleep && in_domain(t)) {                                     \
-			struct domain __arena *___d = domain_in((t)->set, (t)->place);        \
-                                                                                              \
-			domain_wake(___d, &(t)->member);                                      \
-			place_refresh(place_at((t)->place), ___d);                            \
-		}                                                                             \
-		change;                                                                       \
-		tree_move(&(t)->member.node, parent_of(t),                                    \
-			  vtime_of_ns(tunables.granularity_ns, (t)->member.node.weight));     \
-		if (was_active)                                                               \
-			task_activate(t);                                                     \
-		if (was_waiting)                                                              \
-			task_wait(t, bpf_ktime_get_ns());                                     \
-	})
+core_fn task_move(struct task __arena *t in_arena, struct group_set __arena *home in_arena,
+		  struct domain_set __arena *set in_arena, u32 place, u32 demoted)
+{
+	bool was_waiting = t->member.node.ready.queued, was_active = t->member.node.active;
+	struct domain __arena *d;
 
-verified_once task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
+	task_take(t);
+	task_deactivate(t);
+	if (t->member.asleep && in_domain(t)) {
+		d = domain_in(t->set, t->place);
+		domain_wake(d, &t->member);
+		place_refresh(place_at(t->place), d);
+	}
+	t->home = home;
+	t->set = set;
+	t->place = place;
+	t->demoted = demoted;
+	tree_move(&t->member.node, parent_of(t),
+		  vtime_of_ns(tunables.granularity_ns, t->member.node.weight));
+	if (was_active)
+		task_activate(t);
+	if (was_waiting)
+		task_wait(t, bpf_ktime_get_ns());
+	return 0;
+}
+
+core_fn task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
 {
 	if (in_domain(t)) {
 		struct domain __arena *d = domain_in(t->set, t->place);
@@ -184,7 +187,7 @@ static inline bool other_place_waits(struct consort_cpu __arena *c, u32 place)
  * A task is about to run, or goes on: decides when it is compared again, tells it, and arms the timer. The task
  * does not wait. `here`: this is the CPU that we run on.
  */
-verified_once task_begin(struct consort_cpu __arena *c in_arena, u32 cpu,
+core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu,
 			 struct task __arena *t in_arena, u64 now_ns, bool here)
 {
 	struct place __arena *pl = place_at(t->place);
@@ -224,17 +227,10 @@ static inline bool task_overran(struct task __arena *t, u64 now_ns)
 	       now_ns + TIMER_EARLY_NS >= t->yield_by_ns + d->grace_ns;
 }
 
-/* The member competes alone, as any task of its cgroup, and pays for its run itself. */
-verified_once task_demote(struct task __arena *t in_arena)
+/* The member competes alone, as any task of its cgroup, and pays for its run itself; or is a member again. */
+static inline void task_set_demoted(struct task __arena *t, u32 demoted)
 {
-	TASK_MOVE(t, t->demoted = 1);
-	return 0;
-}
-
-verified_once task_restore(struct task __arena *t in_arena)
-{
-	TASK_MOVE(t, t->demoted = 0);
-	return 0;
+	task_move(t, t->home, t->set, t->place, demoted);
 }
 
 #endif

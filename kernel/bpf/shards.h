@@ -45,16 +45,16 @@ static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_
 {
 	struct place __arena *pl = place_at(from);
 	struct lock __arena *l = &shard_at(shard_of_place(from))->lock;
+	struct choice __arena *best = &cpu_at(cpu)->own_choice;
 	struct task_struct *p = NULL;
 	struct task __arena *t;
-	struct choice best;
 
 	if (!pl->root.ready.top)
 		return NULL;
 	lock_take(l);
-	place_choose(pl, NULL, now_ns, &best);
-	if (best.task) {
-		t = task_of_node(best.task);
+	place_choose(pl, NULL, now_ns, best);
+	if (best->task) {
+		t = task_of_node(best->task);
 		p = bpf_task_from_pid(t->pid);
 		if (p && (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || migration_disabled(p))) {
 			bpf_task_release(p);

@@ -68,6 +68,8 @@ struct consort_cpu {
 	u64 timer_at_ns; /* when this CPU's one-shot timer fires; NEVER_NS: not armed */
 	u32 shard;
 	u32 online;
+	struct choice choice; /* of the shard's place, and what came of it */
+	struct choice own_choice; /* of the CPU's own place, or of one that it steals from */
 	struct place place;
 };
 
