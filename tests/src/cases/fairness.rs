@@ -14,16 +14,66 @@ use crate::{
 };
 
 pub const TESTS: &[Test] = &[
-    Test { name: "fairness.nice", cpus: Cpus::One, needs: Needs::Daemon, run: nice },
-    Test { name: "fairness.renice", cpus: Cpus::One, needs: Needs::Daemon, run: renice },
-    Test { name: "fairness.cpu_weight", cpus: Cpus::One, needs: Needs::Daemon, run: cpu_weight },
-    Test { name: "fairness.weight_changes", cpus: Cpus::One, needs: Needs::Daemon, run: weight_changes },
-    Test { name: "fairness.nested", cpus: Cpus::One, needs: Needs::Daemon, run: nested },
-    Test { name: "fairness.moved", cpus: Cpus::One, needs: Needs::Daemon, run: moved },
-    Test { name: "fairness.domain_gets_its_members_sum", cpus: Cpus::One, needs: Needs::Daemon, run: domain_sum },
-    Test { name: "fairness.cgroups_come_and_go", cpus: Cpus::Any, needs: Needs::Daemon, run: come_and_go },
-    Test { name: "fairness.many_hogs", cpus: Cpus::Many, needs: Needs::Daemon, run: many_hogs },
-    Test { name: "fairness.many_weights", cpus: Cpus::Many, needs: Needs::Daemon, run: many_weights },
+    Test {
+        name: "fairness.nice",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: nice,
+    },
+    Test {
+        name: "fairness.renice",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: renice,
+    },
+    Test {
+        name: "fairness.cpu_weight",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: cpu_weight,
+    },
+    Test {
+        name: "fairness.weight_changes",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: weight_changes,
+    },
+    Test {
+        name: "fairness.nested",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: nested,
+    },
+    Test {
+        name: "fairness.moved",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: moved,
+    },
+    Test {
+        name: "fairness.domain_gets_its_members_sum",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: domain_sum,
+    },
+    Test {
+        name: "fairness.cgroups_come_and_go",
+        cpus: Cpus::Any,
+        needs: Needs::Daemon,
+        run: come_and_go,
+    },
+    Test {
+        name: "fairness.many_hogs",
+        cpus: Cpus::Many,
+        needs: Needs::Daemon,
+        run: many_hogs,
+    },
+    Test {
+        name: "fairness.many_weights",
+        cpus: Cpus::Many,
+        needs: Needs::Daemon,
+        run: many_weights,
+    },
 ];
 
 const WINDOW: Duration = Duration::from_secs(3);
@@ -34,14 +84,21 @@ fn expect_shares(roles: &[&Role], expected: &[f64]) -> Outcome {
     std::thread::sleep(Duration::from_millis(300));
     let got = shares(roles, WINDOW)?;
     let fits = |(got, expected): (&f64, &f64)| (got / expected - 1.0).abs() < SLACK;
-    check!(got.iter().zip(expected).all(fits), "shares {got:.3?} instead of {expected:.3?}");
+    check!(
+        got.iter().zip(expected).all(fits),
+        "shares {got:.3?} instead of {expected:.3?}"
+    );
     Ok(())
 }
 
 fn set_nice(role: &Role, nice: i32) -> Outcome {
     // SAFETY: no memory is involved.
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, role.pid(), nice) };
-    check!(result == 0, "cannot renice: {}", std::io::Error::last_os_error());
+    check!(
+        result == 0,
+        "cannot renice: {}",
+        std::io::Error::last_os_error()
+    );
     Ok(())
 }
 
@@ -50,10 +107,17 @@ const NICE_0: f64 = 1024.0;
 const NICE_5: f64 = 335.0;
 
 fn nice() -> Outcome {
-    let hogs = [Role::ready("hog")?, Role::ready("hog")?, Role::ready("hog")?];
+    let hogs = [
+        Role::ready("hog")?,
+        Role::ready("hog")?,
+        Role::ready("hog")?,
+    ];
     set_nice(&hogs[2], 5)?;
     let sum = 2.0 * NICE_0 + NICE_5;
-    expect_shares(&[&hogs[0], &hogs[1], &hogs[2]], &[NICE_0 / sum, NICE_0 / sum, NICE_5 / sum])
+    expect_shares(
+        &[&hogs[0], &hogs[1], &hogs[2]],
+        &[NICE_0 / sum, NICE_0 / sum, NICE_5 / sum],
+    )
 }
 
 fn renice() -> Outcome {
@@ -70,10 +134,17 @@ fn renice() -> Outcome {
 
 /// Two groups of unequal weight and unequal size: the weight counts, not the size.
 fn cpu_weight() -> Outcome {
-    let (light, heavy) = (Cgroup::create(None, "light")?, Cgroup::create(None, "heavy")?);
+    let (light, heavy) = (
+        Cgroup::create(None, "light")?,
+        Cgroup::create(None, "heavy")?,
+    );
     light.set_weight(100)?;
     heavy.set_weight(300)?;
-    let hogs = [Role::ready("hog")?, Role::ready("hog")?, Role::ready("hog")?];
+    let hogs = [
+        Role::ready("hog")?,
+        Role::ready("hog")?,
+        Role::ready("hog")?,
+    ];
     light.adopt(hogs[0].pid())?;
     light.adopt(hogs[1].pid())?;
     heavy.adopt(hogs[2].pid())?;
@@ -93,11 +164,21 @@ fn weight_changes() -> Outcome {
 }
 
 fn nested() -> Outcome {
-    let top = [Cgroup::create(None, "left")?, Cgroup::create(None, "right")?];
+    let top = [
+        Cgroup::create(None, "left")?,
+        Cgroup::create(None, "right")?,
+    ];
     top[0].divide()?;
-    let inner = [Cgroup::create(Some(&top[0]), "small")?, Cgroup::create(Some(&top[0]), "large")?];
+    let inner = [
+        Cgroup::create(Some(&top[0]), "small")?,
+        Cgroup::create(Some(&top[0]), "large")?,
+    ];
     inner[1].set_weight(300)?;
-    let hogs = [Role::ready("hog")?, Role::ready("hog")?, Role::ready("hog")?];
+    let hogs = [
+        Role::ready("hog")?,
+        Role::ready("hog")?,
+        Role::ready("hog")?,
+    ];
     inner[0].adopt(hogs[0].pid())?;
     inner[1].adopt(hogs[1].pid())?;
     top[1].adopt(hogs[2].pid())?;
@@ -133,12 +214,19 @@ fn domain_sum() -> Outcome {
     expect_shares(&[&members[0], &members[1], &hog], &[third, third, third])?;
     set_nice(&hog, 5)?;
     let sum = 2.0 * NICE_0 + NICE_5;
-    expect_shares(&[&members[0], &members[1], &hog], &[NICE_0 / sum, NICE_0 / sum, NICE_5 / sum])
+    expect_shares(
+        &[&members[0], &members[1], &hog],
+        &[NICE_0 / sum, NICE_0 / sum, NICE_5 / sum],
+    )
 }
 
 /// Groups are made, moved into, reweighted and removed, with running hogs and members inside.
 fn come_and_go() -> Outcome {
-    let roles = [Role::ready("hog")?, Role::ready("member nomads")?, Role::ready("ticker nomads 5")?];
+    let roles = [
+        Role::ready("hog")?,
+        Role::ready("member nomads")?,
+        Role::ready("ticker nomads 5")?,
+    ];
     let worked = roles.each_ref().map(|role| role.cpu_time_ns());
     for round in 0..25 {
         let outer = Cgroup::create(None, &format!("outer{round}"))?;
@@ -157,7 +245,11 @@ fn come_and_go() -> Outcome {
     }
     std::thread::sleep(Duration::from_millis(300));
     for (role, before) in roles.iter().zip(worked) {
-        check!(role.cpu_time_ns()? > before?, "{:?} stands still", role.name);
+        check!(
+            role.cpu_time_ns()? > before?,
+            "{:?} stands still",
+            role.name
+        );
     }
     // Nothing of the journey is left in the shares.
     expect_share_of_pair(&roles[0], &roles[1])
@@ -166,25 +258,38 @@ fn come_and_go() -> Outcome {
 /// On one CPU a hog and a member get the same; on several both get what they want.
 fn expect_share_of_pair(one: &Role, other: &Role) -> Outcome {
     let got = shares(&[one, other], WINDOW)?;
-    check!(got[0] > 0.35 && got[0] < 0.65, "the hog got {:.3} and the member {:.3}", got[0], got[1]);
+    check!(
+        got[0] > 0.35 && got[0] < 0.65,
+        "the hog got {:.3} and the member {:.3}",
+        got[0],
+        got[1]
+    );
     Ok(())
 }
 
 /// Three times as many hogs as CPUs: each gets about the same, whichever cache it began at.
 fn many_hogs() -> Outcome {
-    let hogs: Vec<Role> = (0..12).map(|_| Role::ready("hog")).collect::<Result<_, _>>()?;
+    let hogs: Vec<Role> = (0..12)
+        .map(|_| Role::ready("hog"))
+        .collect::<Result<_, _>>()?;
     let hogs: Vec<&Role> = hogs.iter().collect();
     std::thread::sleep(Duration::from_secs(1));
     let got = shares(&hogs, Duration::from_secs(5))?;
     let least = got.iter().copied().fold(1.0, f64::min);
     let most = got.iter().copied().fold(0.0, f64::max);
-    check!(most < 1.8 * least, "one hog got {:.2} times as much as another: {got:.3?}", most / least);
+    check!(
+        most < 1.8 * least,
+        "one hog got {:.2} times as much as another: {got:.3?}",
+        most / least
+    );
     Ok(())
 }
 
 /// On many CPUs, too, a heavier program gets more.
 fn many_weights() -> Outcome {
-    let hogs: Vec<Role> = (0..12).map(|_| Role::ready("hog")).collect::<Result<_, _>>()?;
+    let hogs: Vec<Role> = (0..12)
+        .map(|_| Role::ready("hog"))
+        .collect::<Result<_, _>>()?;
     for hog in &hogs[..6] {
         set_nice(hog, 5)?;
     }
@@ -193,6 +298,9 @@ fn many_weights() -> Outcome {
     let got = shares(&hogs, Duration::from_secs(5))?;
     let light: f64 = got[..6].iter().sum();
     let expected = NICE_5 / (NICE_0 + NICE_5);
-    check!((light / expected - 1.0).abs() < 0.4, "the light half got {light:.3} instead of {expected:.3}: {got:.3?}");
+    check!(
+        (light / expected - 1.0).abs() < 0.4,
+        "the light half got {light:.3} instead of {expected:.3}: {got:.3?}"
+    );
     Ok(())
 }

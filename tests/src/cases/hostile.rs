@@ -17,15 +17,60 @@ use crate::{
 };
 
 pub const TESTS: &[Test] = &[
-    Test { name: "hostile.garbage", cpus: Cpus::Any, needs: Needs::Daemon, run: garbage },
-    Test { name: "hostile.json", cpus: Cpus::One, needs: Needs::Daemon, run: json },
-    Test { name: "hostile.noise", cpus: Cpus::One, needs: Needs::Daemon, run: noise },
-    Test { name: "hostile.ten_thousand_joins", cpus: Cpus::Any, needs: Needs::Daemon, run: ten_thousand_joins },
-    Test { name: "hostile.connections", cpus: Cpus::One, needs: Needs::Daemon, run: connections },
-    Test { name: "hostile.deaf", cpus: Cpus::One, needs: Needs::Daemon, run: deaf },
-    Test { name: "hostile.page_of_ones", cpus: Cpus::Any, needs: Needs::Daemon, run: page_of_ones },
-    Test { name: "hostile.random_page", cpus: Cpus::Any, needs: Needs::Daemon, run: random_page },
-    Test { name: "hostile.remapped_page", cpus: Cpus::Any, needs: Needs::Daemon, run: remapped_page },
+    Test {
+        name: "hostile.garbage",
+        cpus: Cpus::Any,
+        needs: Needs::Daemon,
+        run: garbage,
+    },
+    Test {
+        name: "hostile.json",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: json,
+    },
+    Test {
+        name: "hostile.noise",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: noise,
+    },
+    Test {
+        name: "hostile.ten_thousand_joins",
+        cpus: Cpus::Any,
+        needs: Needs::Daemon,
+        run: ten_thousand_joins,
+    },
+    Test {
+        name: "hostile.connections",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: connections,
+    },
+    Test {
+        name: "hostile.deaf",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: deaf,
+    },
+    Test {
+        name: "hostile.page_of_ones",
+        cpus: Cpus::Any,
+        needs: Needs::Daemon,
+        run: page_of_ones,
+    },
+    Test {
+        name: "hostile.random_page",
+        cpus: Cpus::Any,
+        needs: Needs::Daemon,
+        run: random_page,
+    },
+    Test {
+        name: "hostile.remapped_page",
+        cpus: Cpus::Any,
+        needs: Needs::Daemon,
+        run: remapped_page,
+    },
 ];
 
 /// Messages that are no requests: each is answered with an error in words, or the connection is closed, and the
@@ -44,24 +89,44 @@ fn garbage() -> Outcome {
         [&whole[..], &[0]].concat(),
         long,
         vec![0xff; 100_000],
-        bytes_of(&consort_request { magic: !good.magic, ..good }).to_vec(),
+        bytes_of(&consort_request {
+            magic: !good.magic,
+            ..good
+        })
+        .to_vec(),
         bytes_of(&consort_request { version: 0, ..good }).to_vec(),
-        bytes_of(&consort_request { version: u16::MAX, ..good }).to_vec(),
+        bytes_of(&consort_request {
+            version: u16::MAX,
+            ..good
+        })
+        .to_vec(),
         bytes_of(&request(0)).to_vec(),
         bytes_of(&request(5)).to_vec(),
         bytes_of(&request(0xffff)).to_vec(),
     ];
     for message in messages {
         let client = Client::hello()?;
-        let shown = format!("{} bytes {:02x?}...", message.len(), &message[..message.len().min(16)]);
-        let reply = client.ask_bytes(&message).map_err(|error| format!("{shown}: {error}"))?;
+        let shown = format!(
+            "{} bytes {:02x?}...",
+            message.len(),
+            &message[..message.len().min(16)]
+        );
+        let reply = client
+            .ask_bytes(&message)
+            .map_err(|error| format!("{shown}: {error}"))?;
         let Some(reply) = reply else {
             return Err(format!("{shown}: closed without a word"));
         };
-        check!(reply.error > 0 && !reply.text.is_empty(), "{shown}: {reply:?}");
+        check!(
+            reply.error > 0 && !reply.text.is_empty(),
+            "{shown}: {reply:?}"
+        );
     }
     check!(members()? == 0, "garbage made a member");
-    check!(Daemon::running_pid()? == daemon, "the daemon is another one");
+    check!(
+        Daemon::running_pid()? == daemon,
+        "the daemon is another one"
+    );
     Ok(())
 }
 
@@ -71,7 +136,10 @@ fn json() -> Outcome {
     let client = Client::hello()?;
     let nested = "[".repeat(4000);
     let objects = "{\"command\":".repeat(300);
-    let digits = format!("{{\"command\": \"set\", \"granularity_ns\": {}}}", "9".repeat(3900));
+    let digits = format!(
+        "{{\"command\": \"set\", \"granularity_ns\": {}}}",
+        "9".repeat(3900)
+    );
     let texts: [&[u8]; 13] = [
         b"",
         b"null",
@@ -89,12 +157,25 @@ fn json() -> Outcome {
     ];
     for text in texts {
         let shown = String::from_utf8_lossy(&text[..text.len().min(40)]).into_owned();
-        let reply = client.control(text)?.ok_or_else(|| format!("{shown}: the daemon closed the connection"))?;
-        check!(reply.error > 0 && !reply.text.is_empty(), "{shown}: {reply:?}");
-        check!(reply.rest.is_empty(), "{shown}: an answer comes with the refusal");
+        let reply = client
+            .control(text)?
+            .ok_or_else(|| format!("{shown}: the daemon closed the connection"))?;
+        check!(
+            reply.error > 0 && !reply.text.is_empty(),
+            "{shown}: {reply:?}"
+        );
+        check!(
+            reply.rest.is_empty(),
+            "{shown}: an answer comes with the refusal"
+        );
     }
-    let reply = client.control(b"{\"command\": \"status\"}")?.ok_or("closed")?;
-    check!(reply.error == 0 && serde_json::from_slice::<serde_json::Value>(&reply.rest).is_ok(), "{reply:?}");
+    let reply = client
+        .control(b"{\"command\": \"status\"}")?
+        .ok_or("closed")?;
+    check!(
+        reply.error == 0 && serde_json::from_slice::<serde_json::Value>(&reply.rest).is_ok(),
+        "{reply:?}"
+    );
     check!(status()?["tunables"] == before, "the tunables changed");
     Ok(())
 }
@@ -112,9 +193,15 @@ fn noise() -> Outcome {
     for _ in 0..40 {
         let client = Client::hello()?;
         for _ in 0..10 {
-            let kind = if random() % 2 == 0 { CONSORT_JOIN } else { CONSORT_CONTROL };
+            let kind = if random() % 2 == 0 {
+                CONSORT_JOIN
+            } else {
+                CONSORT_CONTROL
+            };
             let mut message = bytes_of(&request(kind)).to_vec();
-            message[8..].iter_mut().for_each(|byte| *byte = random() as u8);
+            message[8..]
+                .iter_mut()
+                .for_each(|byte| *byte = random() as u8);
             if random() % 4 == 0 {
                 message.extend((0..random() % 3000).map(|index| index as u8));
             }
@@ -125,7 +212,10 @@ fn noise() -> Outcome {
         }
     }
     consort_as(BOB, &["status"])?.expect(0, &[])?;
-    check!(Daemon::running_pid()? == daemon, "the daemon is another one");
+    check!(
+        Daemon::running_pid()? == daemon,
+        "the daemon is another one"
+    );
     Ok(())
 }
 
@@ -146,10 +236,20 @@ fn ten_thousand_joins() -> Outcome {
     let mut storm = Role::ready_as(ALICE, "join-storm 10000")?;
     let in_storm = served_per_ns(&member, || storm.finish_within(3 * PATIENCE))?;
     let (granted, refused) = (storm.get(Field::Work), storm.get(Field::Errors));
-    check!(refused > 0 && granted > 0, "of 10000 requests {granted} were granted and {refused} refused with EAGAIN");
-    check!(in_storm > in_peace * 0.8, "the member was served {:.2} of what it was before the storm", in_storm / in_peace);
+    check!(
+        refused > 0 && granted > 0,
+        "of 10000 requests {granted} were granted and {refused} refused with EAGAIN"
+    );
+    check!(
+        in_storm > in_peace * 0.8,
+        "the member was served {:.2} of what it was before the storm",
+        in_storm / in_peace
+    );
     let more = member.get(Field::Demotions) - demotions;
-    check!(more * 20 <= member.get(Field::Polls), "the member was found demoted {more} times");
+    check!(
+        more * 20 <= member.get(Field::Polls),
+        "the member was found demoted {more} times"
+    );
     // Another user joins while alice still has to wait.
     let _late = Role::ready_as(BOB, "ticker late 10")?;
     Ok(())
@@ -158,7 +258,10 @@ fn ten_thousand_joins() -> Outcome {
 fn connections() -> Outcome {
     let hoarder = Role::ready_as(ALICE, "connections 300")?;
     let (kept, refused) = (hoarder.get(Field::Work), hoarder.get(Field::Errors));
-    check!(kept > 0 && refused > 0, "of 300 connections {kept} were granted and {refused} refused");
+    check!(
+        kept > 0 && refused > 0,
+        "of 300 connections {kept} were granted and {refused} refused"
+    );
     let _other = Role::ready_as(BOB, "ticker spacious 10")?;
     consort_as(BOB, &["status"])?.expect(0, &[])
 }
@@ -179,12 +282,24 @@ fn beside_vandals(vandals: [&str; 2]) -> Outcome {
     let served = honest.get(Field::Served);
     std::thread::sleep(Duration::from_secs(3));
     for mut vandal in vandals {
-        check!(vandal.is_running(), "{:?} did not survive its own deeds", vandal.name);
+        check!(
+            vandal.is_running(),
+            "{:?} did not survive its own deeds",
+            vandal.name
+        );
         check!(vandal.get(Field::Work) > 0, "{:?} did nothing", vandal.name);
-        check!(vandal.get(Field::Errors) == 0, "{:?} succeeded {} times where it must not", vandal.name, vandal.get(Field::Errors));
+        check!(
+            vandal.get(Field::Errors) == 0,
+            "{:?} succeeded {} times where it must not",
+            vandal.name,
+            vandal.get(Field::Errors)
+        );
     }
     let more = honest.get(Field::Served) - served;
-    check!(more >= 100, "the honest member was served {more} of about 300 events");
+    check!(
+        more >= 100,
+        "the honest member was served {more} of about 300 events"
+    );
     Ok(())
 }
 
@@ -192,14 +307,20 @@ fn page_of_ones() -> Outcome {
     let refused = counter("refused_due")?;
     beside_vandals(["scribbler gallery ones", "scribbler own ones"])?;
     // All ones is "never", which is no time out of range.
-    check!(counter("refused_due")? == refused, "a due time of all ones is none, and was refused");
+    check!(
+        counter("refused_due")? == refused,
+        "a due time of all ones is none, and was refused"
+    );
     Ok(())
 }
 
 fn random_page() -> Outcome {
     let refused = counter("refused_due")?;
     beside_vandals(["scribbler gallery random", "scribbler own random"])?;
-    check!(counter("refused_due")? > refused, "no due time was out of range");
+    check!(
+        counter("refused_due")? > refused,
+        "no due time was out of range"
+    );
     Ok(())
 }
 

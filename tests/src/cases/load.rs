@@ -19,14 +19,54 @@ use crate::{
 };
 
 pub const TESTS: &[Test] = &[
-    Test { name: "load.threads", cpus: Cpus::Any, needs: Needs::Daemon, run: threads },
-    Test { name: "load.ping_pong", cpus: Cpus::Any, needs: Needs::Daemon, run: ping_pong },
-    Test { name: "load.fifo_hog", cpus: Cpus::Any, needs: Needs::Daemon, run: fifo_hog },
-    Test { name: "load.pinned", cpus: Cpus::Many, needs: Needs::Daemon, run: pinned },
-    Test { name: "load.affinity_changes", cpus: Cpus::Many, needs: Needs::Daemon, run: affinity_changes },
-    Test { name: "load.work_conserving", cpus: Cpus::Many, needs: Needs::Daemon, run: work_conserving },
-    Test { name: "load.hotplug", cpus: Cpus::Many, needs: Needs::Daemon, run: hotplug },
-    Test { name: "load.hotplug_of_pinned", cpus: Cpus::Many, needs: Needs::Daemon, run: hotplug_of_pinned },
+    Test {
+        name: "load.threads",
+        cpus: Cpus::Any,
+        needs: Needs::Daemon,
+        run: threads,
+    },
+    Test {
+        name: "load.ping_pong",
+        cpus: Cpus::Any,
+        needs: Needs::Daemon,
+        run: ping_pong,
+    },
+    Test {
+        name: "load.fifo_hog",
+        cpus: Cpus::Any,
+        needs: Needs::Daemon,
+        run: fifo_hog,
+    },
+    Test {
+        name: "load.pinned",
+        cpus: Cpus::Many,
+        needs: Needs::Daemon,
+        run: pinned,
+    },
+    Test {
+        name: "load.affinity_changes",
+        cpus: Cpus::Many,
+        needs: Needs::Daemon,
+        run: affinity_changes,
+    },
+    Test {
+        name: "load.work_conserving",
+        cpus: Cpus::Many,
+        needs: Needs::Daemon,
+        run: work_conserving,
+    },
+    Test {
+        name: "load.hotplug",
+        cpus: Cpus::Many,
+        needs: Needs::Daemon,
+        run: hotplug,
+    },
+    Test {
+        name: "load.hotplug_of_pinned",
+        cpus: Cpus::Many,
+        needs: Needs::Daemon,
+        run: hotplug_of_pinned,
+    },
 ];
 
 fn allow(role: &Role, cpus: &[usize]) -> Outcome {
@@ -42,7 +82,11 @@ fn threads() -> Outcome {
     let hog = Role::ready("hog")?;
     let mut crowd = Role::ready("threads 2000 250")?;
     crowd.finish_within(3 * PATIENCE)?;
-    check!(crowd.get(Field::Work) == 2000, "{} of 2000 threads did their work", crowd.get(Field::Work));
+    check!(
+        crowd.get(Field::Work) == 2000,
+        "{} of 2000 threads did their work",
+        crowd.get(Field::Work)
+    );
     hog.await_progress(Field::Work, 20)
 }
 
@@ -51,13 +95,21 @@ fn ping_pong() -> Outcome {
     let member = Role::ready("ticker spectator 10")?;
     let mut game = Role::ready("ping-pong 20 150")?;
     game.finish_within(3 * PATIENCE)?;
-    check!(game.get(Field::Work) == 2 * 20 * 150, "{} throws", game.get(Field::Work));
+    check!(
+        game.get(Field::Work) == 2 * 20 * 150,
+        "{} throws",
+        game.get(Field::Work)
+    );
     member.await_progress(Field::Served, 20)
 }
 
 /// A hog above the scheduler's class takes a CPU for seconds: nobody ejects the scheduler for it, and afterwards all run on.
 fn fifo_hog() -> Outcome {
-    let roles = [Role::ready("hog")?, Role::ready("member underdogs")?, Role::ready("ticker underdogs 10")?];
+    let roles = [
+        Role::ready("hog")?,
+        Role::ready("member underdogs")?,
+        Role::ready("ticker underdogs 10")?,
+    ];
     let mut above = Role::start("fifo-hog 3")?;
     above.finish_within(3 * PATIENCE)?;
     roles[0].await_progress(Field::Work, 50)?;
@@ -67,7 +119,11 @@ fn fifo_hog() -> Outcome {
 
 /// Two hogs that may run on one CPU only share it; a third one beside them has another CPU to itself.
 fn pinned() -> Outcome {
-    let hogs = [Role::ready("hog")?, Role::ready("hog")?, Role::ready("hog")?];
+    let hogs = [
+        Role::ready("hog")?,
+        Role::ready("hog")?,
+        Role::ready("hog")?,
+    ];
     allow(&hogs[0], &[1])?;
     allow(&hogs[1], &[1])?;
     allow(&hogs[2], &[3])?;
@@ -75,17 +131,32 @@ fn pinned() -> Outcome {
     let got = shares(&[&hogs[0], &hogs[1], &hogs[2]], Duration::from_secs(3))?;
     for (hog, cpu) in hogs.iter().zip([1, 1, 3]) {
         let on = last_cpu(hog.pid())?;
-        check!(on == cpu, "a hog that is pinned to CPU {cpu} runs on CPU {on}");
+        check!(
+            on == cpu,
+            "a hog that is pinned to CPU {cpu} runs on CPU {on}"
+        );
     }
-    check!((got[0] / got[1] - 1.0).abs() < 0.2, "the pinned pair shares unequally: {got:.3?}");
-    check!(got[2] > 1.4 * got[0], "the one with a CPU to itself gets no more: {got:.3?}");
+    check!(
+        (got[0] / got[1] - 1.0).abs() < 0.2,
+        "the pinned pair shares unequally: {got:.3?}"
+    );
+    check!(
+        got[2] > 1.4 * got[0],
+        "the one with a CPU to itself gets no more: {got:.3?}"
+    );
     Ok(())
 }
 
 /// Affinities change all the time under load: nobody runs where it must not, nobody stands still.
 fn affinity_changes() -> Outcome {
     let roles: Vec<Role> = (0..8)
-        .map(|number| Role::ready(if number % 2 == 0 { "hog" } else { "member wanderers" }))
+        .map(|number| {
+            Role::ready(if number % 2 == 0 {
+                "hog"
+            } else {
+                "member wanderers"
+            })
+        })
         .collect::<Result<_, _>>()?;
     let sets: [&[usize]; 6] = [&[0], &[3], &[0, 1], &[1, 2], &[2, 3], &[0, 1, 2, 3]];
     for round in 0..40 {
@@ -100,14 +171,21 @@ fn affinity_changes() -> Outcome {
     for (number, role) in roles.iter().enumerate() {
         role.await_progress(Field::Work, 20)?;
         let on = last_cpu(role.pid())?;
-        check!(on == number % 4, "{:?} may run on CPU {} and runs on {on}", role.name, number % 4);
+        check!(
+            on == number % 4,
+            "{:?} may run on CPU {} and runs on {on}",
+            role.name,
+            number % 4
+        );
     }
     Ok(())
 }
 
 /// As many hogs as CPUs, started on one CPU and then let loose: each finds a CPU of its own.
 fn work_conserving() -> Outcome {
-    let hogs: Vec<Role> = (0..possible_cpus()).map(|_| Role::ready("hog")).collect::<Result<_, _>>()?;
+    let hogs: Vec<Role> = (0..possible_cpus())
+        .map(|_| Role::ready("hog"))
+        .collect::<Result<_, _>>()?;
     for hog in &hogs {
         allow(hog, &[0])?;
     }
@@ -120,9 +198,16 @@ fn work_conserving() -> Outcome {
     let (began_ns, before) = (consort::now_ns(), total_ns(&hogs)?);
     let got = shares(&hogs, Duration::from_secs(3))?;
     let busy = (total_ns(&hogs)? - before) as f64 / (consort::now_ns() - began_ns) as f64;
-    check!(busy > 0.8 * possible_cpus() as f64, "{} hogs keep {busy:.2} CPUs busy; shares {got:.3?}", hogs.len());
+    check!(
+        busy > 0.8 * possible_cpus() as f64,
+        "{} hogs keep {busy:.2} CPUs busy; shares {got:.3?}",
+        hogs.len()
+    );
     let least = got.iter().copied().fold(1.0, f64::min);
-    check!(least > 0.5 / hogs.len() as f64, "one hog got {least:.3}: {got:.3?}");
+    check!(
+        least > 0.5 / hogs.len() as f64,
+        "one hog got {least:.3}: {got:.3?}"
+    );
     Ok(())
 }
 
@@ -163,21 +248,30 @@ fn hotplug() -> Outcome {
         allow(role, &[2])?;
     }
     progress_of_all(&roles)?;
-    check!(last_cpu(roles[0].pid())? == 2, "CPU 2 is not used after it came back");
+    check!(
+        last_cpu(roles[0].pid())? == 2,
+        "CPU 2 is not used after it came back"
+    );
     Ok(())
 }
 
 fn progress_of_all(roles: &[Role]) -> Outcome {
-    roles.iter().try_for_each(|role| match role.name.starts_with("ticker") {
-        true => role.await_progress(Field::Served, 5),
-        false => role.await_progress(Field::Work, 10),
-    })
+    roles
+        .iter()
+        .try_for_each(|role| match role.name.starts_with("ticker") {
+            true => role.await_progress(Field::Served, 5),
+            false => role.await_progress(Field::Work, 10),
+        })
 }
 
 /// A CPU goes away under programs that may run nowhere else: the kernel lets them run elsewhere, and so does the scheduler.
 fn hotplug_of_pinned() -> Outcome {
     let _restore = AllOnline;
-    let roles = [Role::ready("hog")?, Role::ready("member captives")?, Role::ready("ticker captives 10")?];
+    let roles = [
+        Role::ready("hog")?,
+        Role::ready("member captives")?,
+        Role::ready("ticker captives 10")?,
+    ];
     for role in &roles {
         allow(role, &[3])?;
     }

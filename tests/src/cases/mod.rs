@@ -2,8 +2,8 @@
 //! The tests, by what they are about. They run in this order.
 
 mod command;
-mod faults;
 mod fairness;
+mod faults;
 mod hostile;
 mod liars;
 mod lifecycle;

@@ -12,9 +12,24 @@ use crate::{
 };
 
 pub const TESTS: &[Test] = &[
-    Test { name: "policing.blocks_outside_poll", cpus: Cpus::Any, needs: Needs::Daemon, run: blocks },
-    Test { name: "policing.overruns", cpus: Cpus::One, needs: Needs::Daemon, run: overruns },
-    Test { name: "policing.the_timely_are_left_alone", cpus: Cpus::One, needs: Needs::Daemon, run: timely },
+    Test {
+        name: "policing.blocks_outside_poll",
+        cpus: Cpus::Any,
+        needs: Needs::Daemon,
+        run: blocks,
+    },
+    Test {
+        name: "policing.overruns",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: overruns,
+    },
+    Test {
+        name: "policing.the_timely_are_left_alone",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: timely,
+    },
 ];
 
 const BLOCK: u64 = 1;
@@ -30,9 +45,15 @@ fn demotes(deed: u64, counted: &str) -> Outcome {
     member.await_progress(Field::Polls, 50)?;
     let (deeds, restorations) = (counter(counted)?, counter("restorations")?);
     member.command(deed)?;
-    check!(counter(counted)? > deeds, "the counter {counted} does not count it");
+    check!(
+        counter(counted)? > deeds,
+        "the counter {counted} does not count it"
+    );
     let standing = member.get(Field::Extra);
-    check!(standing == DEMOTED, "after the deed the member's standing is {standing}");
+    check!(
+        standing == DEMOTED,
+        "after the deed the member's standing is {standing}"
+    );
     member.board.set(Field::Command, POLL_ON);
     wait_until(PATIENCE, "the member to be restored", || {
         match member.get(Field::Standing) {
@@ -40,7 +61,10 @@ fn demotes(deed: u64, counted: &str) -> Outcome {
             standing => Err(format!("its standing is {standing}")),
         }
     })?;
-    check!(counter("restorations")? > restorations, "the counter restorations does not count it");
+    check!(
+        counter("restorations")? > restorations,
+        "the counter restorations does not count it"
+    );
     other.await_progress(Field::Served, 20)
 }
 
@@ -54,14 +78,22 @@ fn overruns() -> Outcome {
 
 /// Members that poll in time are demoted rarely, and never for long: an emulator that stops for a while makes anybody late.
 fn timely() -> Outcome {
-    let members = [Role::ready("member timely")?, Role::ready("member timely")?, Role::ready("ticker timely 10")?];
+    let members = [
+        Role::ready("member timely")?,
+        Role::ready("member timely")?,
+        Role::ready("ticker timely 10")?,
+    ];
     for member in &members[..2] {
         member.await_progress(Field::Polls, 2000)?;
     }
     members[2].await_progress(Field::Polls, 100)?;
     for member in &members {
         let (polls, demotions) = (member.get(Field::Polls), member.get(Field::Demotions));
-        check!(demotions * 20 < polls, "{:?} was found demoted in {demotions} of {polls} polls", member.name);
+        check!(
+            demotions * 20 < polls,
+            "{:?} was found demoted in {demotions} of {polls} polls",
+            member.name
+        );
     }
     Ok(())
 }

@@ -35,7 +35,10 @@ pub fn deserter(board: &Board, _: &[&str]) -> Result<(), String> {
         Ok(())
     };
     thread::scope(|scope| {
-        scope.spawn(|| join(false)).join().unwrap_or_else(|_| Err("the thread panicked".to_owned()))?;
+        scope
+            .spawn(|| join(false))
+            .join()
+            .unwrap_or_else(|_| Err("the thread panicked".to_owned()))?;
         board.set(Field::Ready, 1);
         while board.get(Field::Command) == 0 {
             thread::sleep(Duration::from_millis(5));
@@ -45,13 +48,18 @@ pub fn deserter(board: &Board, _: &[&str]) -> Result<(), String> {
             thread::sleep(Duration::from_millis(5));
         }
         board.set(Field::Done, 1);
-        second.join().unwrap_or_else(|_| Err("the thread panicked".to_owned()))
+        second
+            .join()
+            .unwrap_or_else(|_| Err("the thread panicked".to_owned()))
     })
 }
 
 /// `threads NUMBER AT_ONCE`: starts and ends so many threads; each works, yields, sleeps a little.
 pub fn threads(board: &Board, arguments: &[&str]) -> Result<(), String> {
-    let (mut left, at_once) = (argument::<usize>(arguments, 0)?, argument::<usize>(arguments, 1)?);
+    let (mut left, at_once) = (
+        argument::<usize>(arguments, 0)?,
+        argument::<usize>(arguments, 1)?,
+    );
     board.set(Field::Ready, 1);
     while left > 0 {
         let batch = left.min(at_once);
@@ -63,7 +71,9 @@ pub fn threads(board: &Board, arguments: &[&str]) -> Result<(), String> {
                     thread::sleep(Duration::from_micros(number as u64 % 7 * 100));
                     board.add(Field::Work, 1);
                 };
-                let started = thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, body);
+                let started = thread::Builder::new()
+                    .stack_size(STACK_BYTES)
+                    .spawn_scoped(scope, body);
                 started.map_err(|error| format!("cannot start a thread: {error}"))?;
             }
             Ok(())
@@ -86,7 +96,9 @@ pub fn members(board: &Board, arguments: &[&str]) -> Result<(), String> {
                 match joined {
                     Ok(member) => {
                         for _ in 0..3 {
-                            member.poll(Next::due(now_ns() + MS)).map_err(|error| error.to_string())?;
+                            member
+                                .poll(Next::due(now_ns() + MS))
+                                .map_err(|error| error.to_string())?;
                         }
                         board.add(Field::Work, 1);
                     }
@@ -96,9 +108,11 @@ pub fn members(board: &Board, arguments: &[&str]) -> Result<(), String> {
                 Ok(())
             };
             let threads: Vec<_> = (0..70).map(|_| scope.spawn(body)).collect();
-            threads
-                .into_iter()
-                .try_for_each(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".to_owned())))
+            threads.into_iter().try_for_each(|thread| {
+                thread
+                    .join()
+                    .unwrap_or_else(|_| Err("a thread panicked".to_owned()))
+            })
         })?;
     }
     Ok(())
@@ -106,7 +120,10 @@ pub fn members(board: &Board, arguments: &[&str]) -> Result<(), String> {
 
 /// `ping-pong PAIRS ROUNDS`: threads in pairs throw a byte to and fro, as hackbench does. Work counts throws.
 pub fn ping_pong(board: &Board, arguments: &[&str]) -> Result<(), String> {
-    let (pairs, rounds) = (argument::<usize>(arguments, 0)?, argument::<usize>(arguments, 1)?);
+    let (pairs, rounds) = (
+        argument::<usize>(arguments, 0)?,
+        argument::<usize>(arguments, 1)?,
+    );
     board.set(Field::Ready, 1);
     let player = |mut socket: UnixStream, serves: bool| -> std::io::Result<()> {
         let mut ball = [0; 100];
@@ -129,9 +146,11 @@ pub fn ping_pong(board: &Board, arguments: &[&str]) -> Result<(), String> {
             players.push(scope.spawn(move || player(one, true)));
             players.push(scope.spawn(move || player(other, false)));
         }
-        players.into_iter().try_for_each(|thread| match thread.join() {
-            Ok(result) => result.map_err(|error| error.to_string()),
-            Err(_) => Err("a thread panicked".to_owned()),
-        })
+        players
+            .into_iter()
+            .try_for_each(|thread| match thread.join() {
+                Ok(result) => result.map_err(|error| error.to_string()),
+                Err(_) => Err("a thread panicked".to_owned()),
+            })
     })
 }

@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs that keep the contract, or break it only when their test tells them to.
 
-use std::{
-    thread::sleep,
-    time::Duration,
-};
+use std::{thread::sleep, time::Duration};
 
-use consort::{now_ns, Domain, Member, Next, Standing};
+use consort::{now_ns, Domain, Next, Standing};
 
-use super::{argument, show, work_ns};
+use super::{argument, join, show, work_ns};
 use crate::suite::board::{Board, Field};
 
 const MS: u64 = 1_000_000;
 /// What a member does between two polls.
 const CHUNK_NS: u64 = 500_000;
-
-fn join(domain: &str) -> Result<Member, String> {
-    Domain::named(domain).join().map_err(|error| format!("cannot join {domain:?}: {error}"))
-}
 
 /// Always wants the CPU.
 pub fn hog(board: &Board, _: &[&str]) -> Result<(), String> {
@@ -60,7 +53,9 @@ pub fn ticker(board: &Board, arguments: &[&str]) -> Result<(), String> {
     let mut due_ns = now_ns();
     loop {
         due_ns = (due_ns + period_ns).max(now_ns());
-        let others = member.poll(Next::due(due_ns)).map_err(|error| error.to_string())?;
+        let others = member
+            .poll(Next::due(due_ns))
+            .map_err(|error| error.to_string())?;
         show(board, &others);
         work_ns(MS / 10);
         board.add(Field::Served, 1);
@@ -77,7 +72,10 @@ pub fn ticker(board: &Board, arguments: &[&str]) -> Result<(), String> {
 pub fn obedient(board: &Board, arguments: &[&str]) -> Result<(), String> {
     let member = join(&argument::<String>(arguments, 0)?)?;
     let poll = |board: &Board| -> Result<(), String> {
-        let next = Next { due_ns: now_ns() + 10 * MS, best_effort: Some((1, 0)) };
+        let next = Next {
+            due_ns: now_ns() + 10 * MS,
+            best_effort: Some((1, 0)),
+        };
         let others = member.poll(next).map_err(|error| error.to_string())?;
         show(board, &others);
         Ok(())
@@ -96,8 +94,14 @@ pub fn obedient(board: &Board, arguments: &[&str]) -> Result<(), String> {
             2 => work_ns(300 * MS),
             _ => (0..20).try_for_each(|_| poll(board))?,
         }
-        let standing = member.others().map_err(|error| error.to_string())?.standing();
-        board.set(Field::Extra, if standing == Standing::Demoted { 3 } else { 2 });
+        let standing = member
+            .others()
+            .map_err(|error| error.to_string())?
+            .standing();
+        board.set(
+            Field::Extra,
+            if standing == Standing::Demoted { 3 } else { 2 },
+        );
         done = command;
         board.set(Field::Done, done);
         // Stands still in its standing, running, until told to poll.
@@ -117,32 +121,50 @@ pub fn forker(board: &Board, arguments: &[&str]) -> Result<(), String> {
     if child.is_parent() {
         loop {
             work_ns(CHUNK_NS);
-            let next = Next { due_ns: now_ns() + 5 * MS, best_effort: None };
-            show(board, &member.poll(next).map_err(|error| error.to_string())?);
+            let next = Next {
+                due_ns: now_ns() + 5 * MS,
+                best_effort: None,
+            };
+            show(
+                board,
+                &member.poll(next).map_err(|error| error.to_string())?,
+            );
         }
     }
     let _ = nix::sys::prctl::set_pdeathsig(nix::sys::signal::Signal::SIGKILL);
-    let refused = member.poll(Next { due_ns: now_ns(), best_effort: Some((0, 0)) });
-    board.set(Field::Extra, refused.map_or_else(|error| error.errno() as u64, |_| 0));
+    let refused = member.poll(Next {
+        due_ns: now_ns(),
+        best_effort: Some((0, 0)),
+    });
+    board.set(
+        Field::Extra,
+        refused.map_or_else(|error| error.errno() as u64, |_| 0),
+    );
     drop(member);
     board.set(Field::Ready, 1);
     while board.get(Field::Command) == 0 {
         sleep(Duration::from_millis(5));
     }
     let own = join(&domain)?;
-    own.poll(Next::due(now_ns() + MS)).map_err(|error| error.to_string())?;
+    own.poll(Next::due(now_ns() + MS))
+        .map_err(|error| error.to_string())?;
     board.set(Field::Done, 1);
     loop {
-        own.poll(Next::due(now_ns() + 10 * MS)).map_err(|error| error.to_string())?;
+        own.poll(Next::due(now_ns() + 10 * MS))
+            .map_err(|error| error.to_string())?;
     }
 }
 
 /// `joiner`: joins without naming a domain, and stays until killed.
 pub fn joiner(board: &Board, _: &[&str]) -> Result<(), String> {
-    let member = Domain::private().join().map_err(|error| error.to_string())?;
+    let member = Domain::private()
+        .join()
+        .map_err(|error| error.to_string())?;
     board.set(Field::Ready, 1);
     loop {
-        let others = member.poll(Next::due(now_ns() + 10 * MS)).map_err(|error| error.to_string())?;
+        let others = member
+            .poll(Next::due(now_ns() + 10 * MS))
+            .map_err(|error| error.to_string())?;
         show(board, &others);
     }
 }

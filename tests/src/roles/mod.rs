@@ -53,8 +53,21 @@ pub fn run(name: &str, arguments: &[&str]) -> ExitCode {
 
 /// An argument by its place, parsed.
 fn argument<T: std::str::FromStr>(arguments: &[&str], index: usize) -> Result<T, String> {
-    let text = arguments.get(index).ok_or_else(|| format!("argument {index} is missing"))?;
-    text.parse().map_err(|_| format!("argument {index} is {text:?}"))
+    let text = arguments
+        .get(index)
+        .ok_or_else(|| format!("argument {index} is missing"))?;
+    text.parse()
+        .map_err(|_| format!("argument {index} is {text:?}"))
+}
+
+/// Joins the domain `NAME`, or `NAME:service`: one that orders by measured service and trusts no published key.
+fn join(domain: &str) -> Result<consort::Member, String> {
+    let (name, order) = match domain.strip_suffix(":service") {
+        Some(name) => (name, consort::Order::Service),
+        None => (domain, consort::Order::Program),
+    };
+    let joined = consort::Domain::named(name).order(order).join();
+    joined.map_err(|error| format!("cannot join {domain:?}: {error}"))
 }
 
 /// Works without a system call for a time on the clock.

@@ -44,7 +44,9 @@ pub fn connections(board: &Board, arguments: &[&str]) -> Result<(), String> {
                 kept.push(client);
                 board.add(Field::Work, 1);
             }
-            Err(text) if text.contains("most that one user may have") => board.add(Field::Errors, 1),
+            Err(text) if text.contains("most that one user may have") => {
+                board.add(Field::Errors, 1)
+            }
             // The rate of requests is limited, too; that is another test's.
             Err(text) if text.contains("requests a second") => {
                 std::thread::sleep(std::time::Duration::from_millis(100));

@@ -3,37 +3,47 @@
 
 use std::{num::NonZeroUsize, os::fd::BorrowedFd, ptr::NonNull};
 
-use consort::{now_ns, Domain, Next};
-use consort_abi::{CONSORT_PAGE_BYTES, CONSORT_SLOT_BYTES};
+use consort::{now_ns, Next};
+use consort_abi::{
+    consort_request, CONSORT_ORDER_PROGRAM, CONSORT_ORDER_SERVICE, CONSORT_PAGE_BYTES,
+    CONSORT_SLOT_BYTES,
+};
 use nix::sys::mman::{mmap, munmap, MapFlags, ProtFlags};
 
-use super::{argument, show, work_ns};
+use super::{argument, join, show, work_ns};
 use crate::suite::{
     board::{Board, Field},
-    client::{gettid, Client},
+    client::{gettid, join_request, Client},
 };
 
 const MS: u64 = 1_000_000;
 const PAGE: usize = CONSORT_PAGE_BYTES as usize;
 
-/// `polite-liar DOMAIN`: claims at every poll that its event has been due for ever.
+/// What a liar claims: that its event has been due for ever; with `all`, also that its best-effort event is the most
+/// important one.
+fn lie(what: &str) -> Next {
+    Next {
+        due_ns: 1,
+        best_effort: (what == "all").then_some((0, 0)),
+    }
+}
+
+/// `polite-liar DOMAIN due|all`: polls every millisecond, and lies each time.
 pub fn polite_liar(board: &Board, arguments: &[&str]) -> Result<(), String> {
-    let name = argument::<String>(arguments, 0)?;
-    let member = Domain::named(name).join().map_err(|error| error.to_string())?;
+    let member = join(&argument::<String>(arguments, 0)?)?;
+    let lie = lie(&argument::<String>(arguments, 1)?);
     loop {
         work_ns(MS);
-        let next = Next { due_ns: 1, best_effort: Some((0, 0)) };
-        show(board, &member.poll(next).map_err(|error| error.to_string())?);
+        show(board, &member.poll(lie).map_err(|error| error.to_string())?);
         board.set(Field::Ready, 1);
     }
 }
 
-/// `mute-liar DOMAIN`: says once that it is due, and never polls again.
+/// `mute-liar DOMAIN due|all`: lies once, and never polls again.
 pub fn mute_liar(board: &Board, arguments: &[&str]) -> Result<(), String> {
-    let name = argument::<String>(arguments, 0)?;
-    let member = Domain::named(name).join().map_err(|error| error.to_string())?;
-    let next = Next { due_ns: 1, best_effort: Some((0, 0)) };
-    show(board, &member.poll(next).map_err(|error| error.to_string())?);
+    let member = join(&argument::<String>(arguments, 0)?)?;
+    let lie = lie(&argument::<String>(arguments, 1)?);
+    show(board, &member.poll(lie).map_err(|error| error.to_string())?);
     board.set(Field::Ready, 1);
     loop {
         work_ns(MS);
@@ -55,7 +65,14 @@ impl Random {
 
 fn joined_client(domain: &str) -> Result<Client, String> {
     let client = Client::hello()?;
-    let reply = client.join(gettid(), 0, domain)?;
+    let (name, order) = match domain.strip_suffix(":service") {
+        Some(name) => (name, CONSORT_ORDER_SERVICE),
+        None => (domain, CONSORT_ORDER_PROGRAM),
+    };
+    let reply = client.ask(&consort_request {
+        order,
+        ..join_request(gettid(), 0, name.as_bytes())
+    })?;
     match reply.error {
         0 => Ok(client),
         _ => Err(format!("cannot join: {}", reply.text)),
@@ -77,7 +94,11 @@ pub fn scribbler(board: &Board, arguments: &[&str]) -> Result<(), String> {
             _ => CONSORT_SLOT_BYTES as usize / 8..2 * CONSORT_SLOT_BYTES as usize / 8,
         };
         for word in words {
-            let value = if ones { u64::MAX } else { plausible(&mut random) };
+            let value = if ones {
+                u64::MAX
+            } else {
+                plausible(&mut random)
+            };
             // SAFETY: inside the page, which stays mapped; others write it, too.
             unsafe { page.add(word).write_volatile(value) };
         }
@@ -144,7 +165,11 @@ fn remap_once(board: &Board, fd: BorrowedFd, random: &mut Random) {
         _ => (at, PAGE),
     };
     // SAFETY: only the first page has memory behind it.
-    unsafe { at.cast::<u64>().add(8 + random.next() as usize % 8).write_volatile(random.next()) };
+    unsafe {
+        at.cast::<u64>()
+            .add(8 + random.next() as usize % 8)
+            .write_volatile(random.next())
+    };
     // SAFETY: the mapping is this function's own and not used after.
     let _ = unsafe { munmap(at, bytes) };
 }
@@ -155,7 +180,10 @@ pub fn fifo_hog(board: &Board, arguments: &[&str]) -> Result<(), String> {
     let parameters = libc::sched_param { sched_priority: 10 };
     // SAFETY: 0 is this thread, and the kernel only reads the parameters.
     if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) } != 0 {
-        return Err(format!("cannot become SCHED_FIFO: {}", std::io::Error::last_os_error()));
+        return Err(format!(
+            "cannot become SCHED_FIFO: {}",
+            std::io::Error::last_os_error()
+        ));
     }
     board.set(Field::Ready, 1);
     work_ns(seconds * 1000 * MS);

@@ -47,7 +47,8 @@ pub struct Board {
 impl Board {
     /// A new board for a role; its file goes with it.
     pub fn create(path: &Path) -> Result<Board, String> {
-        let failed = |error: std::io::Error| format!("cannot make the board {}: {error}", path.display());
+        let failed =
+            |error: std::io::Error| format!("cannot make the board {}: {error}", path.display());
         let file = OpenOptions::new()
             .read(true)
             .write(true)

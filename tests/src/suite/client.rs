@@ -9,7 +9,7 @@ use std::{
 };
 
 use consort_abi::{
-    consort_page, consort_reply, consort_request, consort_slot, CONSORT_ABI_MAGIC, CONSORT_ABI_VERSION,
+    consort_page, consort_reply, consort_request, CONSORT_ABI_MAGIC, CONSORT_ABI_VERSION,
     CONSORT_CONTROL, CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_PAGE_BYTES,
 };
 use nix::{
@@ -18,8 +18,8 @@ use nix::{
     sys::{
         mman::{mmap, munmap, MapFlags, ProtFlags},
         socket::{
-            connect, recvmsg, send, setsockopt, socket, sockopt::ReceiveTimeout, AddressFamily, ControlMessageOwned,
-            MsgFlags, SockFlag, SockType, UnixAddr,
+            connect, recvmsg, send, setsockopt, socket, sockopt::ReceiveTimeout, AddressFamily,
+            ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
         },
         time::{TimeVal, TimeValLike},
     },
@@ -49,8 +49,13 @@ impl Client {
     /// Connects, and says nothing yet.
     pub fn connect() -> Result<Client, String> {
         let failed = |errno: Errno| format!("cannot connect to {SOCKET}: {errno}");
-        let socket =
-            socket(AddressFamily::Unix, SockType::SeqPacket, SockFlag::SOCK_CLOEXEC, None).map_err(failed)?;
+        let socket = socket(
+            AddressFamily::Unix,
+            SockType::SeqPacket,
+            SockFlag::SOCK_CLOEXEC,
+            None,
+        )
+        .map_err(failed)?;
         // A daemon that does not answer shall fail the test, not hang it.
         setsockopt(&socket, ReceiveTimeout, &TimeVal::seconds(20)).map_err(failed)?;
         connect(socket.as_raw_fd(), &UnixAddr::new(SOCKET).map_err(failed)?).map_err(failed)?;
@@ -62,7 +67,11 @@ impl Client {
         let mut client = Client::connect()?;
         let reply = client.ask(&request(CONSORT_HELLO))?;
         let page = match reply {
-            Reply { error: 0, page: Some(page), .. } => page,
+            Reply {
+                error: 0,
+                page: Some(page),
+                ..
+            } => page,
             other => return Err(format!("HELLO was refused: {other:?}")),
         };
         client.page = Some((map_page(&page)?, page));
@@ -96,12 +105,14 @@ impl Client {
     }
 
     pub fn ask_bytes(&self, bytes: &[u8]) -> Result<Option<Reply>, String> {
-        self.send_bytes(bytes).map_err(|errno| format!("cannot send: {errno}"))?;
+        self.send_bytes(bytes)
+            .map_err(|errno| format!("cannot send: {errno}"))?;
         self.receive()
     }
 
     pub fn ask(&self, request: &consort_request) -> Result<Reply, String> {
-        self.ask_bytes(bytes_of(request))?.ok_or_else(|| "the daemon closed the connection".to_owned())
+        self.ask_bytes(bytes_of(request))?
+            .ok_or_else(|| "the daemon closed the connection".to_owned())
     }
 
     pub fn join(&self, tid: i32, slot: u32, domain: &str) -> Result<Reply, String> {
@@ -109,7 +120,11 @@ impl Client {
     }
 
     pub fn leave(&self, tid: i32, slot: u32) -> Result<Reply, String> {
-        self.ask(&consort_request { tid, slot, ..request(CONSORT_LEAVE) })
+        self.ask(&consort_request {
+            tid,
+            slot,
+            ..request(CONSORT_LEAVE)
+        })
     }
 
     /// A CONTROL request with this text.
@@ -122,18 +137,13 @@ impl Client {
 
     /// The page's own memory, for writing whatever a hostile program may write. Null before HELLO.
     pub fn page(&self) -> *mut consort_page {
-        self.page.as_ref().map_or(std::ptr::null_mut(), |(page, _)| page.as_ptr())
+        self.page
+            .as_ref()
+            .map_or(std::ptr::null_mut(), |(page, _)| page.as_ptr())
     }
 
     pub fn page_fd(&self) -> Option<RawFd> {
         self.page.as_ref().map(|(_, fd)| fd.as_raw_fd())
-    }
-
-    /// A slot of the page; index below CONSORT_SLOTS, and only after HELLO.
-    pub fn slot(&self, index: u32) -> *mut consort_slot {
-        let page = self.page();
-        // SAFETY: mapped, and the index is in it; no reference is made.
-        unsafe { (&raw mut (*page).slots).cast::<consort_slot>().add(index as usize) }
     }
 }
 
@@ -169,7 +179,11 @@ pub fn request(kind: u32) -> consort_request {
 
 /// A JOIN; of a name that is too long for the field, as much as fits.
 pub fn join_request(tid: i32, slot: u32, domain: &[u8]) -> consort_request {
-    let mut request = consort_request { tid, slot, ..request(CONSORT_JOIN) };
+    let mut request = consort_request {
+        tid,
+        slot,
+        ..request(CONSORT_JOIN)
+    };
     for (to, from) in request.domain.iter_mut().zip(domain) {
         *to = *from as std::ffi::c_char;
     }
@@ -178,14 +192,21 @@ pub fn join_request(tid: i32, slot: u32, domain: &[u8]) -> consort_request {
 
 pub fn bytes_of(request: &consort_request) -> &[u8] {
     // SAFETY: only integers and no padding: every byte is initialised.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(request).cast(), size_of::<consort_request>()) }
+    unsafe {
+        std::slice::from_raw_parts(
+            std::ptr::from_ref(request).cast(),
+            size_of::<consort_request>(),
+        )
+    }
 }
 
 fn first_descriptor(messages: nix::Result<nix::sys::socket::CmsgIterator>) -> Option<OwnedFd> {
     let mut messages = messages.ok()?;
     messages.find_map(|message| match message {
         // SAFETY: the kernel has just made these descriptors for us.
-        ControlMessageOwned::ScmRights(fds) => fds.first().map(|fd| unsafe { OwnedFd::from_raw_fd(*fd) }),
+        ControlMessageOwned::ScmRights(fds) => {
+            fds.first().map(|fd| unsafe { OwnedFd::from_raw_fd(*fd) })
+        }
         _ => None,
     })
 }
@@ -199,7 +220,12 @@ fn parse_reply(bytes: &[u8], page: Option<OwnedFd>) -> Result<Reply, String> {
     if raw.magic != CONSORT_ABI_MAGIC {
         return Err(format!("the reply's magic is {:#x}", raw.magic));
     }
-    let text: Vec<u8> = raw.text.iter().map(|byte| *byte as u8).take_while(|byte| *byte != 0).collect();
+    let text: Vec<u8> = raw
+        .text
+        .iter()
+        .map(|byte| *byte as u8)
+        .take_while(|byte| *byte != 0)
+        .collect();
     Ok(Reply {
         error: raw.error,
         text: String::from_utf8_lossy(&text).into_owned(),

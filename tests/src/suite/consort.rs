@@ -23,8 +23,10 @@ use super::{
 use crate::check;
 
 const COMMAND: &str = "consort";
+/// The kernel verifies the scheduler while it loads, which an emulator with many CPUs on a busy host does slowly.
+const LOADING: Duration = Duration::from_secs(150);
 pub const SOCKET: &str = "/run/consort/consort.sock";
-const DAEMON_LOG: &str = "/results/daemon.log";
+pub const DAEMON_LOG: &str = "/results/daemon.log";
 
 /// What a command said and how it ended.
 #[derive(Debug)]
@@ -37,9 +39,17 @@ pub struct Said {
 impl Said {
     /// Fails unless the exit code is `code` and the error text contains each of `words`.
     pub fn expect(&self, code: i32, words: &[&str]) -> Outcome {
-        check!(self.code == code, "exit code {} instead of {code}: {self:?}", self.code);
+        check!(
+            self.code == code,
+            "exit code {} instead of {code}: {self:?}",
+            self.code
+        );
         for word in words {
-            check!(self.err.contains(word), "the message lacks {word:?}: {:?}", self.err);
+            check!(
+                self.err.contains(word),
+                "the message lacks {word:?}: {:?}",
+                self.err
+            );
         }
         Ok(())
     }
@@ -72,9 +82,15 @@ pub fn run(mut command: Command) -> Result<Said, String> {
         return Err(format!("{command:?} does not end"));
     };
     let (mut out, mut err) = (String::new(), String::new());
-    let read = child.stdout.take().map(|mut pipe| pipe.read_to_string(&mut out));
+    let read = child
+        .stdout
+        .take()
+        .map(|mut pipe| pipe.read_to_string(&mut out));
     read.transpose().map_err(|error| error.to_string())?;
-    let read = child.stderr.take().map(|mut pipe| pipe.read_to_string(&mut err));
+    let read = child
+        .stderr
+        .take()
+        .map(|mut pipe| pipe.read_to_string(&mut err));
     read.transpose().map_err(|error| error.to_string())?;
     Ok(Said {
         code: status.code().unwrap_or(-1),
@@ -87,17 +103,22 @@ pub fn run(mut command: Command) -> Result<Said, String> {
 pub fn status() -> Result<Value, String> {
     let said = consort(&["status", "--json"])?;
     said.expect(0, &[])?;
-    serde_json::from_str(&said.out).map_err(|error| format!("status is no JSON: {error}: {:?}", said.out))
+    serde_json::from_str(&said.out)
+        .map_err(|error| format!("status is no JSON: {error}: {:?}", said.out))
 }
 
 /// One of the scheduler's counters.
 pub fn counter(name: &str) -> Result<u64, String> {
-    status()?["counters"][name].as_u64().ok_or_else(|| format!("status has no counter {name}"))
+    status()?["counters"][name]
+        .as_u64()
+        .ok_or_else(|| format!("status has no counter {name}"))
 }
 
 /// How many threads are members of domains now.
 pub fn members() -> Result<u64, String> {
-    status()?["daemon"]["members"].as_u64().ok_or_else(|| "status has no daemon.members".to_owned())
+    status()?["daemon"]["members"]
+        .as_u64()
+        .ok_or_else(|| "status has no daemon.members".to_owned())
 }
 
 pub fn await_members(number: u64) -> Outcome {
@@ -123,23 +144,33 @@ impl Daemon {
         Ok(daemon)
     }
 
-    pub fn start_with(options: &[&str], prepare: impl FnOnce(&mut Command)) -> Result<Daemon, String> {
+    pub fn start_with(
+        options: &[&str],
+        prepare: impl FnOnce(&mut Command),
+    ) -> Result<Daemon, String> {
         let log = OpenOptions::new()
             .create(true)
             .append(true)
             .open(DAEMON_LOG)
             .map_err(|error| format!("cannot open {DAEMON_LOG}: {error}"))?;
         let mut command = Command::new(COMMAND);
-        command.arg("serve").args(options).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        command
+            .arg("serve")
+            .args(options)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
         // Not of the test's group, which is killed with the test.
         command.process_group(0);
         prepare(&mut command);
-        let child = command.spawn().map_err(|error| format!("cannot start the daemon: {error}"))?;
+        let child = command
+            .spawn()
+            .map_err(|error| format!("cannot start the daemon: {error}"))?;
         Ok(Daemon { child })
     }
 
     fn await_serving(&mut self) -> Outcome {
-        wait_until(2 * PATIENCE, "the daemon to serve", || {
+        wait_until(LOADING, "the daemon to serve", || {
             if let Ok(Some(ended)) = self.child.try_wait() {
                 return Err(format!("it ended with {ended}; see the daemon's log"));
             }
@@ -147,16 +178,16 @@ impl Daemon {
             Ok(said.code == 0)
         })?;
         let state = machine::scheduler_state();
-        check!(state == "enabled", "the daemon serves and the scheduler is {state:?}");
+        check!(
+            state == "enabled",
+            "the daemon serves and the scheduler is {state:?}"
+        );
         Ok(())
     }
 
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     pub fn signal(&self, signal: Signal) -> Outcome {
-        kill(Pid::from_raw(self.child.id() as i32), signal).map_err(|errno| format!("cannot signal the daemon: {errno}"))
+        kill(Pid::from_raw(self.child.id() as i32), signal)
+            .map_err(|errno| format!("cannot signal the daemon: {errno}"))
     }
 
     /// Its exit code, or -1 when a signal ended it.
@@ -185,7 +216,8 @@ impl Daemon {
     /// The process number of the daemon that serves now.
     pub fn running_pid() -> Result<u32, String> {
         let pid = status()?["daemon"]["pid"].as_u64();
-        pid.and_then(|pid| u32::try_from(pid).ok()).ok_or_else(|| "status has no daemon.pid".to_owned())
+        pid.and_then(|pid| u32::try_from(pid).ok())
+            .ok_or_else(|| "status has no daemon.pid".to_owned())
     }
 
     /// Ends whatever daemon there is, by force if need be.
@@ -195,7 +227,9 @@ impl Daemon {
             let _ = kill(pid, Signal::SIGCONT);
             let _ = kill(pid, Signal::SIGTERM);
         }
-        let ended = wait_until(Duration::from_secs(5), "the daemon to end", || Ok(daemon_pids().is_empty()));
+        let ended = wait_until(Duration::from_secs(5), "the daemon to end", || {
+            Ok(daemon_pids().is_empty())
+        });
         if ended.is_err() {
             daemon_pids().into_iter().for_each(|pid| {
                 let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
@@ -233,7 +267,10 @@ fn daemon_pids() -> Vec<i32> {
     let is_daemon = |pid: &i32| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
         let mut words = line.split(|byte| *byte == 0);
-        words.next().is_some_and(|name| name.ends_with(COMMAND.as_bytes())) && words.next() == Some(b"serve")
+        words
+            .next()
+            .is_some_and(|name| name.ends_with(COMMAND.as_bytes()))
+            && words.next() == Some(b"serve")
     };
     entries
         .flatten()

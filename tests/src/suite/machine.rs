@@ -26,7 +26,8 @@ pub fn possible_cpus() -> usize {
 
 pub fn set_cpu_online(cpu: usize, online: bool) -> Result<(), String> {
     let path = format!("/sys/devices/system/cpu/cpu{cpu}/online");
-    fs::write(&path, if online { "1" } else { "0" }).map_err(|error| format!("cannot write {path}: {error}"))
+    fs::write(&path, if online { "1" } else { "0" })
+        .map_err(|error| format!("cannot write {path}: {error}"))
 }
 
 /// Whether the task is in the scheduler's class, as the kernel shows it.
@@ -38,18 +39,25 @@ pub fn is_under_sched_ext(pid: u32) -> Result<bool, String> {
     match value {
         Some("1") => Ok(true),
         Some("0") => Ok(false),
-        _ => Err(format!("{path} does not say whether the task is under sched_ext: {line:?}")),
+        _ => Err(format!(
+            "{path} does not say whether the task is under sched_ext: {line:?}"
+        )),
     }
 }
 
 /// CPU time of a process in ns, all its threads included.
 pub fn cpu_time_ns(pid: u32) -> Result<u64, String> {
     let folder = format!("/proc/{pid}/task");
-    let threads = fs::read_dir(&folder).map_err(|error| format!("cannot read {folder}: {error}"))?;
+    let threads =
+        fs::read_dir(&folder).map_err(|error| format!("cannot read {folder}: {error}"))?;
     let mut sum_ns = 0;
     for thread in threads.flatten() {
         let text = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
-        sum_ns += text.split(' ').next().and_then(|ns| ns.parse::<u64>().ok()).unwrap_or(0);
+        sum_ns += text
+            .split(' ')
+            .next()
+            .and_then(|ns| ns.parse::<u64>().ok())
+            .unwrap_or(0);
     }
     Ok(sum_ns)
 }
@@ -60,7 +68,10 @@ pub fn last_cpu(pid: u32) -> Result<usize, String> {
     let text = fs::read_to_string(&path).map_err(|error| format!("cannot read {path}: {error}"))?;
     let after_name = text.rsplit(") ").next().unwrap_or_default();
     // Field 39 of the file; the first one after the name is field 3.
-    let cpu = after_name.split(' ').nth(36).and_then(|cpu| cpu.parse().ok());
+    let cpu = after_name
+        .split(' ')
+        .nth(36)
+        .and_then(|cpu| cpu.parse().ok());
     cpu.ok_or_else(|| format!("{path} has no CPU in it"))
 }
 
@@ -71,7 +82,8 @@ impl Cgroup {
     pub fn create(parent: Option<&Cgroup>, name: &str) -> Result<Cgroup, String> {
         let parent = parent.map_or(Path::new(CGROUP_ROOT), |parent| &parent.0);
         let path = parent.join(name);
-        fs::create_dir(&path).map_err(|error| format!("cannot make the cgroup {}: {error}", path.display()))?;
+        fs::create_dir(&path)
+            .map_err(|error| format!("cannot make the cgroup {}: {error}", path.display()))?;
         Ok(Cgroup(path))
     }
 
@@ -90,12 +102,14 @@ impl Cgroup {
 
     fn write(&self, file: &str, text: &str) -> Result<(), String> {
         let path = self.0.join(file);
-        fs::write(&path, text).map_err(|error| format!("cannot write {text:?} to {}: {error}", path.display()))
+        fs::write(&path, text)
+            .map_err(|error| format!("cannot write {text:?} to {}: {error}", path.display()))
     }
 
     /// Removes the group, which must be empty.
     pub fn remove(&self) -> Result<(), String> {
-        fs::remove_dir(&self.0).map_err(|error| format!("cannot remove {}: {error}", self.0.display()))
+        fs::remove_dir(&self.0)
+            .map_err(|error| format!("cannot remove {}: {error}", self.0.display()))
     }
 }
 
@@ -129,7 +143,11 @@ const COMPLAINTS: [&str; 9] = [
     "sched_ext:",
 ];
 /// What sched_ext says when all is well: a scheduler comes, and goes with its process.
-const HARMLESS: [&str; 3] = ["\" enabled", "disabled (unregistered from user space)", "disabled (Disabled by sysrq-S)"];
+const HARMLESS: [&str; 3] = [
+    "\" enabled",
+    "disabled (unregistered from user space)",
+    "disabled (Disabled by sysrq-S)",
+];
 
 /// The kernel's messages from now on.
 pub struct KernelLog(File);
@@ -154,7 +172,11 @@ impl KernelLog {
             match self.0.read(&mut record) {
                 Ok(length) if length > 0 => {
                     let text = String::from_utf8_lossy(&record[..length]).into_owned();
-                    let line = text.lines().next().and_then(|line| line.split_once(';')).map_or("", |parts| parts.1);
+                    let line = text
+                        .lines()
+                        .next()
+                        .and_then(|line| line.split_once(';'))
+                        .map_or("", |parts| parts.1);
                     let is_complaint = COMPLAINTS.iter().any(|word| line.contains(word));
                     if is_complaint && !HARMLESS.iter().any(|word| line.contains(word)) {
                         found.push(line.to_owned());

@@ -61,10 +61,10 @@ pub struct Test {
     pub run: fn() -> Outcome,
 }
 
-/// Longer than the kernel waits before it ejects a scheduler that stalls (30 s).
-const TEST_TIME_MAX: Duration = Duration::from_secs(100);
+/// Longer than the kernel waits before it ejects a scheduler that stalls (30 s), and than any wait inside a test.
+const TEST_TIME_MAX: Duration = Duration::from_secs(300);
 /// How long members of a finished test may take to vanish from the daemon's lists.
-const SETTLE: Duration = Duration::from_secs(10);
+const SETTLE: Duration = Duration::from_secs(30);
 
 pub fn list() -> ExitCode {
     for test in cases::all() {
@@ -135,7 +135,10 @@ fn supervise(test: &Test) -> Outcome {
         // The next test shall not suffer for this one.
         Daemon::end_any()?;
     }
-    let mut problems: Vec<String> = [outcome, aftermath].into_iter().filter_map(Result::err).collect();
+    let mut problems: Vec<String> = [outcome, aftermath]
+        .into_iter()
+        .filter_map(Result::err)
+        .collect();
     if !complaints.is_empty() {
         problems.push(format!("the kernel complained:\n{}", complaints.join("\n")));
     }
@@ -181,9 +184,16 @@ fn aftermath(test: &Test) -> Outcome {
         return Ok(());
     }
     let state = machine::scheduler_state();
-    check!(state == "enabled", "after the test the scheduler is {state:?}");
-    process::wait_until(SETTLE, "after the test, that its members and domains vanish", || {
-        let status = consort::status()?;
-        Ok(status["daemon"]["members"] == 0 && status["daemon"]["domains"] == 0)
-    })
+    check!(
+        state == "enabled",
+        "after the test the scheduler is {state:?}"
+    );
+    process::wait_until(
+        SETTLE,
+        "after the test, that its members and domains vanish",
+        || {
+            let status = consort::status()?;
+            Ok(status["daemon"]["members"] == 0 && status["daemon"]["domains"] == 0)
+        },
+    )
 }

@@ -27,7 +27,7 @@ pub const BOB: u32 = 1001;
 
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// A slow emulator on a busy host may take long for what takes milliseconds elsewhere.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Waits for a process to end; `None` when it does not.
 pub fn wait_at_most(child: &mut Child, time_max: Duration) -> Option<ExitStatus> {
@@ -44,7 +44,11 @@ pub fn wait_at_most(child: &mut Child, time_max: Duration) -> Option<ExitStatus>
 }
 
 /// Waits until `holds` says so; fails, naming `what` was awaited, when it does not within `time_max`.
-pub fn wait_until(time_max: Duration, what: &str, mut holds: impl FnMut() -> Result<bool, String>) -> Outcome {
+pub fn wait_until(
+    time_max: Duration,
+    what: &str,
+    mut holds: impl FnMut() -> Result<bool, String>,
+) -> Outcome {
     let until = Instant::now() + time_max;
     let mut last;
     loop {
@@ -58,8 +62,14 @@ pub fn wait_until(time_max: Duration, what: &str, mut holds: impl FnMut() -> Res
         sleep(LOOK_AGAIN);
     }
     match last {
-        Err(error) => Err(format!("waited {} s for {what}: {error}", time_max.as_secs())),
-        Ok(_) => Err(format!("waited {} s in vain for {what}", time_max.as_secs())),
+        Err(error) => Err(format!(
+            "waited {} s for {what}: {error}",
+            time_max.as_secs()
+        )),
+        Ok(_) => Err(format!(
+            "waited {} s in vain for {what}",
+            time_max.as_secs()
+        )),
     }
 }
 
@@ -116,7 +126,10 @@ impl Role {
         let until = Instant::now() + PATIENCE;
         while self.get(Field::Ready) == 0 {
             if let Ok(Some(status)) = self.child.try_wait() {
-                return Err(format!("{:?} ended with {status} before it was ready", self.name));
+                return Err(format!(
+                    "{:?} ended with {status} before it was ready",
+                    self.name
+                ));
             }
             check!(Instant::now() < until, "{:?} did not get ready", self.name);
             sleep(LOOK_AGAIN);
@@ -155,7 +168,8 @@ impl Role {
     }
 
     pub fn signal(&self, signal: Signal) -> Outcome {
-        kill(Pid::from_raw(self.pid() as i32), signal).map_err(|errno| format!("cannot signal {:?}: {errno}", self.name))
+        kill(Pid::from_raw(self.pid() as i32), signal)
+            .map_err(|errno| format!("cannot signal {:?}: {errno}", self.name))
     }
 
     pub fn is_running(&mut self) -> bool {
@@ -171,7 +185,11 @@ impl Role {
         match wait_at_most(&mut self.child, time_max) {
             Some(status) if status.success() => Ok(()),
             Some(status) => Err(format!("{:?} ended with {status}", self.name)),
-            None => Err(format!("{:?} did not end within {} s", self.name, time_max.as_secs())),
+            None => Err(format!(
+                "{:?} did not end within {} s",
+                self.name,
+                time_max.as_secs()
+            )),
         }
     }
 }
@@ -185,10 +203,20 @@ impl Drop for Role {
 
 /// Each role's part of the CPU time that all of them got during `window`: sums up to 1.
 pub fn shares(roles: &[&Role], window: Duration) -> Result<Vec<f64>, String> {
-    let before = roles.iter().map(|role| role.cpu_time_ns()).collect::<Result<Vec<_>, _>>()?;
+    let before = roles
+        .iter()
+        .map(|role| role.cpu_time_ns())
+        .collect::<Result<Vec<_>, _>>()?;
     sleep(window);
-    let after = roles.iter().map(|role| role.cpu_time_ns()).collect::<Result<Vec<_>, _>>()?;
-    let spent: Vec<u64> = after.iter().zip(&before).map(|(after, before)| after.saturating_sub(*before)).collect();
+    let after = roles
+        .iter()
+        .map(|role| role.cpu_time_ns())
+        .collect::<Result<Vec<_>, _>>()?;
+    let spent: Vec<u64> = after
+        .iter()
+        .zip(&before)
+        .map(|(after, before)| after.saturating_sub(*before))
+        .collect();
     let all: u64 = spent.iter().sum();
     check!(all > 0, "nobody got any CPU time");
     Ok(spent.iter().map(|ns| *ns as f64 / all as f64).collect())
