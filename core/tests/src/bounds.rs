@@ -93,6 +93,13 @@ fn liars(costs: &[u64]) -> Vec<(Program, u64)> {
         .collect()
 }
 
+fn eager(costs: &[u64], ahead_ns: u64) -> Vec<(Program, u64)> {
+    costs
+        .iter()
+        .map(|&cost_ns| (Program::Eager { cost_ns, ahead_ns }, 0))
+        .collect()
+}
+
 fn due_cost_ns(programs: &[(Program, u64)]) -> u64 {
     let cost = |p: &Program| match p {
         Program::Honest { due_cost_ns, .. } => *due_cost_ns,
@@ -110,7 +117,7 @@ fn ahead_ns(c: &Cpu, domain: usize) -> u64 {
     if ahead as i64 <= 0 {
         return 0;
     }
-    (u128::from(ahead) * u128::from(d.weight) >> (WEIGHT_SHIFT + VTIME_SHIFT)) as u64
+    ((u128::from(ahead) * u128::from(d.weight)) >> (WEIGHT_SHIFT + VTIME_SHIFT)) as u64
 }
 
 proptest! {
@@ -147,6 +154,42 @@ proptest! {
         for &t in &honest_tasks {
             let late_ns = c.threads[t].tardiness_max_ns;
             prop_assert!(late_ns <= wait_ns, "member {t} was {late_ns} late, may be {wait_ns}");
+        }
+    }
+
+    /// A member that is due anew at every poll delays the honest ones' due events by its running event at most.
+    #[test]
+    fn an_eager_member_waits_its_turn(
+        honest in prop::collection::vec(busy(), 1..10), costs in prop::collection::vec(cost(), 1..3),
+        ahead_ns in prop_oneof![Just(0), 0..50 * US],
+    ) {
+        let mut c = cpu(1, ORDER_PROGRAM);
+        let tasks = add(&mut c, &honest, Some(0));
+        let wait_ns = EVENT_NS + costs.iter().sum::<u64>() + due_cost_ns(&honest);
+
+        add(&mut c, &eager(&costs, ahead_ns), Some(0));
+        run(&mut c, 2 * PATIENCE, |_| ());
+        for &t in &tasks {
+            let late_ns = c.threads[t].tardiness_max_ns;
+            prop_assert!(late_ns <= wait_ns, "member {t} was {late_ns} late, may be {wait_ns}");
+        }
+    }
+
+    /// It is always due too: it takes no more than its share from those that have best-effort events.
+    #[test]
+    fn an_eager_member_gets_its_share(
+        honest in prop::collection::vec(busy(), 1..10), costs in prop::collection::vec(cost(), 1..3),
+    ) {
+        let mut c = cpu(1, ORDER_PROGRAM);
+        let start_ns = c.h.now_ns;
+
+        add(&mut c, &honest, Some(0));
+        let tasks = add(&mut c, &eager(&costs, 0), Some(0));
+        run(&mut c, 2 * PATIENCE, |_| ());
+        let share_ns = (c.h.now_ns - start_ns) / (honest.len() + costs.len()) as u64;
+        for (&t, cost_ns) in tasks.iter().zip(&costs) {
+            let got_ns = c.h.tasks[t].ran_ns;
+            prop_assert!(got_ns <= share_ns + EVENT_NS + cost_ns, "eager {t} got {got_ns} of {share_ns}");
         }
     }
 

@@ -21,6 +21,8 @@ pub enum Program {
     },
     /// Publishes a due time long past, always.
     Liar { cost_ns: u64 },
+    /// Publishes the time of its poll, or one a little ahead, as its due time, always.
+    Eager { cost_ns: u64, ahead_ns: u64 },
     /// No member; runs whenever it may.
     Hog,
 }
@@ -103,7 +105,7 @@ impl Cpu {
                 thread.served += u64::from(best_cost_ns > 0);
                 best_cost_ns
             }
-            Program::Liar { cost_ns } => cost_ns,
+            Program::Liar { cost_ns } | Program::Eager { cost_ns, .. } => cost_ns,
             Program::Hog => u64::MAX - now_ns,
         };
         thread.ends_ns = now_ns + cost_ns.max(RUN_LEAST_NS);
@@ -142,6 +144,10 @@ impl Cpu {
                 }
             }
             Program::Liar { .. } => self.h.publish(t, 1, PRIORITY_NONE, 0),
+            Program::Eager { ahead_ns, .. } => {
+                self.h
+                    .publish(t, self.h.now_ns + ahead_ns, PRIORITY_NONE, 0)
+            }
             Program::Hog => (),
         }
         self.compare();
