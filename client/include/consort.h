@@ -64,8 +64,9 @@ struct consort_options {
 };
 
 /*
- * Makes the calling thread a member of the domain of that name (1 to CONSORT_NAME_MAX bytes, no '/' and no
- * control characters). A null or empty name gives it a private domain of its own.
+ * Makes the calling thread a member of the domain of that name (1 to CONSORT_NAME_MAX visible ASCII characters
+ * other than '/'). A null or empty name is the domain that `consort run --domain` chose for the program; where it
+ * chose none, the thread gets a private domain of its own.
  *
  * Finds the daemon at CONSORT_SOCKET_PATH, or at the path in CONSORT_SOCKET (ignored in set-user-id
  * programs). If no daemon is there, joining succeeds all the same: the member is on its own, tries again
@@ -77,7 +78,7 @@ struct consort_options {
  * *member belongs to the library: it is valid until consort_leave(), or until the thread exits, which
  * leaves by itself.
  *
- * -EINVAL        a name with '/' or a control character; event_ns, order or flags out of range; other
+ * -EINVAL        a name with '/' or anything but visible ASCII; event_ns, order or flags out of range; other
  *                options than those that the domain has
  * -ENAMETOOLONG  the name has more than CONSORT_NAME_MAX bytes
  * -EEXIST        this thread is a member already

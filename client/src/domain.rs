@@ -20,6 +20,9 @@ pub enum Order {
     Service = ORDER_SERVICE,
 }
 
+/// Where `consort run --domain` puts the domain of programs that name none.
+const DOMAIN_VARIABLE: &str = "CONSORT_DOMAIN";
+
 /// A cooperation domain to join. The options are the domain's: its first member sets them, and a later one
 /// that asks for others is refused.
 ///
@@ -39,8 +42,8 @@ pub struct Domain {
 }
 
 impl Domain {
-    /// The domain of that name: 1 to [`NAME_MAX`] bytes without '/' and control characters. An
-    /// empty name is a private domain.
+    /// The domain of that name: 1 to [`NAME_MAX`] visible ASCII characters other than '/'. An empty name is the
+    /// domain that `consort run --domain` chose for this program, else a private one.
     pub fn named(name: impl Into<String>) -> Domain {
         Domain {
             name: name.into(),
@@ -50,7 +53,7 @@ impl Domain {
         }
     }
 
-    /// A domain for this thread alone.
+    /// A domain for this thread alone, unless `consort run --domain` chose one for this program.
     pub fn private() -> Domain {
         Domain::named("")
     }
@@ -85,7 +88,15 @@ impl Domain {
     }
 
     pub(crate) fn terms(&self) -> Result<Terms, Error> {
-        check_name(&self.name)?;
+        let chosen_by_user = match self.name.is_empty() {
+            true => std::env::var(DOMAIN_VARIABLE).unwrap_or_default(),
+            false => String::new(),
+        };
+        let name = match chosen_by_user.is_empty() {
+            true => &self.name,
+            false => &chosen_by_user,
+        };
+        check_name(name)?;
         if self.event_ns != 0 && !(EVENT_MIN_NS..=EVENT_MAX_NS).contains(&self.event_ns) {
             return Err(Error::EventRange {
                 event_ns: self.event_ns,
@@ -99,7 +110,7 @@ impl Domain {
         request.event_ns = self.event_ns;
         request.order = self.order as u32;
         request.flags = if self.preempt { JOIN_PREEMPT } else { 0 };
-        for (to, from) in request.domain.iter_mut().zip(self.name.bytes()) {
+        for (to, from) in request.domain.iter_mut().zip(name.bytes()) {
             *to = from as _;
         }
         Ok(Terms {
@@ -122,7 +133,7 @@ fn check_name(name: &str) -> Result<(), Error> {
     if name.len() > NAME_MAX {
         return Err(Error::NameTooLong { bytes: name.len() });
     }
-    match name.chars().find(|c| *c == '/' || c.is_control()) {
+    match name.chars().find(|c| *c == '/' || !c.is_ascii_graphic()) {
         Some(bad) => Err(Error::NameCharacter {
             name: name.to_owned(),
             bad,

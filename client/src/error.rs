@@ -21,9 +21,11 @@ pub enum Error {
     NothingToWaitFor,
     #[error("domain name of {bytes} bytes is too long: at most {NAME_MAX} are expected")]
     NameTooLong { bytes: usize },
-    #[error("domain name {name:?} contains {bad:?}: names have no '/' and no control characters")]
+    #[error(
+        "domain name {name:?} contains {bad:?}: names are visible ASCII characters other than '/'"
+    )]
     NameCharacter { name: String, bad: char },
-    #[error("domain name is not UTF-8 text: names are UTF-8 without '/' and control characters")]
+    #[error("domain name is not ASCII text: names are visible ASCII characters other than '/'")]
     NameEncoding,
     #[error("longest event of {event_ns} ns is out of range: {EVENT_MIN_NS} to {EVENT_MAX_NS} ns is expected, or 0 for the scheduler's choice")]
     EventRange { event_ns: u64 },

@@ -19,6 +19,9 @@ pub const DAEMON_WAIT: Duration = Duration::from_secs(1);
 /// When to look again for an answer that has not come.
 const ANSWER_RETRY_NS: u64 = 10_000_000;
 
+/// What `State::process` is after leaving. Not 0, which is a forked child's number before it has asked for one.
+const LEFT: u64 = u64::MAX;
+
 /// What `attached` says to a thread on its own.
 static NOT_ATTACHED: AtomicU32 = AtomicU32::new(0);
 
@@ -128,7 +131,7 @@ pub(crate) struct State {
     slot: Cell<NonNull<Slot>>,
     attached: Cell<NonNull<AtomicU32>>,
     fork_word: &'static AtomicU64,
-    /// The process that joined; 0 after leaving.
+    /// The process that joined; [`LEFT`] after leaving.
     process: Cell<u64>,
     terms: Terms,
     alone: Box<Slot>,
@@ -250,7 +253,7 @@ impl State {
     #[cold]
     fn why_dead(&self) -> Error {
         match self.process.get() {
-            0 => Error::Left,
+            LEFT => Error::Left,
             _ => Error::Forked,
         }
     }
@@ -393,11 +396,11 @@ impl State {
 
     /// Leaves; waits for the daemon's answer if there is a deadline. Once only.
     pub fn leave(&self, deadline: Option<Instant>) -> Result<(), Error> {
-        if self.process.get() == 0 {
+        if self.process.get() == LEFT {
             return Ok(());
         }
         let is_child = self.check_alive().is_err();
-        self.process.set(0);
+        self.process.set(LEFT);
         if let Some(slack_ns) = self.slack_ns.take() {
             slack::set(slack_ns);
         }

@@ -76,7 +76,7 @@ impl Domains {
 /// Reads a domain's name; `None` is a private domain.
 ///
 /// # Errors
-/// EINVAL when it is too long or has anything but visible ASCII characters: names go to logs and terminals.
+/// ENAMETOOLONG; EINVAL when it has '/' or anything but visible ASCII characters: names go to logs and terminals.
 pub fn parse_name(name: &[u8]) -> Result<Option<String>, Refusal> {
     if name.is_empty() {
         return Ok(None);
@@ -89,9 +89,12 @@ pub fn parse_name(name: &[u8]) -> Result<Option<String>, Refusal> {
         );
         return Err(Refusal::new(Errno::ENAMETOOLONG, text));
     }
-    if let Some(byte) = name.iter().find(|byte| !byte.is_ascii_graphic()) {
+    let bad = name
+        .iter()
+        .find(|byte| **byte == b'/' || !byte.is_ascii_graphic());
+    if let Some(byte) = bad {
         let text = format!(
-            "a domain's name has the byte {byte:#04x}: expected letters, digits and punctuation of ASCII, no spaces"
+            "a domain's name has the byte {byte:#04x}: expected letters, digits and punctuation of ASCII without '/', no spaces"
         );
         return Err(Refusal::new(Errno::EINVAL, text));
     }

@@ -76,6 +76,17 @@ isolated!(a_child_joins_with_a_page_of_its_own, {
     assert_eq!(daemon.requests_of(CONSORT_LEAVE).len(), 1);
 });
 
+isolated!(a_child_that_drops_what_it_inherited_joins, {
+    let daemon = Daemon::start();
+    let member = Domain::named("a").join().unwrap();
+    in_child(fork, || {
+        drop(member);
+        let own = Domain::named("b").join();
+        own.is_ok_and(|own| own.poll(busy()).is_ok())
+    });
+    assert_eq!(daemon.requests_of(CONSORT_JOIN).len(), 2);
+});
+
 isolated!(a_child_of_a_child_is_told_too, {
     let _daemon = Daemon::start();
     let _member = Domain::named("a").join().unwrap();

@@ -45,6 +45,19 @@ isolated!(a_private_domain_has_no_name, {
     assert_eq!(domain_of(&daemon.requests_of(CONSORT_JOIN)[0]), "");
 });
 
+isolated!(the_user_chooses_the_domain_of_who_names_none, {
+    let daemon = Daemon::start();
+    std::env::set_var("CONSORT_DOMAIN", "chosen");
+    Domain::private().join().unwrap().leave().unwrap();
+    Domain::named("own").join().unwrap().leave().unwrap();
+    std::env::set_var("CONSORT_DOMAIN", "no/name");
+    let error = Domain::private().join().map(drop).unwrap_err();
+    assert_eq!(error.errno(), libc::EINVAL);
+    let joins = daemon.requests_of(CONSORT_JOIN);
+    let names: Vec<_> = joins.iter().map(domain_of).collect();
+    assert_eq!(names, ["chosen", "own"]);
+});
+
 isolated!(one_page_serves_all_threads, {
     let daemon = Daemon::start();
     let _mine = Domain::named("a").join().unwrap();
