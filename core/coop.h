@@ -48,6 +48,7 @@ struct member {
 	struct tree_node node;
 	struct heap_link due; /* in one of the domain's queues due, indebted, asleep */
 	u64 due_ns; /* NEVER_NS if none */
+	u64 run_due_ns; /* what it was when the run that is not charged yet began */
 	u64 key;
 	u32 priority; /* PRIORITY_NONE if it has no best-effort event */
 	u8 asleep;
@@ -83,7 +84,10 @@ static __always_inline int member_due_counts(const struct member __arena *m, con
 	return !vtime_before(d->group.node.vtime, member_out_of_debt_at(m, d));
 }
 
-/* The key of a member's best-effort event in the domain's order. */
+/*
+ * The key of a member's best-effort event in the domain's order. In due debt it has none that counts: else a member
+ * could be always due, and when that is used up, always the most important.
+ */
 static __always_inline void member_best_key(const struct member __arena *m, const struct domain __arena *d,
 				   u64 *major, u64 *minor)
 {
@@ -97,7 +101,7 @@ static __always_inline void member_best_key(const struct member __arena *m, cons
 		*minor = m->priority == PRIORITY_NONE;
 		break;
 	default:
-		*major = m->priority;
+		*major = member_due_counts(m, d) ? m->priority : PRIORITY_NONE;
 		*minor = m->key;
 	}
 }
@@ -124,12 +128,13 @@ static __always_inline void domain_await_due(struct domain __arena *d, struct me
 		heap_push(&d->due, &m->due, due_ns, 0);
 }
 
-/* Lets the due events of those count again that are out of debt. */
+/* Lets the due events and priorities of those count again that are out of debt. */
 static __always_inline void domain_promote(struct domain __arena *d)
 {
 	while (can_loop) {
 		struct heap_link __arena *top = d->indebted.top;
 		struct member __arena *m;
+		u64 major, minor;
 
 		if (!top || vtime_before(d->group.node.vtime, top->major))
 			break;
@@ -137,6 +142,8 @@ static __always_inline void domain_promote(struct domain __arena *d)
 		heap_remove(&d->indebted, top);
 		m->indebted = 0;
 		heap_push(&d->due, top, top->minor, 0);
+		member_best_key(m, d, &major, &minor);
+		heap_move(&d->group.ready, &m->node.ready, major, minor);
 	}
 }
 
@@ -173,17 +180,31 @@ static __always_inline void domain_wake(struct domain __arena *d, struct member 
 		heap_remove(&d->asleep, &m->due);
 }
 
-/* Charges due debt for the part of a run during which the member's published due event was expired. */
+/*
+ * Charges due debt for the part of a run during which the due event that it began with was expired, less what the
+ * member's share will be until its next one: it may be due as often as its share allows.
+ */
 static __always_inline void domain_charge_due(struct domain __arena *d, struct member __arena *m, u64 ran_ns,
-				     u64 now_ns)
+					      u64 now_ns)
 {
-	u64 overdue_ns;
+	u64 due_ns = m->run_due_ns, overdue_ns, rest_ns, weight = d->group.weight_active;
 
-	if (m->due_ns >= now_ns)
+	m->run_due_ns = m->due_ns;
+	if (due_ns >= now_ns)
 		return;
-	overdue_ns = now_ns - m->due_ns;
+	overdue_ns = now_ns - due_ns;
 	if (overdue_ns > ran_ns)
 		overdue_ns = ran_ns;
+	if (m->due_ns > now_ns) {
+		rest_ns = m->due_ns - now_ns;
+		if (rest_ns > CHARGE_MAX_NS)
+			rest_ns = CHARGE_MAX_NS;
+		if (weight > m->node.weight)
+			rest_ns = rest_ns * m->node.weight / weight;
+		if (rest_ns >= overdue_ns)
+			return;
+		overdue_ns -= rest_ns;
+	}
 	m->debt_vtime = vtime_max(m->debt_vtime, d->group.node.vtime) +
 			vtime_of_ns(overdue_ns, m->node.weight);
 }

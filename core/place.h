@@ -95,7 +95,7 @@ core_fn place_settle(struct place __arena *pl in_arena, u64 now_ns)
 	if (!top || top->major > now_ns)
 		return 0;
 	d = domain_of_upcoming(top);
-	if (domain_expired(d, now_ns) || !d->asleep.top)
+	if (!d->asleep.top || d->asleep.top->major > now_ns)
 		return 0;
 	heap_remove(&d->asleep, d->asleep.top);
 	place_refresh(pl, d);

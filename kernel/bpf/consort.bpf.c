@@ -115,7 +115,8 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 }
 
 /* What the task that just ran has done about its contract. */
-static inline void look_at_contract(struct task __arena *t, u32 cpu, u64 now_ns)
+static inline void look_at_contract(struct task __arena *t, const struct task_struct *p,
+				    u64 since_ns, u32 cpu, u64 now_ns)
 {
 	struct consort_slot *s = slot_of(t);
 	u32 seq;
@@ -123,7 +124,7 @@ static inline void look_at_contract(struct task __arena *t, u32 cpu, u64 now_ns)
 	if (!s)
 		return;
 	seq = *(volatile u32 *)&s->poll_seq;
-	if (!t->demoted && task_overran(t, now_ns)) {
+	if (!t->demoted && task_overran(t, p, since_ns, now_ns)) {
 		count_on(cpu)->overruns++;
 		task_set_demoted(t, 1);
 	} else if (seq != t->poll_seq) {
@@ -178,7 +179,7 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	lock_take(&s->lock);
 	if (t) {
 		if (t->set)
-			look_at_contract(t, cpu, now_ns);
+			look_at_contract(t, prev, c->since_ns, cpu, now_ns);
 		task_charge(t, prev, now_ns);
 		if (t->member.node.active && is_queued(prev))
 			running = t;

@@ -201,6 +201,7 @@ static inline void member_join(struct task __arena *t, struct domain_set __arena
 	t->yield_by_ns = NEVER_NS;
 	task_move(t, t->home, set, t->place, 0);
 	t->member.due_ns = now_ns;
+	t->member.run_due_ns = now_ns;
 	t->member.priority = PRIORITY_NONE;
 	t->member.key = 0;
 	t->member.debt_vtime = domain_in(set, t->place)->group.node.vtime;

@@ -218,13 +218,20 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu,
 	return 0;
 }
 
-/* Whether a member has outstayed the time by which it was to poll, grace included. */
-static inline bool task_overran(struct task __arena *t, u64 now_ns)
+/*
+ * Whether a member has outstayed the time by which it was to poll, grace included, by the CPU time that it has had
+ * since it was chosen: what interrupts and higher classes took from it is not its fault.
+ */
+static inline bool task_overran(struct task __arena *t, const struct task_struct *p, u64 since_ns,
+				u64 now_ns)
 {
 	struct domain __arena *d = domain_in(t->set, t->place);
+	u64 ran_ns = p->se.sum_exec_runtime - t->charged_ns + TIMER_EARLY_NS;
 
-	return t->yield_by_ns != NEVER_NS && !d->preempt &&
-	       now_ns + TIMER_EARLY_NS >= t->yield_by_ns + d->grace_ns;
+	if (t->yield_by_ns == NEVER_NS || d->preempt)
+		return false;
+	return now_ns + TIMER_EARLY_NS >= t->yield_by_ns + d->grace_ns &&
+	       (t->yield_by_ns < since_ns || ran_ns >= t->yield_by_ns - since_ns + d->grace_ns);
 }
 
 /* The member competes alone, as any task of its cgroup, and pays for its run itself; or is a member again. */
