@@ -10,6 +10,7 @@ use crate::{
     suite::{
         board::Field,
         consort::{await_members, await_state, consort, members, status, Daemon, SOCKET},
+        machine::possible_cpus,
         process::{wait_until, Role, ALICE, PATIENCE},
         Cpus, Needs, Outcome, Test,
     },
@@ -159,7 +160,16 @@ fn daemon_killed() -> Outcome {
     ];
     let daemon = nix::unistd::Pid::from_raw(Daemon::running_pid()? as i32);
     nix::sys::signal::kill(daemon, Signal::SIGKILL).map_err(|errno| errno.to_string())?;
+    let killed_ns = consort::now_ns();
     await_state("disabled")?;
+    let took_ns = consort::now_ns() - killed_ns;
+    // Only where time is counted in instructions does it not depend on what else the host does.
+    if possible_cpus() == 1 {
+        check!(
+            took_ns < 1_000_000_000,
+            "the stock scheduler took over after {took_ns} ns"
+        );
+    }
     roles.iter().try_for_each(progress)?;
     wait_until(PATIENCE, "the members to know that they are alone", || {
         Ok(roles[..2].iter().all(|role| role.get(Field::Standing) == 1))

@@ -35,7 +35,8 @@ pub fn member(board: &Board, arguments: &[&str]) -> Result<(), String> {
         }
         let next = Next {
             due_ns,
-            best_effort: Some((1, board.get(Field::Work))),
+            // Who has waited longest goes first.
+            best_effort: Some((1, now)),
         };
         let others = member.poll(next).map_err(|error| error.to_string())?;
         show(board, &others);
