@@ -7,7 +7,7 @@
  *          due event expired first runs that member (the domain borrows). Else virtual time decides at
  *          each level of the tree, and inside a domain its decision function. A task runs until its slice ends
  *          or the next due time of a domain that may then run.
- * Bound    A domain is ahead by at most window + one event: its members' due events are late by the running task's
+ * Bound    A domain is ahead by at most a slice + window + one event: its members' due events are late by the running task's
  *          event, not by a round of slices; everybody's share is exact but for the window.
  * Source   000 Figures 2.13, 2.15, 2.17; the window bounds what 000 section 2.3.3 leaves open. The two queues
  *          are those of WF2Q+: who may run now, and who will by which virtual time.
@@ -24,6 +24,7 @@ struct place {
 	struct heap due; /* domains that may borrow, by their next due time */
 	struct heap ahead; /* domains that have borrowed enough, by the virtual time at which they may again */
 	u64 window_ns; /* how far a domain may run ahead for due events, at its own rate */
+	u64 quantum_ns; /* a slice as it is now: what running by virtual time alone may put a domain ahead */
 	u32 nr_runnable; /* tasks */
 };
 
@@ -42,7 +43,8 @@ static __always_inline struct domain __arena *domain_of_upcoming(struct heap_lin
 /* The virtual time to which the place must have come before the domain may borrow (again). */
 static __always_inline u64 domain_may_borrow_at(const struct place __arena *pl, const struct domain __arena *d)
 {
-	return d->group.node.vtime - vtime_of_ns(pl->window_ns, d->group.node.weight);
+	return d->group.node.vtime - vtime_of_ns(pl->window_ns, d->group.node.weight) -
+	       vtime_of_ns(pl->quantum_ns, WEIGHT_ONE);
 }
 
 static __always_inline void place_forget(struct place __arena *pl, struct domain __arena *d)

@@ -17,6 +17,20 @@ static inline struct group __arena *parent_of(struct task __arena *t)
 	return group_in(t->home, t->place);
 }
 
+/* One more or one fewer task is runnable in the place: slices change. */
+static __always_inline void place_count(struct place __arena *pl, u32 place, s32 more)
+{
+	u32 nr_runnable = pl->nr_runnable += more;
+
+	if (!one_cpu && place < SHARDS_MAX) {
+		u32 nr_cpus = shard_at(place)->nr_cpus ?: 1;
+
+		nr_runnable = (nr_runnable + nr_cpus - 1) / nr_cpus;
+	}
+	pl->quantum_ns = slice_ns(tunables.granularity_ns, tunables.min_slice_ns, nr_runnable, 1);
+	pl->window_ns = tunables.window_ns;
+}
+
 core_fn task_activate(struct task __arena *t in_arena)
 {
 	struct place __arena *pl = place_at(t->place);
@@ -24,7 +38,7 @@ core_fn task_activate(struct task __arena *t in_arena)
 	if (t->member.node.active)
 		return 0;
 	tree_activate(&t->member.node);
-	pl->nr_runnable++;
+	place_count(pl, t->place, 1);
 	if (in_domain(t)) {
 		struct domain __arena *d = domain_in(t->set, t->place);
 
@@ -42,7 +56,7 @@ core_fn task_deactivate(struct task __arena *t in_arena)
 	if (!t->member.node.active)
 		return 0;
 	tree_deactivate(&t->member.node);
-	pl->nr_runnable--;
+	place_count(pl, t->place, -1);
 	if (in_domain(t)) {
 		struct domain __arena *d = domain_in(t->set, t->place);
 
@@ -162,15 +176,9 @@ static inline void task_charge(struct task __arena *t, const struct task_struct 
 
 static inline u64 task_slice_ns(struct task __arena *t)
 {
-	struct shard __arena *s = shard_at(shard_of_place(t->place));
-	struct place __arena *pl = place_at(t->place);
-	u32 nr_runnable = pl->nr_runnable, nr_members = 1;
+	u64 slice = place_at(t->place)->quantum_ns;
 
-	if (!one_cpu && t->place < SHARDS_MAX && s->nr_cpus > 1)
-		nr_runnable = (nr_runnable + s->nr_cpus - 1) / s->nr_cpus;
-	if (in_domain(t))
-		nr_members = domain_in(t->set, t->place)->group.nr_active;
-	return slice_ns(tunables.granularity_ns, tunables.min_slice_ns, nr_runnable, nr_members);
+	return in_domain(t) ? slice * domain_in(t->set, t->place)->group.nr_active : slice;
 }
 
 /* Whether tasks wait for this CPU in its other place. */

@@ -10,7 +10,6 @@ static inline void place_init(struct place __arena *pl)
 {
 	pl->root.node.kind = NODE_FAIR;
 	pl->root.node.weight = WEIGHT_ONE;
-	pl->window_ns = tunables.window_ns;
 }
 
 SEC("syscall")

@@ -20,7 +20,7 @@
 const volatile struct consort_topology topology;
 const volatile bool use_timers = true;
 struct consort_tunables tunables = {
-	.granularity_ns = 20000000,
+	.granularity_ns = 4000000,
 	.min_slice_ns = 500000,
 	.window_ns = 4000000,
 };
