@@ -49,7 +49,7 @@ pub const TESTS: &[Test] = &[
         name: "command.run",
         cpus: Cpus::One,
         needs: Needs::Daemon,
-        run: run,
+        run,
     },
     Test {
         name: "command.run_domain",

@@ -3,7 +3,7 @@
 
 use std::{mem::size_of, time::Duration};
 
-use consort_abi::{consort_request, CONSORT_CONTROL, CONSORT_JOIN};
+use consort_abi::consort_request;
 
 use crate::{
     check,
@@ -180,37 +180,16 @@ fn json() -> Outcome {
     Ok(())
 }
 
-/// Random bytes behind a good head, as alice: whatever is answered, bob's `status` is.
+/// Random bytes behind a good head: none is granted, the daemon stays, and another user's `status` is answered.
 fn noise() -> Outcome {
     let daemon = Daemon::running_pid()?;
-    let mut seed = 12345_u64;
-    let mut random = || {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed
-    };
-    for _ in 0..40 {
-        let client = Client::hello()?;
-        for _ in 0..10 {
-            let kind = if random() % 2 == 0 {
-                CONSORT_JOIN
-            } else {
-                CONSORT_CONTROL
-            };
-            let mut message = bytes_of(&request(kind)).to_vec();
-            message[8..]
-                .iter_mut()
-                .for_each(|byte| *byte = random() as u8);
-            if random() % 4 == 0 {
-                message.extend((0..random() % 3000).map(|index| index as u8));
-            }
-            match client.ask_bytes(&message) {
-                Ok(Some(reply)) => check!(reply.error > 0, "noise was granted: {message:02x?}"),
-                Ok(None) | Err(_) => break,
-            }
-        }
-    }
+    let mut vandal = Role::start_as(ALICE, "noise 300")?;
+    vandal.finish()?;
+    let (refused, granted) = (vandal.get(Field::Work), vandal.get(Field::Errors));
+    check!(
+        refused > 0 && granted == 0,
+        "of 300 messages {refused} were refused and {granted} granted"
+    );
     consort_as(BOB, &["status"])?.expect(0, &[])?;
     check!(
         Daemon::running_pid()? == daemon,

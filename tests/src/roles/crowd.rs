@@ -29,8 +29,10 @@ pub fn deserter(board: &Board, _: &[&str]) -> Result<(), String> {
             return Err(format!("cannot join: {}", reply.text));
         }
         board.add(Field::Work, 1);
-        while stay {
-            thread::sleep(Duration::from_millis(50));
+        if stay {
+            loop {
+                thread::sleep(Duration::from_millis(50));
+            }
         }
         Ok(())
     };

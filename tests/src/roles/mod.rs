@@ -29,6 +29,7 @@ const ROLES: &[(&str, Role)] = &[
     ("join-storm", storm::joins),
     ("connections", storm::connections),
     ("deaf", storm::deaf),
+    ("noise", storm::noise),
     ("deserter", crowd::deserter),
     ("threads", crowd::threads),
     ("members", crowd::members),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs that ask the daemon for more than one user may have.
 
+use consort_abi::{CONSORT_CONTROL, CONSORT_JOIN};
 use nix::errno::Errno;
 
 use super::argument;
 use crate::suite::{
     board::{Board, Field},
-    client::{bytes_of, gettid, join_request, Client},
+    client::{bytes_of, gettid, join_request, request, Client},
 };
 
 /// `join-storm NUMBER`: joins and leaves so many times, as fast as it goes. Work counts joins, Errors refusals with
@@ -66,6 +67,42 @@ pub fn deaf(board: &Board, _: &[&str]) -> Result<(), String> {
     board.set(Field::Ready, 1);
     while client.send_bytes(bytes_of(&request)).is_ok() {
         board.add(Field::Work, 1);
+    }
+    Ok(())
+}
+
+/// `noise NUMBER`: sends so many messages of random bytes behind a good head. Work counts refusals and closed connections,
+/// Errors what was granted.
+pub fn noise(board: &Board, arguments: &[&str]) -> Result<(), String> {
+    let mut seed = 12345_u64;
+    let mut random = || {
+        seed ^= seed << 13;
+        seed ^= seed >> 7;
+        seed ^= seed << 17;
+        seed
+    };
+    let mut client = Client::connect()?;
+    for _ in 0..argument::<u32>(arguments, 0)? {
+        let kind = if random() % 2 == 0 {
+            CONSORT_JOIN
+        } else {
+            CONSORT_CONTROL
+        };
+        let mut message = bytes_of(&request(kind)).to_vec();
+        message[8..]
+            .iter_mut()
+            .for_each(|byte| *byte = random() as u8);
+        if random() % 4 == 0 {
+            message.extend((0..random() % 3000).map(|index| index as u8));
+        }
+        match client.ask_bytes(&message)? {
+            Some(reply) if reply.error == 0 => board.add(Field::Errors, 1),
+            Some(_) => board.add(Field::Work, 1),
+            None => {
+                board.add(Field::Work, 1);
+                client = Client::connect()?;
+            }
+        }
     }
     Ok(())
 }

@@ -118,7 +118,7 @@ fn plausible(random: &mut Random) -> u64 {
         0 => noise,
         1 => noise % 4,
         2 => now_ns() + noise % (20 * MS) - 10 * MS,
-        _ => (noise % 4) << 32 | (noise >> 8) % 4,
+        _ => ((noise % 4) << 32) | ((noise >> 8) % 4),
     }
 }
 

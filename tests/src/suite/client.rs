@@ -105,9 +105,11 @@ impl Client {
     }
 
     pub fn ask_bytes(&self, bytes: &[u8]) -> Result<Option<Reply>, String> {
-        self.send_bytes(bytes)
-            .map_err(|errno| format!("cannot send: {errno}"))?;
-        self.receive()
+        match self.send_bytes(bytes) {
+            // The daemon may have refused the connection, and said why, before it was asked anything.
+            Ok(()) | Err(Errno::EPIPE) => self.receive(),
+            Err(errno) => Err(format!("cannot send: {errno}")),
+        }
     }
 
     pub fn ask(&self, request: &consort_request) -> Result<Reply, String> {

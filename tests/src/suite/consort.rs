@@ -24,7 +24,7 @@ use crate::check;
 
 const COMMAND: &str = "consort";
 /// The kernel verifies the scheduler while it loads, which an emulator with many CPUs on a busy host does slowly.
-const LOADING: Duration = Duration::from_secs(150);
+const LOADING: Duration = Duration::from_secs(250);
 pub const SOCKET: &str = "/run/consort/consort.sock";
 pub const DAEMON_LOG: &str = "/results/daemon.log";
 

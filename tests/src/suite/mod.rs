@@ -31,7 +31,8 @@ pub type Outcome = Result<(), String>;
 #[macro_export]
 macro_rules! check {
     ($condition:expr, $($text:tt)+) => {
-        if !$condition {
+        let holds: bool = $condition;
+        if !holds {
             return Err(format!($($text)+));
         }
     };
