@@ -170,13 +170,21 @@ impl Daemon {
     }
 
     fn await_serving(&mut self) -> Outcome {
+        let mut ended = None;
         wait_until(LOADING, "the daemon to serve", || {
-            if let Ok(Some(ended)) = self.child.try_wait() {
-                return Err(format!("it ended with {ended}; see the daemon's log"));
-            }
-            let said = consort(&["status"])?;
-            Ok(said.code == 0)
+            ended = self.child.try_wait().ok().flatten();
+            Ok(ended.is_some() || consort(&["status"])?.code == 0)
         })?;
+        if let Some(status) = ended {
+            let log = std::fs::read(DAEMON_LOG).unwrap_or_default();
+            let said = String::from_utf8_lossy(&log);
+            let last: Vec<&str> = said.lines().rev().take(12).collect();
+            let last: Vec<&str> = last.into_iter().rev().collect();
+            return Err(format!(
+                "the daemon ended with {status} instead of serving; its last words:\n{}",
+                last.join("\n")
+            ));
+        }
         let state = machine::scheduler_state();
         check!(
             state == "enabled",
