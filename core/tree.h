@@ -46,6 +46,7 @@ struct group {
 	u64 vmin; /* smallest virtual time of the active members; never goes back */
 	u64 weight_active; /* sum over active members, members lent to domains included */
 	u64 weight_lent; /* of that, what members use elsewhere, see rate.h */
+	u64 lent_above; /* what the parent counts as lent through this group */
 	u32 nr_active;
 	u32 level; /* 0: root */
 };

@@ -42,21 +42,13 @@ static inline void task_clear(struct task __arena *t)
 		word[i] = 0;
 }
 
+/* The nice value has changed: the task comes back, to wherever it was, with its new weight. */
 static inline void task_set_weight(struct task __arena *t, u64 weight)
 {
-	bool waits = t->member.node.ready.queued;
-
-	if (waits)
-		task_take(t);
 	t->weight = weight;
-	tree_set_weight(&t->member.node, weight);
-	if (in_domain(t) && t->member.node.active) {
-		struct domain __arena *d = domain_in(t->set, t->place);
-
-		tree_set_weight(&d->group.node, d->group.weight_active);
-	}
-	if (waits)
-		task_wait(t, bpf_ktime_get_ns());
+	if (!t->member.node.active)
+		t->member.node.weight = weight;
+	task_move(t, t->home, t->set, t->place, t->demoted);
 }
 
 /* Leaves the domain; the caller holds the task's lock. */

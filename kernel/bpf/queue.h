@@ -31,12 +31,39 @@ static __always_inline void place_count(struct place __arena *pl, u32 place, s32
 	pl->window_ns = tunables.window_ns;
 }
 
+/* A member of a domain weighs what its cgroup left it; looked at again whenever it is charged. */
+static __always_inline void weigh_member(struct task __arena *t)
+{
+	u64 weight = rate_flatten(group_in(t->home, t->place), t->weight);
+
+	if (weight == t->member.node.weight)
+		return;
+	tree_set_weight(&t->member.node, weight);
+	if (t->member.node.active) {
+		struct domain __arena *d = domain_in(t->set, t->place);
+
+		tree_set_weight(&d->group.node, d->group.weight_active);
+	}
+}
+
+/* Tasks of the root cgroup compete below the root as it is: they have nothing to lend or to flatten. */
+static inline bool has_to_lend(const struct task __arena *t)
+{
+	return in_domain(t) && t->home->parent;
+}
+
 core_fn task_activate(struct task __arena *t in_arena)
 {
 	struct place __arena *pl = place_at(t->place);
 
 	if (t->member.node.active)
 		return 0;
+	if (has_to_lend(t)) {
+		rate_lend(&t->stand_in, group_in(t->home, t->place), t->weight);
+		weigh_member(t);
+	} else {
+		t->member.node.weight = t->weight;
+	}
 	tree_activate(&t->member.node);
 	place_count(pl, t->place, 1);
 	if (in_domain(t)) {
@@ -56,6 +83,8 @@ core_fn task_deactivate(struct task __arena *t in_arena)
 	if (!t->member.node.active)
 		return 0;
 	tree_deactivate(&t->member.node);
+	if (t->stand_in.active)
+		rate_return(&t->stand_in);
 	place_count(pl, t->place, -1);
 	if (in_domain(t)) {
 		struct domain __arena *d = domain_in(t->set, t->place);
@@ -153,6 +182,8 @@ core_fn task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
 
 		domain_charge_due(d, &t->member, ran_ns, now_ns);
 		tree_charge(&t->member.node, ran_ns);
+		if (t->stand_in.active)
+			weigh_member(t);
 		place_refresh(place_at(t->place), d);
 	} else {
 		tree_charge(&t->member.node, ran_ns);

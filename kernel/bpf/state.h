@@ -14,6 +14,7 @@
 #include "kernel.h"
 #include "lock.h"
 #include "place.h"
+#include "rate.h"
 #include "consort_abi.h"
 #include "interface.h"
 
@@ -46,6 +47,7 @@ struct domain_set {
 
 struct task {
 	struct member member;
+	struct tree_node stand_in; /* in its cgroup's group, while the task is active in a domain */
 	struct group_set __arena *home; /* its cgroup's */
 	struct domain_set __arena *set; /* the domain that it has joined; NULL: none */
 	u64 charged_ns; /* of the kernel's sum_exec_runtime */

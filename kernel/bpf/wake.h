@@ -4,7 +4,8 @@
  *
  * Rule     On an idle CPU a task runs at once. Beside a running task it runs at once if it is due and its domain may
  *          borrow, or if virtual time puts it before the running one. A running member of a domain is not
- *          preempted for a due event: it is asked to poll, by its yield-by time.
+ *          preempted for a due event of another: it is asked to poll, by its yield-by time. But where none of
+ *          its domain waits, one more switch costs nobody anything, and the one that wakes runs at once.
  * Source   000 section 2.3.3 (borrowing); cooperation-facts: outsiders need wake-up preemption among themselves.
  */
 #ifndef CONSORT_WAKE_H
@@ -56,7 +57,8 @@ static inline bool wake_beats(struct consort_cpu __arena *c, struct task __arena
 	if (in_domain(running) && in_domain(t)) {
 		struct domain __arena *d = domain_in(running->set, running->place);
 
-		if (d->preempt && is_due(t, now_ns) && !is_due(running, now_ns))
+		if (is_due(t, now_ns) && !is_due(running, now_ns) &&
+		    (d->preempt || (running->set == t->set && !d->group.ready.top)))
 			return true;
 		if (running->set == t->set)
 			return false;
