@@ -159,8 +159,12 @@ static __always_inline void choose(struct consort_cpu __arena *c, struct task __
 	if (!own->task)
 		return;
 	if (!best->task || own->due_ns < best->due_ns ||
-	    (own->due_ns == best->due_ns && vtime_before(own->vtime, best->vtime)))
-		*best = *own;
+	    (own->due_ns == best->due_ns && vtime_before(own->vtime, best->vtime))) {
+		/* Not as a whole: clang copies structs of the arena by addresses that the kernel refuses. */
+		best->task = own->task;
+		best->due_ns = own->due_ns;
+		best->vtime = own->vtime;
+	}
 }
 
 SEC("struct_ops/consort_dispatch")
