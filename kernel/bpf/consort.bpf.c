@@ -290,9 +290,8 @@ void BPF_PROG(consort_enable, struct task_struct *p)
 	if (!t) {
 		t = task_pool_pop();
 		if (!t || !set_task_of(p, t)) {
-			scx_error("enable: no state for task %d: %d of %d in use%s", p->pid,
-				  task_pool->nr_reserved, task_pool->nr_all,
-				  t ? (u64)", refused by the kernel" : (u64)"");
+			scx_error("enable: no state for task %d: %d of %d in use", p->pid,
+				  task_pool->nr_reserved, task_pool->nr_all);
 			return;
 		}
 		task_init(t, p);
