@@ -21,7 +21,8 @@
 #define CONSORT_ABI_MAGIC 0x54534e43u /* "CNST" */
 #define CONSORT_ABI_VERSION 1u
 
-#define CONSORT_SOCKET_PATH "/run/consort/consort.sock" /* CONSORT_SOCKET in the environment overrides it */
+#define CONSORT_SOCKET_PATH \
+	"/run/consort/consort.sock" /* CONSORT_SOCKET in the environment overrides it */
 
 /* No such event, no such time. */
 #define CONSORT_NEVER (~0ULL)
@@ -42,8 +43,10 @@
 /* consort_slot.intent: what the thread is about to do; read when it gives the CPU up. */
 enum consort_intent {
 	CONSORT_RUNNING = 0, /* outside poll: giving the CPU up now is against the contract */
-	CONSORT_YIELDING = 1, /* inside poll, wants the CPU again at once (it has best-effort events) */
-	CONSORT_SLEEPING = 2, /* inside poll, sleeps until due_ns or until a file descriptor is ready */
+	CONSORT_YIELDING =
+		1, /* inside poll, wants the CPU again at once (it has best-effort events) */
+	CONSORT_SLEEPING =
+		2, /* inside poll, sleeps until due_ns or until a file descriptor is ready */
 };
 
 /* consort_slot.standing: how the scheduler regards the thread. */
@@ -107,7 +110,8 @@ enum consort_order {
 };
 
 enum consort_join_flags {
-	CONSORT_JOIN_PREEMPT = 1 << 0, /* preempt members at due times instead of asking them to poll */
+	CONSORT_JOIN_PREEMPT =
+		1 << 0, /* preempt members at due times instead of asking them to poll */
 };
 
 /*

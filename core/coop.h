@@ -73,13 +73,15 @@ static __always_inline struct member __arena *member_of_due(struct heap_link __a
 }
 
 /* The domain's virtual time at which the member is, or was, out of due debt. */
-static __always_inline u64 member_out_of_debt_at(const struct member __arena *m, const struct domain __arena *d)
+static __always_inline u64 member_out_of_debt_at(const struct member __arena *m,
+						 const struct domain __arena *d)
 {
 	return m->debt_vtime - vtime_of_ns(d->grace_ns, m->node.weight);
 }
 
 /* Whether a member's due event counts: it is not in due debt. */
-static __always_inline int member_due_counts(const struct member __arena *m, const struct domain __arena *d)
+static __always_inline int member_due_counts(const struct member __arena *m,
+					     const struct domain __arena *d)
 {
 	return !vtime_before(d->group.node.vtime, member_out_of_debt_at(m, d));
 }
@@ -88,8 +90,8 @@ static __always_inline int member_due_counts(const struct member __arena *m, con
  * The key of a member's best-effort event in the domain's order. In due debt it has none that counts: else a member
  * could be always due, and when that is used up, always the most important.
  */
-static __always_inline void member_best_key(const struct member __arena *m, const struct domain __arena *d,
-				   u64 *major, u64 *minor)
+static __always_inline void member_best_key(const struct member __arena *m,
+					    const struct domain __arena *d, u64 *major, u64 *minor)
 {
 	switch (d->order) {
 	case ORDER_PROGRESS:
@@ -107,8 +109,8 @@ static __always_inline void member_best_key(const struct member __arena *m, cons
 }
 
 /* Takes over what the member published. */
-static __always_inline void member_publish(struct member __arena *m, u64 due_ns, u32 priority, u64 key,
-				  u64 now_ns)
+static __always_inline void member_publish(struct member __arena *m, u64 due_ns, u32 priority,
+					   u64 key, u64 now_ns)
 {
 	if (m->due_ns <= now_ns && due_ns > m->due_ns)
 		m->served++;
@@ -117,7 +119,8 @@ static __always_inline void member_publish(struct member __arena *m, u64 due_ns,
 	m->key = key;
 }
 
-static __always_inline void domain_await_due(struct domain __arena *d, struct member __arena *m, u64 now_ns)
+static __always_inline void domain_await_due(struct domain __arena *d, struct member __arena *m,
+					     u64 now_ns)
 {
 	u64 due_ns = m->due_ns < now_ns + PATIENCE_NS ? m->due_ns : now_ns + PATIENCE_NS;
 
@@ -148,7 +151,8 @@ static __always_inline void domain_promote(struct domain __arena *d)
 }
 
 /* An active member begins to wait. */
-static __always_inline void domain_enqueue(struct domain __arena *d, struct member __arena *m, u64 now_ns)
+static __always_inline void domain_enqueue(struct domain __arena *d, struct member __arena *m,
+					   u64 now_ns)
 {
 	u64 major, minor;
 
@@ -184,8 +188,8 @@ static __always_inline void domain_wake(struct domain __arena *d, struct member 
  * Charges due debt for the part of a run during which the due event that it began with was expired, less what the
  * member's share will be until its next one: it may be due as often as its share allows.
  */
-static __always_inline void domain_charge_due(struct domain __arena *d, struct member __arena *m, u64 ran_ns,
-					      u64 now_ns)
+static __always_inline void domain_charge_due(struct domain __arena *d, struct member __arena *m,
+					      u64 ran_ns, u64 now_ns)
 {
 	u64 due_ns = m->run_due_ns, overdue_ns, rest_ns, weight = d->group.weight_active;
 
@@ -221,8 +225,8 @@ static __always_inline struct member __arena *domain_expired(struct domain __are
  * The member that runs next: one of those that wait, or `running` (NULL if none) which could go on. The
  * running one wins ties: a switch must be worth something.
  */
-static __always_inline struct member __arena *domain_choose(struct domain __arena *d,
-						   struct member __arena *running, u64 now_ns)
+static __always_inline struct member __arena *
+domain_choose(struct domain __arena *d, struct member __arena *running, u64 now_ns)
 {
 	struct member __arena *m = domain_expired(d, now_ns);
 	struct tree_node __arena *first;

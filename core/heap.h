@@ -40,7 +40,8 @@ static __always_inline int heap_key_before(u64 major_a, u64 minor_a, u64 major_b
 	return d < 0 || (d == 0 && minor_a < minor_b);
 }
 
-static __always_inline int heap_before(const struct heap_link __arena *a, const struct heap_link __arena *b)
+static __always_inline int heap_before(const struct heap_link __arena *a,
+				       const struct heap_link __arena *b)
 {
 	return heap_key_before(a->major, a->minor, b->major, b->minor);
 }
@@ -69,7 +70,7 @@ static __always_inline int heap_settle(struct heap_link __arena *l)
 
 /* Merges two non-empty heaps; returns the new top, whose parent the caller sets. */
 static __always_inline struct heap_link __arena *heap_merge(struct heap_link __arena *a,
-						   struct heap_link __arena *b)
+							    struct heap_link __arena *b)
 {
 	struct heap_link __arena *top, *at, *next;
 
@@ -116,7 +117,7 @@ static __always_inline void heap_settle_up(struct heap_link __arena *l)
 
 /* A merge with a heap of one: what it displaces on the right spine becomes its left child. */
 core_fn heap_push(struct heap __arena *h in_arena, struct heap_link __arena *l in_arena, u64 major,
-				      u64 minor)
+		  u64 minor)
 {
 	struct heap_link __arena *above = NULL, *below = h->top;
 
@@ -165,7 +166,8 @@ core_fn heap_remove(struct heap __arena *h in_arena, struct heap_link __arena *l
 }
 
 /* Moves a queued link to a new key. */
-static __always_inline void heap_move(struct heap __arena *h, struct heap_link __arena *l, u64 major, u64 minor)
+static __always_inline void heap_move(struct heap __arena *h, struct heap_link __arena *l,
+				      u64 major, u64 minor)
 {
 	if (h->top == l && !l->left) {
 		/* Alone: the common case of a group whose members are few. */

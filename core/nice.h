@@ -13,12 +13,14 @@
 
 #define NICE_LEVELS 40
 
+/* clang-format off */
 static const u32 nice_weight_1024[NICE_LEVELS] = {
 	88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916,
 	9548, 7620, 6100, 4904, 3906, 3121, 2501, 1991, 1586, 1277,
 	1024, 820, 655, 526, 423, 335, 272, 215, 172, 137,
 	110, 87, 70, 56, 45, 36, 29, 23, 18, 15,
 };
+/* clang-format on */
 
 /* `nice` from -20 to 19; others are taken as the nearest. */
 static __always_inline u32 weight_of_nice(s32 nice)

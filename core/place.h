@@ -41,7 +41,8 @@ static __always_inline struct domain __arena *domain_of_upcoming(struct heap_lin
 }
 
 /* The virtual time to which the place must have come before the domain may borrow (again). */
-static __always_inline u64 domain_may_borrow_at(const struct place __arena *pl, const struct domain __arena *d)
+static __always_inline u64 domain_may_borrow_at(const struct place __arena *pl,
+						const struct domain __arena *d)
 {
 	return d->group.node.vtime - vtime_of_ns(pl->window_ns, d->group.node.weight) -
 	       vtime_of_ns(pl->quantum_ns, WEIGHT_ONE);
@@ -112,14 +113,16 @@ static __always_inline struct member __arena *place_expired(struct place __arena
 	return top && top->major <= now_ns ? domain_expired(domain_of_upcoming(top), now_ns) : NULL;
 }
 
-static __always_inline int place_may_borrow(const struct place __arena *pl, const struct domain __arena *d)
+static __always_inline int place_may_borrow(const struct place __arena *pl,
+					    const struct domain __arena *d)
 {
 	return !vtime_before(pl->root.vmin, domain_may_borrow_at(pl, d));
 }
 
 /* By virtual time at each level; `running` competes at every level that it is below. */
-static __always_inline void place_choose_fair(struct place __arena *pl, struct tree_node __arena *running, u64 now_ns,
-				     struct choice __arena *c)
+static __always_inline void place_choose_fair(struct place __arena *pl,
+					      struct tree_node __arena *running, u64 now_ns,
+					      struct choice __arena *c)
 {
 	struct group __arena *g = &pl->root;
 	struct tree_node __arena *first, *up, *n = NULL;
@@ -153,8 +156,8 @@ static __always_inline void place_choose_fair(struct place __arena *pl, struct t
  * Chooses who runs next. `running`, if not NULL, is an active task of this place that has just run, is charged,
  * does not wait, and may go on. Nothing is taken out of the queues, except late sleepers.
  */
-core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena *running in_arena, u64 now_ns,
-				struct choice __arena *c in_arena)
+core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena *running in_arena,
+		     u64 now_ns, struct choice __arena *c in_arena)
 {
 	struct member __arena *m;
 	struct domain __arena *d;
@@ -188,8 +191,9 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
  * due time of a domain that may run then. A domain that is behind the running task gets the CPU at its
  * due time; one that is ahead, when the running task has caught up (000 Figure 2.17).
  */
-static __always_inline u64 place_compare_at_ns(struct place __arena *pl, struct tree_node __arena *running, u64 now_ns,
-				      u64 slice)
+static __always_inline u64 place_compare_at_ns(struct place __arena *pl,
+					       struct tree_node __arena *running, u64 now_ns,
+					       u64 slice)
 {
 	struct tree_node __arena *top = tree_member_above(running, &pl->root);
 	struct heap_link __arena *upcoming = pl->due.top;
@@ -202,7 +206,8 @@ static __always_inline u64 place_compare_at_ns(struct place __arena *pl, struct 
 		return at_ns;
 	if (&domain_of_upcoming(upcoming)->group.node != top) {
 		struct domain __arena *d = domain_of_upcoming(upcoming);
-		u64 behind_ns = vtime_to_ns(domain_may_borrow_at(pl, d) - top->vtime, node_weight(top));
+		u64 behind_ns =
+			vtime_to_ns(domain_may_borrow_at(pl, d) - top->vtime, node_weight(top));
 
 		if (due_ns < now_ns + behind_ns)
 			due_ns = now_ns + behind_ns;

@@ -13,7 +13,8 @@
 
 #include "types.h"
 
-static __always_inline u64 slice_ns(u64 granularity_ns, u64 min_slice_ns, u32 nr_runnable, u32 nr_members)
+static __always_inline u64 slice_ns(u64 granularity_ns, u64 min_slice_ns, u32 nr_runnable,
+				    u32 nr_members)
 {
 	u64 slice = granularity_ns / (nr_runnable ? nr_runnable : 1);
 

@@ -199,7 +199,8 @@ static __always_inline void tree_set_weight(struct tree_node __arena *n, u64 wei
  * Moves an inactive node to another group. It keeps how far it was ahead of the old group's minimum, up to
  * `ahead_max` of virtual time; being behind is forgotten, as on every wake-up.
  */
-static __always_inline void tree_move(struct tree_node __arena *n, struct group __arena *to, u64 ahead_max)
+static __always_inline void tree_move(struct tree_node __arena *n, struct group __arena *to,
+				      u64 ahead_max)
 {
 	u64 ahead = 0;
 
@@ -229,7 +230,8 @@ static __always_inline int tree_is_first(struct tree_node __arena *n)
 }
 
 /* The ancestor of `n`, or `n` itself, that is a member of `g`; NULL if `n` is not below `g`. */
-static __always_inline struct tree_node __arena *tree_member_above(struct tree_node __arena *n, struct group __arena *g)
+static __always_inline struct tree_node __arena *tree_member_above(struct tree_node __arena *n,
+								   struct group __arena *g)
 {
 	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
 		struct group __arena *parent = n->parent;

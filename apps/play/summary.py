@@ -13,7 +13,6 @@ import json
 import statistics
 import sys
 
-
 ALL_S = 10**9
 
 

@@ -91,7 +91,8 @@ int main(void)
 	check(consort_event_submit_best_effort(loop, &app.background, PRIORITY_BACKGROUND, 0));
 	await_input(loop, &app);
 	check(consort_loop_run(loop));
-	printf("%d ticks, %d bytes read, background work ran: %s\n", app.ticks, app.bytes, app.chunks ? "yes" : "no");
+	printf("%d ticks, %d bytes read, background work ran: %s\n", app.ticks, app.bytes,
+	       app.chunks ? "yes" : "no");
 	check(consort_event_finish(&app.tick));
 	check(consort_event_finish(&app.background));
 	check(consort_event_finish(&app.input));

@@ -86,7 +86,8 @@ struct consort_options {
  * -EPROTO        what answers at the socket does not speak this version's language
  * others         the daemon's reason, or a system call's
  */
-int consort_join(const char *domain, const struct consort_options *options, struct consort_member **member);
+int consort_join(const char *domain, const struct consort_options *options,
+		 struct consort_member **member);
 
 /*
  * Leaves the domain and restores the timer slack. The handle is invalid afterwards, also after an error,
@@ -129,7 +130,8 @@ struct consort_others {
  * -ESTALE    the process was forked after joining
  * -ENOTCONN  the member has left
  */
-int consort_poll(struct consort_member *member, const struct consort_next *next, struct consort_others *others);
+int consort_poll(struct consort_member *member, const struct consort_next *next,
+		 struct consort_others *others);
 
 /* The same for a caller that has just read consort_now_ns(). A now_ns in the past only delays yielding. */
 int consort_poll_at(struct consort_member *member, const struct consort_next *next, uint64_t now_ns,
@@ -214,11 +216,12 @@ void consort_event_init(struct consort_event *event, consort_callback callback, 
  * -EPERM   called by another thread than the loop's; or the file is of a kind that epoll does not take
  * -EBADF   fd is not open
  */
-int consort_event_submit_due(struct consort_loop *loop, struct consort_event *event, uint64_t due_ns);
-int consort_event_submit_best_effort(struct consort_loop *loop, struct consort_event *event, uint32_t priority,
-				     uint64_t key);
-int consort_event_submit_fd(struct consort_loop *loop, struct consort_event *event, int fd, uint32_t epoll_events,
-			    uint32_t priority, uint64_t key);
+int consort_event_submit_due(struct consort_loop *loop, struct consort_event *event,
+			     uint64_t due_ns);
+int consort_event_submit_best_effort(struct consort_loop *loop, struct consort_event *event,
+				     uint32_t priority, uint64_t key);
+int consort_event_submit_fd(struct consort_loop *loop, struct consort_event *event, int fd,
+			    uint32_t epoll_events, uint32_t priority, uint64_t key);
 
 /* Takes the event back. No effect if it is idle. -EPERM: another thread's. */
 int consort_event_cancel(struct consort_event *event);

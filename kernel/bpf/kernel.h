@@ -18,6 +18,7 @@
 #define in_arena __attribute__((btf_decl_tag("arg:arena")))
 
 /* A loop that uses this needs no bound that the verifier can see: the kernel keeps one at run time. */
+/* clang-format off */
 #define can_loop                                                   \
 	({                                                         \
 		__label__ out, in;                                 \
@@ -29,6 +30,7 @@
 	in:;                                                       \
 		more;                                              \
 	})
+/* clang-format on */
 
 /* Values differ between kernel versions; the loader fills in the running kernel's. */
 #define ENQ(name) bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_##name)
@@ -63,11 +65,11 @@ u32 scx_bpf_reenqueue_local(void) __ksym __weak;
 void scx_bpf_error_bstr(char *fmt, unsigned long long *data, u32 data_len) __ksym;
 
 /* Ejects the scheduler; every task is back under the stock one. For broken invariants only. */
-#define scx_error(fmt, args...)                                                        \
-	({                                                                             \
-		static char ___fmt[] = fmt;                                            \
-		unsigned long long ___data[] = { args };                               \
-		scx_bpf_error_bstr(___fmt, ___data, sizeof(___data));                  \
+#define scx_error(fmt, args...)                                       \
+	({                                                            \
+		static char ___fmt[] = fmt;                           \
+		unsigned long long ___data[] = { args };              \
+		scx_bpf_error_bstr(___fmt, ___data, sizeof(___data)); \
 	})
 
 static inline void insert_task(struct task_struct *p, u64 dsq, u64 slice_ns, u64 flags)

@@ -135,7 +135,7 @@ core_fn task_take(struct task __arena *t in_arena)
 
 /* A switch: `next`, which waits, is taken, and `prev`, which does not, waits. */
 core_fn task_exchange(struct task __arena *next in_arena, struct task __arena *prev in_arena,
-			    u64 now_ns)
+		      u64 now_ns)
 {
 	take_out(next);
 	put_in(prev, now_ns);
@@ -226,8 +226,8 @@ static inline bool other_place_waits(struct consort_cpu __arena *c, u32 place)
  * A task is about to run, or goes on: decides when it is compared again, tells it, and arms the timer. The task
  * does not wait. `here`: this is the CPU that we run on.
  */
-core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu,
-			 struct task __arena *t in_arena, u64 now_ns, bool here)
+core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task __arena *t in_arena,
+		   u64 now_ns, bool here)
 {
 	struct place __arena *pl = place_at(t->place);
 	u64 slice = task_slice_ns(t);

@@ -28,7 +28,8 @@ static inline void task_change_shard(struct task __arena *t, u32 place)
 }
 
 /* A task that the kernel has moved to another shard's CPU. */
-static inline void leave_shard(struct task __arena *t, const struct task_struct *p, u32 place, u64 now_ns)
+static inline void leave_shard(struct task __arena *t, const struct task_struct *p, u32 place,
+			       u64 now_ns)
 {
 	struct lock __arena *l = task_lock(t);
 

@@ -68,8 +68,8 @@ static inline bool wake_beats(struct consort_cpu __arena *c, struct task __arena
 	return vtime_beats(t, running, now_ns - c->since_ns);
 }
 
-static inline enum wake_verdict wake_decide(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t,
-					    u64 now_ns)
+static inline enum wake_verdict wake_decide(struct consort_cpu __arena *c, u32 cpu,
+					    struct task __arena *t, u64 now_ns)
 {
 	struct task __arena *running = c->running;
 
@@ -84,7 +84,8 @@ static inline enum wake_verdict wake_decide(struct consort_cpu __arena *c, u32 c
 }
 
 /* A task waits: the running one may have to end sooner, and a member is told what the newcomer wants. */
-static inline void wake_inform(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t, u64 now_ns)
+static inline void wake_inform(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t,
+			       u64 now_ns)
 {
 	struct task __arena *running = c->running;
 	u64 compare_at_ns = c->compare_at_ns, since_ns = c->since_ns;

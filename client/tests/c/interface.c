@@ -13,17 +13,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define CHECK(condition) \
-	do { \
-		if (!(condition)) { \
-			fprintf(stderr, "%s:%d: not so: %s (last error: %s)\n", __FILE__, __LINE__, #condition, \
-				consort_last_error_text()); \
-			_exit(1); \
-		} \
+#define CHECK(condition)                                                                  \
+	do {                                                                              \
+		if (!(condition)) {                                                       \
+			fprintf(stderr, "%s:%d: not so: %s (last error: %s)\n", __FILE__, \
+				__LINE__, #condition, consort_last_error_text());         \
+			_exit(1);                                                         \
+		}                                                                         \
 	} while (0)
 
 static const struct consort_next busy = { .due_ns = CONSORT_NEVER, .priority = 5 };
-static const struct consort_next nothing = { .due_ns = CONSORT_NEVER, .priority = CONSORT_PRIORITY_NONE };
+static const struct consort_next nothing = { .due_ns = CONSORT_NEVER,
+					     .priority = CONSORT_PRIORITY_NONE };
 
 static void joining(void)
 {
@@ -85,7 +86,8 @@ static void polling_with_epoll(void)
 	CHECK(epoll_ctl(epoll_fd, EPOLL_CTL_ADD, event_fd, &event) == 0);
 	CHECK(consort_join("a", NULL, &member) == 0);
 	event.data.u64 = 0;
-	CHECK(consort_poll_epoll(member, &nothing, epoll_fd, &event, 1, NULL) == 1 && event.data.u64 == 7);
+	CHECK(consort_poll_epoll(member, &nothing, epoll_fd, &event, 1, NULL) == 1 &&
+	      event.data.u64 == 7);
 	CHECK(consort_poll_epoll(member, &busy, epoll_fd, &event, 1, NULL) == 0);
 	CHECK(consort_poll_epoll(member, &nothing, epoll_fd, &event, 0, NULL) == -EINVAL);
 	CHECK(epoll_ctl(epoll_fd, EPOLL_CTL_DEL, event_fd, NULL) == 0);
