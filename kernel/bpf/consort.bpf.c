@@ -16,8 +16,8 @@
 
 char _license[] SEC("license") = "GPL";
 
-/* Slices end by timer or kick; where timers are refused, the kernel's tick ends them. */
-#define SLICE_BY_TIMER_NS 1000000000ULL
+/* Slices end by timer or kick; where timers are refused, by the tick. A task alone is looked at this often. */
+#define SLICE_BY_TIMER_NS 100000000ULL
 
 static inline u64 kernel_slice_ns(struct consort_cpu __arena *c, u64 now_ns)
 {
@@ -144,6 +144,23 @@ static inline bool is_queued(const struct task_struct *p)
 	return p->scx.flags & TASK_FLAG(QUEUED);
 }
 
+/*
+ * The two places of a CPU have virtual times of their own; the CPU's time is divided between them in proportion to
+ * their weights, the shard's being spread over its CPUs. What one place did not want is not owed to it later.
+ */
+static inline void divide(struct consort_cpu __arena *c, const struct task __arena *t, u64 ran_ns)
+{
+	struct shard __arena *s = shard_at(c->shard);
+	u64 weight = s->place.root.weight_active / (s->nr_cpus ?: 1);
+	s64 bound = vtime_of_ns(tunables.granularity_ns, WEIGHT_ONE), lead = c->own_lead;
+
+	if (t->place >= SHARDS_MAX)
+		lead += vtime_of_ns(ran_ns, c->place.root.weight_active);
+	else
+		lead -= vtime_of_ns(ran_ns, weight);
+	c->own_lead = lead > bound ? bound : lead < -bound ? -bound : lead;
+}
+
 /* Chooses among the CPU's two places; `running` competes in its own. The result is the CPU's `choice`. */
 static __always_inline void choose(struct consort_cpu __arena *c, struct task __arena *running,
 				   u64 now_ns)
@@ -159,7 +176,7 @@ static __always_inline void choose(struct consort_cpu __arena *c, struct task __
 	if (!own->task)
 		return;
 	if (!best->task || own->due_ns < best->due_ns ||
-	    (own->due_ns == best->due_ns && vtime_before(own->vtime, best->vtime))) {
+	    (own->due_ns == best->due_ns && c->own_lead <= 0)) {
 		/* Not as a whole: clang copies structs of the arena by addresses that the kernel refuses. */
 		best->task = own->task;
 		best->due_ns = own->due_ns;
@@ -179,11 +196,15 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	s32 pid;
 
 	USES_ARENA();
+	if (!one_cpu && topology.nr_shards > 1)
+		balance(c, cpu, now_ns);
 	s = shard_at(c->shard);
 	lock_take(&s->lock);
 	if (t) {
 		if (t->set)
 			look_at_contract(t, prev, c->since_ns, cpu, now_ns);
+		if (!one_cpu)
+			divide(c, t, prev->se.sum_exec_runtime - t->charged_ns);
 		task_charge(t, prev, now_ns);
 		if (t->member.node.active && is_queued(prev))
 			running = t;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Many CPUs: tasks that change shards, idle CPUs that take work from others, CPUs that come and go.
+ * Many CPUs: tasks that change shards, CPUs that take work from others when idle or less loaded, CPUs that come and
+ * go.
  *
  * No two locks are held at once: a task that changes shards is inactive, and in no queue, in between.
  */
@@ -95,6 +96,44 @@ static inline bool steal(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
 	insert_task(p, DSQ(LOCAL), SLICE_BY_TIMER_NS, 0);
 	bpf_task_release(p);
 	return true;
+}
+
+/* How often a CPU looks whether its shard has less than its part of the runnable tasks. */
+#define BALANCE_NS 20000000ULL
+
+/* Whether `from` has so many more runnable tasks a CPU than `to` that one should move. */
+static inline bool is_busier(struct shard __arena *from, struct shard __arena *to)
+{
+	return (u64)from->place.nr_runnable * to->nr_cpus >
+	       (u64)(to->place.nr_runnable + 1) * from->nr_cpus;
+}
+
+/* Shards get equal numbers of runnable tasks a CPU, within one: virtual times then advance alike in all of them. */
+static inline void balance(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
+{
+	struct shard __arena *own = shard_at(c->shard);
+	struct task_struct *p = NULL;
+	struct task __arena *t;
+
+	if (now_ns < c->balance_at_ns)
+		return;
+	c->balance_at_ns = now_ns + BALANCE_NS;
+	for (u32 i = 0; i < topology.nr_shards && can_loop; i++) {
+		if (i == c->shard || !is_busier(shard_at(i), own))
+			continue;
+		p = steal_from(place_of_shard(i), place_of_shard(c->shard), cpu, now_ns);
+		if (p)
+			break;
+	}
+	if (!p)
+		return;
+	t = task_of(p);
+	lock_take(&own->lock);
+	task_activate(t);
+	task_wait(t, now_ns);
+	lock_release(&own->lock);
+	count_on(cpu)->steals++;
+	bpf_task_release(p);
 }
 
 static inline void cpu_set_online(u32 cpu, u32 online)
