@@ -27,7 +27,7 @@ pub struct Totals {
     pub refusals: u64,
     pub joins: u64,
     pub leaves: u64,
-    /// Members whose thread ended without leaving.
+    /// Members whose thread or program ended without leaving.
     pub lost_members: u64,
 }
 
@@ -86,6 +86,7 @@ impl Service {
         };
         let uid = client.peer.uid;
         let slots: Vec<u32> = client.members.keys().copied().collect();
+        self.totals.lost_members += slots.len() as u64;
         for slot in slots {
             self.remove_member(id, slot, now);
         }

@@ -97,6 +97,8 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		count_on(cpu)->wakeups++;
 		verdict = wake_decide(c, cpu, t, now_ns);
 	}
+	if (c->running && verdict != WAKE_WAIT)
+		count_on(cpu)->preemptions++;
 	if (verdict == WAKE_RUN) {
 		task_begin(c, cpu, t, now_ns, cpu == bpf_get_smp_processor_id());
 		count_on(cpu)->switches++;
