@@ -186,6 +186,24 @@ static __always_inline void choose(struct consort_cpu __arena *c, struct task __
 	}
 }
 
+/* The chosen task is not to be had any more. */
+static inline void choose_again(u32 cpu)
+{
+	count_on(cpu)->lost++;
+	scx_bpf_kick_cpu(cpu, KICK(PREEMPT));
+}
+
+/*
+ * Between its choice and now a task may have been told to stay elsewhere; the kernel throws a scheduler out that does
+ * not look. It is then being enqueued anew, by its own CPU.
+ */
+static inline bool may_run_on(const struct task_struct *p, u32 cpu)
+{
+	if (one_cpu || scx_bpf_task_cpu(p) == cpu)
+		return true;
+	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !migration_disabled(p);
+}
+
 SEC("struct_ops/consort_dispatch")
 void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 {
@@ -240,12 +258,12 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	count_on(cpu)->switches++;
 	p = bpf_task_from_pid(pid);
-	if (!p) {
-		count_on(cpu)->lost++;
-		return;
-	}
-	insert_task(p, DSQ(LOCAL), kernel_slice_ns(c, now_ns), 0);
-	bpf_task_release(p);
+	if (p && may_run_on(p, cpu))
+		insert_task(p, DSQ(LOCAL), kernel_slice_ns(c, now_ns), 0);
+	else
+		choose_again(cpu);
+	if (p)
+		bpf_task_release(p);
 }
 
 SEC("struct_ops/consort_quiescent")

@@ -60,7 +60,7 @@ pub(crate) fn check() -> Result<(), Error> {
 
 /// Why the kernel refused to load the scheduler, as far as can be told.
 pub(crate) fn explain_load(error: &libbpf_rs::Error, log: &str) -> Error {
-    if error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !is_root() {
+    if error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !is_privileged() {
         return Error::NotPermitted;
     }
     let release = kernel_release();
@@ -81,9 +81,18 @@ pub(crate) fn explain_load(error: &libbpf_rs::Error, log: &str) -> Error {
     }
 }
 
-pub(crate) fn is_root() -> bool {
-    // SAFETY: geteuid() has no preconditions and cannot fail.
-    unsafe { libc::geteuid() == 0 }
+/// Whether this process has the capabilities that loading takes; root inside a container often has not.
+pub(crate) fn is_privileged() -> bool {
+    const CAP_SYS_ADMIN: u64 = 1 << 21;
+    const CAP_PERFMON: u64 = 1 << 38;
+    const CAP_BPF: u64 = 1 << 39;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
+        .unwrap_or(0);
+    effective & CAP_SYS_ADMIN != 0 || effective & (CAP_BPF | CAP_PERFMON) == CAP_BPF | CAP_PERFMON
 }
 
 /// Major and minor version of a release.

@@ -91,7 +91,7 @@ impl Scheduler {
         if let Some(name) = attached_scheduler() {
             return Err(Error::Busy { name });
         }
-        if error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !kernel::is_root() {
+        if error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !kernel::is_privileged() {
             return Err(Error::NotPermitted);
         }
         let why = self.exited().map(|report| format!(": {report}"));

@@ -37,7 +37,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "hostile.ten_thousand_joins",
-        cpus: Cpus::Any,
+        cpus: Cpus::One,
         needs: Needs::Daemon,
         run: ten_thousand_joins,
     },

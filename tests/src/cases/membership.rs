@@ -79,7 +79,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "membership.full_page",
-        cpus: Cpus::Any,
+        cpus: Cpus::One,
         needs: Needs::Daemon,
         run: full_page,
     },
