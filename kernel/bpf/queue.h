@@ -97,6 +97,8 @@ core_fn task_deactivate(struct task __arena *t in_arena)
 
 static __always_inline void put_in(struct task __arena *t, u64 now_ns)
 {
+	if (t->member.node.ready.queued)
+		return;
 	if (in_domain(t))
 		domain_enqueue(domain_in(t->set, t->place), &t->member, now_ns);
 	else

@@ -69,12 +69,19 @@ static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_
 	return p;
 }
 
+/* Between two locks the kernel may have enqueued the task again, on a CPU of its own choice: then it is there. */
+static inline bool is_still_ours(const struct task __arena *t, u32 shard)
+{
+	return shard_of_place(t->place) == shard && !t->member.node.active;
+}
+
 /* An idle CPU looks for work elsewhere: other CPUs' own places, then other shards. True if it found some. */
 static inline bool steal(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
 {
 	u32 own = place_of_shard(c->shard);
 	struct task_struct *p = NULL;
 	struct task __arena *t;
+	bool mine;
 
 	for (u32 i = 0; i < nr_places() && can_loop; i++) {
 		u32 place = i < topology.nr_shards ? i : SHARDS_MAX + i - topology.nr_shards;
@@ -89,13 +96,18 @@ static inline bool steal(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
 		return false;
 	t = task_of(p);
 	lock_take(&shard_at(c->shard)->lock);
-	task_activate(t);
-	task_begin(c, cpu, t, now_ns, true);
+	mine = is_still_ours(t, c->shard);
+	if (mine) {
+		task_activate(t);
+		task_begin(c, cpu, t, now_ns, true);
+	}
 	lock_release(&shard_at(c->shard)->lock);
-	count_on(cpu)->steals++;
-	insert_task(p, DSQ(LOCAL), SLICE_BY_TIMER_NS, 0);
+	if (mine) {
+		count_on(cpu)->steals++;
+		insert_task(p, DSQ(LOCAL), SLICE_BY_TIMER_NS, 0);
+	}
 	bpf_task_release(p);
-	return true;
+	return mine;
 }
 
 /* How often a CPU looks whether its shard has less than its part of the runnable tasks. */
@@ -129,8 +141,10 @@ static inline void balance(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
 		return;
 	t = task_of(p);
 	lock_take(&own->lock);
-	task_activate(t);
-	task_wait(t, now_ns);
+	if (is_still_ours(t, c->shard)) {
+		task_activate(t);
+		task_wait(t, now_ns);
+	}
 	lock_release(&own->lock);
 	count_on(cpu)->steals++;
 	bpf_task_release(p);

@@ -45,6 +45,12 @@ pub const TESTS: &[Test] = &[
         run: nested,
     },
     Test {
+        name: "fairness.joining_gains_nothing",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: joining,
+    },
+    Test {
         name: "fairness.moved",
         cpus: Cpus::One,
         needs: Needs::Daemon,
@@ -186,6 +192,22 @@ fn nested() -> Outcome {
     drop(hogs);
     drop(inner);
     outcome
+}
+
+/// A member takes its share of its cgroup along into a domain, and leaves the rest to the cgroup.
+fn joining() -> Outcome {
+    let light = Cgroup::create(None, "light")?;
+    let heavy = Cgroup::create(None, "heavy")?;
+    light.set_weight(50)?;
+    let member = Role::ready("member escape")?;
+    let hogs = [Role::ready("hog")?, Role::ready("hog")?];
+    light.adopt(member.pid())?;
+    light.adopt(hogs[0].pid())?;
+    heavy.adopt(hogs[1].pid())?;
+    expect_shares(
+        &[&member, &hogs[0], &hogs[1]],
+        &[1.0 / 6.0, 1.0 / 6.0, 2.0 / 3.0],
+    )
 }
 
 /// Running programs that move take their weight along and get their new group's share.
