@@ -75,7 +75,9 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	}
 	c = cpu_at(cpu);
 	s = shard_at(c->shard);
-	lock_with_task(c, t, p, place);
+	if (!one_cpu && shard_of_place(t->place) != c->shard)
+		leave_shard(t, p, place, bpf_ktime_get_ns());
+	lock_take(&s->lock);
 	if (waits_already(t, place)) {
 		lock_release(&s->lock);
 		if (!one_cpu)
@@ -217,13 +219,8 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	if (!one_cpu && topology.nr_shards > 1)
 		balance(c, cpu, now_ns);
 	s = shard_at(c->shard);
-	if (t)
-		lock_with_task(c, t, prev, place_for(prev, cpu));
-	else
-		lock_take(&s->lock);
+	lock_take(&s->lock);
 	if (t) {
-		if (!one_cpu && is_queued(prev))
-			task_activate(t);
 		if (t->set)
 			look_at_contract(t, prev, c->since_ns, cpu, now_ns);
 		if (!one_cpu)

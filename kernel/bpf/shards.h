@@ -40,25 +40,6 @@ static inline void leave_shard(struct task __arena *t, const struct task_struct 
 }
 
 /*
- * Takes the lock of the shard of a CPU on which the task now is, and sees to it that the task is there, too: until the
- * lock is held, another shard may still take it from a queue.
- */
-static inline void lock_with_task(struct consort_cpu __arena *c, struct task __arena *t,
-				  const struct task_struct *p, u32 place)
-{
-	struct shard __arena *s = shard_at(c->shard);
-
-	lock_take(&s->lock);
-	while (can_loop) {
-		if (one_cpu || shard_of_place(t->place) == c->shard)
-			break;
-		lock_release(&s->lock);
-		leave_shard(t, p, place, bpf_ktime_get_ns());
-		lock_take(&s->lock);
-	}
-}
-
-/*
  * Takes the task that `from` would run next, if it may run on `cpu`; returns it with a reference, out of all queues
  * and inactive, in the place `to`.
  */
