@@ -146,7 +146,7 @@ const COMPLAINTS: [&str; 9] = [
 const HARMLESS: [&str; 3] = [
     "\" enabled",
     "disabled (unregistered from user space)",
-    "disabled (Disabled by sysrq-S)",
+    "disabled (disabled by sysrq-S)",
 ];
 
 /// The kernel's messages from now on.
