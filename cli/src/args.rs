@@ -78,7 +78,8 @@ Examples:
   sudo consort serve --partial --log debug
   sudo consort serve --granularity 10ms --min-slice 200us")]
 pub struct ServeArgs {
-    /// Schedule only tasks that opt in: those of `consort run`, or with the policy SCHED_EXT
+    /// Schedule only tasks that opt in: those of `consort run`, or with the policy SCHED_EXT. The kernel runs them
+    /// after all others: for trying things out, not for being on time
     #[arg(long)]
     pub partial: bool,
 
