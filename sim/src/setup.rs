@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a run consists of: a machine, programs, what happens to them from outside, and a seed. Plain data, so that a
+//! run can be written down, mailed and replayed.
+
+use serde::{Deserialize, Serialize};
+
+/// Indices into the vectors of [`Setup`].
+pub type TaskIndex = usize;
+pub type CgroupIndex = usize;
+pub type DomainIndex = usize;
+pub type Cpu = u32;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Setup {
+    pub machine: Machine,
+    #[serde(default)]
+    pub tunables: Tunables,
+    #[serde(default)]
+    pub costs: Costs,
+    pub seed: u64,
+    pub duration_ns: u64,
+    /// Number 0 is the root, and must be there.
+    pub cgroups: Vec<Cgroup>,
+    #[serde(default)]
+    pub domains: Vec<Domain>,
+    pub tasks: Vec<Task>,
+    /// What happens from outside, in any order.
+    #[serde(default)]
+    pub actions: Vec<Action>,
+    #[serde(default)]
+    pub faults: Faults,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kernel {
+    #[serde(rename = "6.18")]
+    V6_18,
+    #[serde(rename = "7.2")]
+    V7_2,
+}
+
+/// CPUs are numbered from 0. The vectors have an entry for each CPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Last-level cache of each CPU; caches are numbered from 0 without gaps.
+    pub llc_of: Vec<u32>,
+    /// Physical core of each CPU.
+    pub core_of: Vec<u32>,
+    /// NUMA node of each CPU.
+    pub node_of: Vec<u32>,
+    pub kernel: Kernel,
+}
+
+impl Machine {
+    /// One node and one cache for each `cpus_per_llc` CPUs, no SMT.
+    pub fn simple(cpus: u32, cpus_per_llc: u32, kernel: Kernel) -> Self {
+        Self {
+            llc_of: (0..cpus).map(|cpu| cpu / cpus_per_llc).collect(),
+            core_of: (0..cpus).collect(),
+            node_of: vec![0; cpus as usize],
+            kernel,
+        }
+    }
+
+    pub fn cpus(&self) -> u32 {
+        self.llc_of.len() as u32
+    }
+}
+
+/// The scheduler's own; the defaults are its source's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Tunables {
+    pub granularity_ns: Option<u64>,
+    pub min_slice_ns: Option<u64>,
+    pub window_ns: Option<u64>,
+}
+
+/// What the kernel and the machine cost, in ns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Costs {
+    /// Into the kernel and out again.
+    pub syscall_ns: u64,
+    /// Choosing the next task, beside the scheduler's callback.
+    pub schedule_ns: u64,
+    /// Changing the address space and the registers.
+    pub switch_ns: u64,
+    /// One callback of the scheduler.
+    pub callback_ns: u64,
+    /// Waking a task, beside the scheduler's callbacks.
+    pub wake_ns: u64,
+    /// An interrupt: entry, exit, and what a timer's expiry costs.
+    pub interrupt_ns: u64,
+    /// From sending an interrupt to another CPU until it is there.
+    pub ipi_ns: u64,
+    /// How late a timer fires.
+    pub timer_late_ns: u64,
+    /// The scheduling tick: its period (0: none) and its cost.
+    pub tick_period_ns: u64,
+    pub tick_ns: u64,
+    /// Extra run time after a task was away from its CPU's cache.
+    pub cold_ns: u64,
+}
+
+impl Default for Costs {
+    fn default() -> Self {
+        Self {
+            syscall_ns: 1_000,
+            schedule_ns: 1_200,
+            switch_ns: 2_000,
+            callback_ns: 1_200,
+            wake_ns: 2_500,
+            interrupt_ns: 2_500,
+            ipi_ns: 1_500,
+            timer_late_ns: 1_000,
+            tick_period_ns: 4_000_000,
+            tick_ns: 3_000,
+            cold_ns: 0,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cgroup {
+    pub name: String,
+    /// None for the root only.
+    pub parent: Option<CgroupIndex>,
+    /// cpu.weight, 1 to 10000; 100 is nice 0.
+    pub weight: u32,
+}
+
+/// A cooperation domain; the options are those of its creation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Domain {
+    pub name: String,
+    /// The longest event that a member runs; 0 leaves it to the scheduler.
+    pub event_ns: u64,
+    /// `enum consort_order`.
+    pub order: u32,
+    pub preempt: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Policy {
+    /// Under the scheduler.
+    Normal,
+    /// A higher class, SCHED_FIFO: takes the CPU from everybody else.
+    Realtime,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    pub name: String,
+    pub cgroup: CgroupIndex,
+    pub nice: i32,
+    pub policy: Policy,
+    /// Where it may run; none: everywhere.
+    pub affinity: Option<Vec<Cpu>>,
+    /// When it begins; none: when another task forks it.
+    pub start_ns: Option<u64>,
+    pub program: Program,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Program {
+    /// Ends after the last step.
+    Steps(Vec<Step>),
+    Player(Player),
+    /// Never gives the CPU up.
+    Hog,
+    /// Joins, never polls again, uses all the CPU it gets.
+    MuteLiar { domain: DomainIndex },
+    /// Joins, and claims to be due in the past in each poll, one every `work_ns`.
+    PoliteLiar { domain: DomainIndex, work_ns: u64 },
+    /// Joins, and writes random bytes into all of its page, now and then.
+    Garbage { domain: DomainIndex, work_ns: u64 },
+}
+
+/// The adaptive video player of bench/player.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Player {
+    /// Mean decoding load as a fraction of a CPU.
+    pub load: f64,
+    pub chunk_ns: u64,
+    /// Chooses the film.
+    pub seed: u64,
+    /// Due time of the first frame.
+    pub first_due_ns: u64,
+    /// The domain that it joins; none: plain.
+    pub domain: Option<DomainIndex>,
+}
+
+/// A length of time, drawn anew each time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Length {
+    Fixed(u64),
+    Uniform { min_ns: u64, max_ns: u64 },
+    Normal { mean_ns: u64, deviation_ns: u64 },
+    Exponential { mean_ns: u64 },
+    /// Video frames of variable bit rate: groups of pictures, scenes.
+    Vbr { mean_ns: u64 },
+    /// These, again and again.
+    Series(Vec<u64>),
+}
+
+/// When a member's event is due.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Due {
+    Never,
+    /// From now.
+    In(Length),
+    /// The next multiple of a timer's period, as [`Step::Timer`].
+    Timer { timer: u32, period_ns: u64 },
+    /// As written into the slot, whatever it is: for hostile programs.
+    Raw(u64),
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Step {
+    /// Uses the CPU for this much CPU time.
+    Run(Length),
+    Sleep(Length),
+    /// Sleeps until the timer's next multiple; a miss begins anew from now. The timer starts when it is first used.
+    /// The wake-up is a due event: its tardiness is traced.
+    Timer { timer: u32, period_ns: u64 },
+    Yield,
+    Lock(u32),
+    Unlock(u32),
+    /// Releases the lock, waits for the condition, takes the lock.
+    Wait { condition: u32, lock: u32 },
+    Signal(u32),
+    Broadcast(u32),
+    /// Waits until so many tasks are at it.
+    Barrier { barrier: u32, tasks: u32 },
+    /// Sleeps until somebody resumes it.
+    Suspend,
+    Resume(TaskIndex),
+    /// Starts one more instance of a task.
+    Fork(TaskIndex),
+    Nice(i32),
+    Policy(Policy),
+    Affinity(Vec<Cpu>),
+    MigrateDisable,
+    MigrateEnable,
+    Cgroup(CgroupIndex),
+    Join(DomainIndex),
+    Leave,
+    /// A poll as libconsort does it. Where it sleeps until a due time, the return is a due event.
+    Poll {
+        due: Due,
+        /// (priority, key) of the best-effort event.
+        best_effort: Option<(u32, u64)>,
+    },
+    /// None: for ever.
+    Loop { times: Option<u64>, steps: Vec<Step> },
+    Exit,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Action {
+    pub at_ns: u64,
+    pub what: ActionKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum ActionKind {
+    CpuOffline(Cpu),
+    CpuOnline(Cpu),
+    Nice { task: TaskIndex, nice: i32 },
+    Affinity { task: TaskIndex, cpus: Vec<Cpu> },
+    MoveToCgroup { task: TaskIndex, cgroup: CgroupIndex },
+    CgroupWeight { cgroup: CgroupIndex, weight: u32 },
+    /// SIGKILL.
+    Kill { task: TaskIndex },
+    Tunables(Tunables),
+}
+
+/// How often what goes wrong, as a probability of each occasion. All are drawn from the seed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Faults {
+    /// No memory where the scheduler asks for some.
+    pub allocation: f64,
+    /// A task is not found by its number.
+    pub lookup: f64,
+    /// A timer is late by up to some ms.
+    pub timer_late: f64,
+    /// A CPU pauses inside a callback, so that others overtake it: at each operation that others can see.
+    pub pause: f64,
+}
