@@ -8,7 +8,9 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#ifndef __arena
 #define __arena __attribute__((address_space(1)))
+#endif
 
 /*
  * A function that is compiled, and verified, once and not at each call. The kernel checks it for any arguments of its
@@ -18,6 +20,7 @@
 #define in_arena __attribute__((btf_decl_tag("arg:arena")))
 
 /* A loop that uses this needs no bound that the verifier can see: the kernel keeps one at run time. */
+#ifndef can_loop
 /* clang-format off */
 #define can_loop                                                   \
 	({                                                         \
@@ -31,6 +34,7 @@
 		more;                                              \
 	})
 /* clang-format on */
+#endif
 
 /* Values differ between kernel versions; the loader fills in the running kernel's. */
 #define ENQ(name) bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_##name)
