@@ -105,7 +105,7 @@ struct Bystander {
     share_percent: f64,
 }
 
-/// A late due event: which player's, and when in the window it was due.
+/// A late due event: which player's, and when it was due on CLOCK_MONOTONIC, to find it in a trace.
 #[derive(Serialize)]
 struct Late {
     player: usize,
@@ -324,8 +324,8 @@ fn worst(records: &[Record]) -> Vec<Late> {
         for (index, &tardiness_ns) in record.tardiness_ns.iter().enumerate() {
             late.push(Late {
                 player,
-                // To within a frame: the window need not begin at a due time.
-                due_s: index as f64 / FRAMES_PER_S as f64,
+                due_s: record.first_due_ns as f64 / NS_PER_S as f64
+                    + index as f64 / FRAMES_PER_S as f64,
                 tardiness_ms: tardiness_ns as f64 / NS_PER_MS as f64,
             });
         }

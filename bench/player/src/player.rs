@@ -51,6 +51,8 @@ pub struct Record {
     pub polls: u64,
     /// One for each due event.
     pub tardiness_ns: Vec<u64>,
+    /// When the first of them was due.
+    pub first_due_ns: u64,
     /// Frames shown in each second.
     pub shown_per_s: Vec<u64>,
 }
@@ -121,6 +123,9 @@ impl Player {
             let frame = self.next_due_frame;
             let due_ns = self.next_due_ns();
             if self.in_window(due_ns) {
+                if self.record.tardiness_ns.is_empty() {
+                    self.record.first_due_ns = due_ns;
+                }
                 self.record.tardiness_ns.push(now_ns - due_ns);
             }
             if self.ready.front() == Some(&frame) {
