@@ -4,6 +4,7 @@
 //! same run to the nanosecond.
 
 pub mod models;
+pub mod random;
 pub mod report;
 pub mod scenario;
 pub mod setup;

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names of what tasks share, and their numbers: without gaps, in order of appearance.
+
+use std::collections::BTreeMap;
+
+use crate::setup::{Cgroup, CgroupIndex, Domain, DomainIndex};
+
+/// Numbers for names.
+#[derive(Debug, Default)]
+pub struct Names {
+    numbers: BTreeMap<String, u32>,
+}
+
+impl Names {
+    pub fn number(&mut self, name: &str) -> u32 {
+        let next = self.numbers.len() as u32;
+        *self.numbers.entry(name.to_owned()).or_insert(next)
+    }
+}
+
+/// What tasks share and refer to by name.
+#[derive(Debug)]
+pub struct Shared {
+    pub timers: Names,
+    pub locks: Names,
+    pub conditions: Names,
+    pub barriers: Names,
+    pub cgroups: Vec<Cgroup>,
+    pub domains: Vec<Domain>,
+}
+
+/// A cgroup's or a task's weight where nothing else is said.
+pub const WEIGHT_DEFAULT: u32 = 100;
+
+impl Default for Shared {
+    fn default() -> Self {
+        let root = Cgroup {
+            name: "/".into(),
+            parent: None,
+            weight: WEIGHT_DEFAULT,
+        };
+        Self {
+            timers: Names::default(),
+            locks: Names::default(),
+            conditions: Names::default(),
+            barriers: Names::default(),
+            cgroups: vec![root],
+            domains: Vec::new(),
+        }
+    }
+}
+
+impl Shared {
+    /// The cgroup of a path such as `/films/loud`; it and those above it come to be when they are first named.
+    pub fn cgroup(&mut self, path: &str) -> CgroupIndex {
+        let mut group = 0;
+        let mut name = String::new();
+        for part in path.split('/').filter(|part| !part.is_empty()) {
+            name = format!("{name}/{part}");
+            let found = self.cgroups.iter().position(|cgroup| cgroup.name == name);
+            group = found.unwrap_or_else(|| {
+                self.cgroups.push(Cgroup {
+                    name: name.clone(),
+                    parent: Some(group),
+                    weight: WEIGHT_DEFAULT,
+                });
+                self.cgroups.len() - 1
+            });
+        }
+        group
+    }
+
+    /// The domain of this name; it comes to be when it is first named, as a domain does when it is first joined.
+    pub fn domain(&mut self, name: &str) -> DomainIndex {
+        let found = self.domains.iter().position(|domain| domain.name == name);
+        found.unwrap_or_else(|| {
+            self.domains.push(Domain {
+                name: name.to_owned(),
+                event_ns: 0,
+                order: 0,
+                preempt: false,
+            });
+            self.domains.len() - 1
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_no_gaps() {
+        let mut names = Names::default();
+        let numbers = ["b", "a", "b", "c"].map(|name| names.number(name));
+        assert_eq!(numbers, [0, 1, 0, 2]);
+    }
+
+    #[test]
+    fn groups_above_come_to_be_too() {
+        let mut shared = Shared::default();
+        let inner = shared.cgroup("/a/b");
+        assert_eq!(shared.cgroup("a//b/"), inner);
+        let outer = shared.cgroup("/a");
+        assert_eq!(shared.cgroups[inner].parent, Some(outer));
+        assert_eq!(shared.cgroups[outer].parent, Some(0));
+        assert_eq!(
+            (shared.cgroup(""), shared.cgroup("/"), shared.cgroups.len()),
+            (0, 0, 3)
+        );
+    }
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a task is to be scheduled: rt-app's policy, priority, cpus and taskgroup, of a task or of a phase.
+
+use super::{
+    error::BadScenario,
+    json::{Fields, Node},
+    tasks::World,
+};
+use crate::setup::{CgroupIndex, Cpu, Policy, Step};
+
+/// What was said; the rest stays as it is.
+#[derive(Debug, Clone, Default)]
+pub struct Properties {
+    policy: Option<Policy>,
+    pub nice: Option<i32>,
+    pub affinity: Option<Vec<Cpu>>,
+    pub cgroup: Option<CgroupIndex>,
+}
+
+/// rt-app's keys that mean nothing to a simulated CPU, which has one speed and no pages.
+const WITHOUT_EFFECT: [&str; 4] = ["util_min", "util_max", "hold_ns", "nodes_membind"];
+
+impl Properties {
+    pub fn policy(&self) -> Policy {
+        self.policy.unwrap_or(Policy::Normal)
+    }
+
+    /// These, and the defaults for the rest.
+    pub fn over(self, defaults: &Properties) -> Self {
+        Self {
+            policy: self.policy.or(defaults.policy),
+            nice: self.nice.or(defaults.nice),
+            affinity: self.affinity.or_else(|| defaults.affinity.clone()),
+            cgroup: self.cgroup.or(defaults.cgroup),
+        }
+    }
+
+    /// What a phase does first, beside its affinity. What it says nothing of stays as the phase before left it.
+    pub fn changes(&self) -> Vec<Step> {
+        let mut steps = Vec::new();
+        steps.extend(self.policy.map(Step::Policy));
+        steps.extend(self.nice.map(Step::Nice));
+        steps.extend(self.cgroup.map(Step::Cgroup));
+        steps
+    }
+
+    /// A phase's own affinity, else its task's, as rt-app has it.
+    pub fn affinity_below(&self, task: &Properties, cpus: Cpu) -> Vec<Cpu> {
+        let said = self.affinity.as_ref().or(task.affinity.as_ref());
+        said.cloned().unwrap_or_else(|| (0..cpus).collect())
+    }
+}
+
+/// `"default_policy"` of `"global"`.
+pub fn default_policy(node: &Node<'_>) -> Result<Properties, BadScenario> {
+    Ok(Properties {
+        policy: Some(policy(node)?),
+        ..Properties::default()
+    })
+}
+
+fn policy(node: &Node<'_>) -> Result<Policy, BadScenario> {
+    let name = node.text()?;
+    match name {
+        "SCHED_OTHER" | "SCHED_NORMAL" | "SCHED_BATCH" => Ok(Policy::Normal),
+        "SCHED_FIFO" | "SCHED_RR" => Ok(Policy::Realtime),
+        "SCHED_DEADLINE" | "SCHED_IDLE" => Err(node.error(format!(
+            "{name} is not simulated, expected SCHED_OTHER, SCHED_FIFO or SCHED_RR"
+        ))),
+        _ => Err(node.error(format!(
+            "is {name:?}, expected \"SCHED_OTHER\", \"SCHED_FIFO\" or \"SCHED_RR\""
+        ))),
+    }
+}
+
+/// The properties among `fields`.
+pub fn read(fields: &Fields<'_>, world: &mut World<'_>) -> Result<Properties, BadScenario> {
+    fields.allow(&WITHOUT_EFFECT);
+    let policy = fields.get("policy").map(|node| policy(&node)).transpose()?;
+    let is_realtime = policy.or(world.defaults.policy) == Some(Policy::Realtime);
+    let nice = match fields.get("priority") {
+        // All of them take the CPU from everybody else; among themselves they are not told apart.
+        Some(node) if is_realtime => {
+            node.whole(1..=99)?;
+            None
+        }
+        Some(node) => Some(node.whole(-20..=19)? as i32),
+        None => None,
+    };
+    let affinity = fields.get("cpus").map(|node| cpu_list(&node, world.cpus));
+    let cgroup = match fields.get("taskgroup") {
+        Some(node) => Some(world.shared.cgroup(node.text()?)),
+        None => None,
+    };
+    Ok(Properties {
+        policy,
+        nice,
+        affinity: affinity.transpose()?,
+        cgroup,
+    })
+}
+
+/// A list of CPUs of the machine, not empty.
+pub fn cpu_list(node: &Node<'_>, cpus: Cpu) -> Result<Vec<Cpu>, BadScenario> {
+    let list = node.list()?;
+    if list.is_empty() {
+        return Err(node.error("is empty, expected at least one CPU"));
+    }
+    list.iter().map(|node| cpu(node, cpus)).collect()
+}
+
+/// A CPU of the machine.
+pub fn cpu(node: &Node<'_>, cpus: Cpu) -> Result<Cpu, BadScenario> {
+    Ok(node.whole(0..=i64::from(cpus) - 1)? as Cpu)
+}

@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tasks: rt-app's thread objects, and Consort's ready-made programs.
+
+use std::collections::BTreeMap;
+
+use super::{
+    error::BadScenario,
+    json::{Field, Fields, Node},
+    names::Shared,
+    programs,
+    properties::{self, Properties},
+    steps::{steps, Context},
+    times::time_ns,
+};
+use crate::setup::{Cpu, Program, Step, Task, TaskIndex};
+
+/// The most tasks of a scenario.
+const TASKS_MAX: i64 = 100_000;
+
+/// Which tasks there are: for each name of the text the first number, and how many.
+#[derive(Debug, Default)]
+pub struct Directory {
+    entries: BTreeMap<String, (TaskIndex, u32)>,
+}
+
+impl Directory {
+    fn named(&self, node: &Node<'_>) -> Result<(TaskIndex, u32), BadScenario> {
+        let name = node.text()?;
+        self.entries.get(name).copied().ok_or_else(|| {
+            let names: Vec<&str> = self.entries.keys().map(String::as_str).collect();
+            node.error(format!(
+                "is {name:?}, expected the name of a task: {}",
+                names.join(", ")
+            ))
+        })
+    }
+
+    /// The first task of the name that `node` is.
+    pub fn first(&self, node: &Node<'_>) -> Result<TaskIndex, BadScenario> {
+        Ok(self.named(node)?.0)
+    }
+
+    /// The only task of the name that `node` is.
+    pub fn only(&self, node: &Node<'_>) -> Result<TaskIndex, BadScenario> {
+        match self.named(node)? {
+            (index, 0 | 1) => Ok(index),
+            (_, count) => Err(node.error(format!(
+                "names {count} instances, expected a task of one instance"
+            ))),
+        }
+    }
+
+    /// All tasks of the name that `node` is.
+    pub fn all(&self, node: &Node<'_>) -> Result<std::ops::Range<TaskIndex>, BadScenario> {
+        let (first, count) = self.named(node)?;
+        Ok(first..first + count.max(1) as usize)
+    }
+}
+
+/// A thread object, before anything but its name and number is understood.
+pub struct Entry<'a> {
+    name: String,
+    fields: Fields<'a>,
+    /// None: it exists only when somebody forks it.
+    instances: u32,
+}
+
+/// Names and numbers of all tasks. A name that occurs twice gets a number appended, as workgen does it.
+pub fn list<'a>(fields: &Fields<'a>) -> Result<(Vec<Entry<'a>>, Directory), BadScenario> {
+    let mut entries = Vec::new();
+    let mut directory = Directory::default();
+    let mut next = 0;
+    for field in fields.entries() {
+        let name = free_name(field, &directory);
+        let inner = field.node.fields()?;
+        let instances = match inner.get("instance") {
+            Some(node) => node.whole(0..=TASKS_MAX)? as u32,
+            None => 1,
+        };
+        directory.entries.insert(name.clone(), (next, instances));
+        next += instances.max(1) as usize;
+        if next > TASKS_MAX as usize {
+            return Err(
+                field.key_error(format!("makes {next} tasks, expected at most {TASKS_MAX}"))
+            );
+        }
+        entries.push(Entry {
+            name,
+            fields: inner,
+            instances,
+        });
+    }
+    if entries.is_empty() {
+        return Err(fields.node().error("is empty, expected at least one task"));
+    }
+    Ok((entries, directory))
+}
+
+fn free_name(field: &Field<'_>, directory: &Directory) -> String {
+    let taken = |name: &String| directory.entries.contains_key(name);
+    if !taken(&field.key) {
+        return field.key.clone();
+    }
+    let mut numbered = (1..).map(|number| format!("{}{number}", field.key));
+    numbered.find(|name| !taken(name)).unwrap_or_default()
+}
+
+/// What holds for all tasks.
+pub struct World<'w> {
+    pub shared: &'w mut Shared,
+    pub directory: &'w Directory,
+    pub cpus: Cpu,
+    pub defaults: &'w Properties,
+    pub seed: u64,
+}
+
+/// The tasks of one thread object.
+pub fn tasks(entry: &Entry<'_>, world: &mut World<'_>) -> Result<Vec<Task>, BadScenario> {
+    let fields = &entry.fields;
+    let delay_ns = fields.get("delay").map(|node| time_ns(&node)).transpose()?;
+    let properties = properties::read(fields, world)?.over(world.defaults);
+    let mut programs =
+        programs::read(fields, entry.instances.max(1), delay_ns.unwrap_or(0), world)?;
+    let mut tasks = Vec::new();
+    for instance in 0..entry.instances.max(1) {
+        let program = match &mut programs {
+            Some(programs) => programs[instance as usize].clone(),
+            None => Program::Steps(script(entry, instance, &properties, world)?),
+        };
+        tasks.push(Task {
+            name: match entry.instances {
+                0 | 1 => entry.name.clone(),
+                _ => format!("{}-{instance}", entry.name),
+            },
+            cgroup: properties.cgroup.unwrap_or(0),
+            nice: properties.nice.unwrap_or(0),
+            policy: properties.policy(),
+            affinity: properties.affinity.clone(),
+            start_ns: (entry.instances > 0).then_some(delay_ns.unwrap_or(0)),
+            program,
+        });
+    }
+    Ok(tasks)
+}
+
+/// rt-app's phases, or the events that stand in the thread object itself.
+fn script(
+    entry: &Entry<'_>,
+    instance: u32,
+    properties: &Properties,
+    world: &mut World<'_>,
+) -> Result<Vec<Step>, BadScenario> {
+    let fields = &entry.fields;
+    let times = repetitions(fields, None)?;
+    let body = match fields.get("phases") {
+        Some(phases) => {
+            fields.finish()?;
+            phases_of(&phases.fields()?, entry, instance, properties, world)?
+        }
+        None => steps(fields, &mut context(entry, instance, world))?,
+    };
+    if !uses_time(&body) {
+        return Err(fields.node().error(
+            "does nothing that takes time, expected events such as run or sleep, or a program such as hog",
+        ));
+    }
+    Ok(vec![Step::Loop { times, steps: body }])
+}
+
+fn context<'c>(entry: &'c Entry<'_>, instance: u32, world: &'c mut World<'_>) -> Context<'c> {
+    Context {
+        shared: world.shared,
+        directory: world.directory,
+        task: &entry.name,
+        instance,
+    }
+}
+
+fn phases_of(
+    phases: &Fields<'_>,
+    entry: &Entry<'_>,
+    instance: u32,
+    task: &Properties,
+    world: &mut World<'_>,
+) -> Result<Vec<Step>, BadScenario> {
+    let objects = phases.entries().iter().map(|field| field.node.fields());
+    let objects = objects.collect::<Result<Vec<_>, _>>()?;
+    // Where no phase has CPUs of its own, nothing is to be set again and again.
+    let moves = objects.iter().any(|fields| fields.get("cpus").is_some());
+    let mut all = Vec::new();
+    for fields in &objects {
+        let own = properties::read(fields, world)?;
+        all.extend(own.changes());
+        if moves {
+            all.push(Step::Affinity(own.affinity_below(task, world.cpus)));
+        }
+        all.extend(phase(fields, entry, instance, world)?);
+    }
+    Ok(all)
+}
+
+fn phase(
+    fields: &Fields<'_>,
+    entry: &Entry<'_>,
+    instance: u32,
+    world: &mut World<'_>,
+) -> Result<Vec<Step>, BadScenario> {
+    let times = repetitions(fields, Some(1))?;
+    let body = steps(fields, &mut context(entry, instance, world))?;
+    match times {
+        Some(1) => Ok(body),
+        None if !uses_time(&body) => Err(fields
+            .node()
+            .error("loops for ever over nothing that takes time, expected events such as run")),
+        times => Ok(vec![Step::Loop { times, steps: body }]),
+    }
+}
+
+/// `"loop"`: -1, or none where the default is none, is for ever.
+fn repetitions(fields: &Fields<'_>, default: Option<u64>) -> Result<Option<u64>, BadScenario> {
+    match fields.get("loop") {
+        Some(node) => Ok(u64::try_from(node.whole(-1..=i64::MAX)?).ok()),
+        None => Ok(default),
+    }
+}
+
+/// Whether time passes when the steps are gone through: a loop over others would never end.
+fn uses_time(steps: &[Step]) -> bool {
+    steps.iter().any(|step| match step {
+        Step::Loop { times, steps } => *times != Some(0) && uses_time(steps),
+        Step::Run(_)
+        | Step::Sleep(_)
+        | Step::Timer { .. }
+        | Step::Yield
+        | Step::Wait { .. }
+        | Step::Barrier { .. }
+        | Step::Suspend
+        | Step::Poll { .. }
+        | Step::Exit => true,
+        _ => false,
+    })
+}
