@@ -13,6 +13,7 @@
 #include "members.h"
 #include "groups.h"
 #include "setup.h"
+#include "dump.h"
 
 char _license[] SEC("license") = "GPL";
 
@@ -27,11 +28,11 @@ static inline u64 kernel_slice_ns(struct consort_cpu __arena *c, u64 now_ns)
 }
 
 /* The place in which a task may wait: its CPU's own if it cannot run on all of the shard's. */
-static inline u32 place_for(const struct task_struct *p, u32 cpu)
+static inline u32 place_for(const struct task_struct *p, u32 cpu, bool stays)
 {
 	if (one_cpu)
 		return place_of_shard(0);
-	if (p->nr_cpus_allowed < topology.nr_cpus || migration_disabled(p))
+	if (p->nr_cpus_allowed < topology.nr_cpus || stays)
 		return place_of_cpu(cpu);
 	return place_of_shard(cpu_at(cpu)->shard);
 }
@@ -46,6 +47,15 @@ s32 BPF_PROG(consort_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_f
 }
 
 #include "wake.h"
+
+/* Whether a waiting task may run there; the kernel throws a scheduler out that does not look. */
+static inline bool may_run_on(const struct task __arena *t, const struct task_struct *p, u32 cpu)
+{
+	if (one_cpu || scx_bpf_task_cpu(p) == cpu)
+		return true;
+	return !t->stays && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
 #include "shards.h"
 
 /*
@@ -57,10 +67,20 @@ static inline bool waits_already(struct task __arena *t, u32 place)
 	return t->member.node.ready.queued && t->place == place;
 }
 
+/*
+ * The kernel changes something about a running task: it is taken off its CPU and put back without a pause. Of the
+ * flags of the kernel's core, in the lower half, some are then set; none where it is put among those that wait.
+ */
+static inline bool runs_on(const struct task_struct *p, u64 flags)
+{
+	return (u32)flags && scx_bpf_task_running(p);
+}
+
 SEC("struct_ops/consort_enqueue")
 void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 {
-	u32 cpu = one_cpu ? 0 : scx_bpf_task_cpu(p), place = place_for(p, cpu);
+	bool stays = !one_cpu && migration_disabled(p);
+	u32 cpu = one_cpu ? 0 : scx_bpf_task_cpu(p), place = place_for(p, cpu, stays);
 	enum wake_verdict verdict = WAKE_WAIT;
 	struct task __arena *t = task_of(p);
 	struct consort_cpu __arena *c;
@@ -80,10 +100,11 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	lock_take(&s->lock);
 	if (waits_already(t, place)) {
 		lock_release(&s->lock);
-		if (!one_cpu)
-			wake_kick(p, cpu, WAKE_WAIT);
 		return;
 	}
+	t->thief = 0;
+	t->stays = stays;
+	t->pid = p->pid; /* a thread that executes a program takes its leader's */
 	now_ns = bpf_ktime_get_ns();
 	if (t->member.node.active && in_domain(t))
 		slot_refresh(t, cpu, now_ns);
@@ -93,6 +114,12 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	task_take(t);
 	woke = !t->member.node.active;
 	task_activate(t);
+	if (runs_on(p, flags)) {
+		c->running = t;
+		t->cpu = cpu;
+		lock_release(&s->lock);
+		return;
+	}
 	if (woke) {
 		count_on(cpu)->wakeups++;
 		verdict = wake_decide(c, cpu, t, now_ns);
@@ -186,40 +213,66 @@ static __always_inline void choose(struct consort_cpu __arena *c, struct task __
 	}
 }
 
-/* The chosen task is not to be had any more. */
-static inline void choose_again(u32 cpu)
+/*
+ * Gives the kernel the task that has been taken from its queue, with the shard's lock held: whatever the kernel does
+ * to the task it will do afterwards, and then forgets what we gave it.
+ */
+static inline void hand_over(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t,
+			     u64 now_ns)
 {
-	count_on(cpu)->lost++;
-	scx_bpf_kick_cpu(cpu, KICK(PREEMPT));
+	struct task_struct *p = bpf_task_from_pid(t->pid);
+
+	if (p && may_run_on(t, p, cpu)) {
+		count_on(cpu)->switches++;
+		insert_task(p, DSQ(LOCAL), kernel_slice_ns(c, now_ns), 0);
+	} else {
+		count_on(cpu)->lost++;
+		if (p)
+			task_wait(t, now_ns);
+		scx_bpf_kick_cpu(cpu, KICK(PREEMPT));
+	}
+	if (p)
+		bpf_task_release(p);
 }
 
 /*
- * Between its choice and now a task may have been told to stay elsewhere; the kernel throws a scheduler out that does
- * not look. It is then being enqueued anew, by its own CPU.
+ * Who has run competes with those that wait, if it may go on. A task that came here while another scheduler or none
+ * was in charge is not ours yet.
  */
-static inline bool may_run_on(const struct task_struct *p, u32 cpu)
+static inline struct task __arena *task_of_prev(struct consort_cpu __arena *c,
+						const struct task_struct *prev)
 {
-	if (one_cpu || scx_bpf_task_cpu(p) == cpu)
-		return true;
-	return bpf_cpumask_test_cpu(cpu, p->cpus_ptr) && !migration_disabled(p);
+	struct task __arena *t = prev ? task_of(prev) : NULL;
+
+	return t && (one_cpu || shard_of_place(t->place) == c->shard) ? t : NULL;
+}
+
+/*
+ * Who has run waits at once, so that its successor is told what it wants and one lock is taken; the kernel enqueues
+ * it in a moment. Not where another CPU could take it before that, nor a task that ends: the kernel will not
+ * hand that to us again.
+ */
+static inline bool waits_at_once(const struct task __arena *running, const struct task_struct *prev)
+{
+	return one_cpu && running && !running->member.node.ready.queued &&
+	       !(prev->flags & PF_EXITING);
 }
 
 SEC("struct_ops/consort_dispatch")
 void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct task __arena *t = prev ? task_of(prev) : NULL, *running = NULL, *next;
 	struct consort_cpu __arena *c = cpu_at(cpu);
+	struct task __arena *t, *running = NULL, *next;
 	u64 now_ns = bpf_ktime_get_ns();
 	struct shard __arena *s;
-	struct task_struct *p;
 	bool keep;
-	s32 pid;
 
 	USES_ARENA();
 	if (!one_cpu && topology.nr_shards > 1)
 		balance(c, cpu, now_ns);
 	s = shard_at(c->shard);
 	lock_take(&s->lock);
+	t = task_of_prev(c, prev);
 	if (t) {
 		if (t->set)
 			look_at_contract(t, prev, c->since_ns, cpu, now_ns);
@@ -240,30 +293,20 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	next = task_of_node(c->choice.task);
 	keep = next == running;
-	/* Who ran waits at once, so that its successor is told what it wants; the kernel enqueues it in a moment. */
-	if (!keep && running && !running->member.node.ready.queued)
+	if (!keep && waits_at_once(running, prev))
 		task_exchange(next, running, now_ns);
 	else
 		task_take(next);
 	task_begin(c, cpu, next, now_ns, true);
 	if (c->choice.due_ns != NEVER_NS)
 		count_on(cpu)->due_choices++;
-	pid = next->pid;
-	lock_release(&s->lock);
-
 	if (keep) {
 		count_on(cpu)->kept++;
 		set_slice(prev, kernel_slice_ns(c, now_ns));
-		return;
+	} else {
+		hand_over(c, cpu, next, now_ns);
 	}
-	count_on(cpu)->switches++;
-	p = bpf_task_from_pid(pid);
-	if (p && may_run_on(p, cpu))
-		insert_task(p, DSQ(LOCAL), kernel_slice_ns(c, now_ns), 0);
-	else
-		choose_again(cpu);
-	if (p)
-		bpf_task_release(p);
+	lock_release(&s->lock);
 }
 
 SEC("struct_ops/consort_quiescent")
@@ -276,10 +319,12 @@ void BPF_PROG(consort_quiescent, struct task_struct *p, u64 flags)
 	if (!t)
 		return;
 	l = task_lock(t);
+	t->thief = 0;
 	task_take(t);
 	if (t->set && (flags & DEQ(SLEEP)))
 		member_sleeps(t, bpf_ktime_get_ns());
 	task_deactivate(t);
+	task_end(t);
 	lock_release(l);
 }
 
@@ -311,7 +356,7 @@ static inline void task_init(struct task __arena *t, const struct task_struct *p
 	t->kernel_task = (u64)p;
 	t->pid = p->pid;
 	t->home = find_group_set(p->sched_task_group->css.cgroup->kn->id);
-	t->place = place_for(p, scx_bpf_task_cpu(p));
+	t->place = place_for(p, scx_bpf_task_cpu(p), false);
 	t->weight = weight_of_nice(p->static_prio - 120);
 	t->member.node.kind = NODE_TASK;
 	t->member.node.weight = t->weight;
@@ -347,10 +392,13 @@ static inline void forget(struct task __arena *t)
 
 	bpf_local_irq_save(&flags);
 	l = task_lock(t);
+	t->thief = 0;
 	task_take(t);
 	task_deactivate(t);
+	task_end(t);
 	if (t->set)
 		member_leave(t);
+	t->kernel_task = 0;
 	lock_release(l);
 	bpf_local_irq_restore(&flags);
 }
@@ -366,7 +414,6 @@ void BPF_PROG(consort_disable, struct task_struct *p)
 	if (!t)
 		return;
 	forget(t);
-	t->kernel_task = 0;
 	task_pool_push(t);
 }
 
@@ -435,6 +482,8 @@ struct sched_ext_ops consort_ops = {
 	.cpu_online = (void *)consort_cpu_online,
 	.cpu_offline = (void *)consort_cpu_offline,
 	.cpu_release = (void *)consort_cpu_release,
+	.dump_cpu = (void *)consort_dump_cpu,
+	.dump_task = (void *)consort_dump_task,
 	.exit = (void *)consort_exit,
 	.flags = SCX_OPS_ENQ_MIGRATION_DISABLED,
 	.timeout_ms = 30000,

@@ -43,6 +43,7 @@
 #define TASK_FLAG(name) bpf_core_enum_value(enum scx_ent_flags, SCX_TASK_##name)
 #define DSQ(name) bpf_core_enum_value(enum scx_dsq_id_flags, SCX_DSQ_##name)
 
+#define PF_EXITING 0x4 /* in task_struct.flags; a macro, of which BTF does not know */
 #define CLOCK_MONOTONIC 1
 #define NUMA_NO_NODE (-1)
 
@@ -62,11 +63,22 @@ bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __ksym __weak;
 bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime) __ksym __weak;
 void scx_bpf_kick_cpu(s32 cpu, u64 flags) __ksym;
 s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym;
+bool scx_bpf_task_running(const struct task_struct *p) __ksym;
 s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
 			   bool *is_idle) __ksym;
 s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags) __ksym;
 u32 scx_bpf_reenqueue_local(void) __ksym __weak;
 void scx_bpf_error_bstr(char *fmt, unsigned long long *data, u32 data_len) __ksym;
+
+void scx_bpf_dump_bstr(char *fmt, unsigned long long *data, u32 data_len) __ksym __weak;
+
+/* A line of the dump that the kernel makes when it ejects a scheduler, or for SysRq-D. */
+#define scx_dump(fmt, args...)                                       \
+	({                                                           \
+		static char ___fmt[] = fmt "\n";                     \
+		unsigned long long ___data[] = { args };             \
+		scx_bpf_dump_bstr(___fmt, ___data, sizeof(___data)); \
+	})
 
 /* Ejects the scheduler; every task is back under the stock one. For broken invariants only. */
 #define scx_error(fmt, args...)                                       \

@@ -17,20 +17,27 @@ struct {
 	__type(value, u64); /* the domain's struct domain_set; 0: none */
 } domain_sets SEC(".maps");
 
+/* How often a task may change shards while its lock is being taken. */
+#define TASK_LOCK_TURNS 1000
+
 /* Takes the lock of the shard that the task is in. */
 static inline struct lock __arena *task_lock(struct task __arena *t)
 {
 	struct lock __arena *l = NULL;
+	u32 shard;
+	int turn;
 
-	while (can_loop) {
-		u32 shard = shard_of_place(t->place);
-
+	bpf_for(turn, 0, TASK_LOCK_TURNS)
+	{
+		shard = shard_of_place(t->place);
 		l = &shard_at(shard)->lock;
 		lock_take(l);
 		if (shard_of_place(t->place) == shard)
-			break;
+			return l;
 		lock_release(l);
 	}
+	scx_error("task_lock: task %d does not stay in a shard", t->pid);
+	lock_take(l);
 	return l;
 }
 
@@ -226,10 +233,12 @@ int consort_join(struct consort_join_args *args)
 	if (!p)
 		return 0;
 	t = task_of(p);
-	if (t && t->pid == p->pid) {
+	if (t) {
 		bpf_local_irq_save(&flags);
 		l = task_lock(t);
-		if (t->set) {
+		if (t->kernel_task != (u64)p) {
+			args->error = 3;
+		} else if (t->set) {
 			args->error = 17; /* EEXIST */
 		} else {
 			args->error = 0;
@@ -255,10 +264,12 @@ int consort_leave(struct consort_leave_args *args)
 	if (!p)
 		return 0;
 	t = task_of(p);
-	if (t && t->pid == p->pid) {
+	if (t) {
 		bpf_local_irq_save(&flags);
 		l = task_lock(t);
-		if (t->set && t->client == args->client) {
+		if (t->kernel_task != (u64)p) {
+			args->error = 3;
+		} else if (t->set && t->client == args->client) {
 			args->error = 0;
 			member_leave(t);
 		} else {

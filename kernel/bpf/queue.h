@@ -251,12 +251,22 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 		if (in_domain(t) && at_ns != NEVER_NS && !d->preempt)
 			at_ns += d->grace_ns;
 	}
+	t->cpu = cpu;
 	c->running = t;
 	c->since_ns = now_ns;
 	c->compare_at_ns = at_ns;
 	if (here)
 		timer_arm(c, cpu, at_ns);
 	return 0;
+}
+
+/* The task is not to be taken for the running one any more: it sleeps, ends, or goes to another shard. */
+static inline void task_end(struct task __arena *t)
+{
+	struct consort_cpu __arena *c = cpu_at(t->cpu);
+
+	if (c->running == t)
+		c->running = NULL;
 }
 
 /*

@@ -3,29 +3,36 @@
  * Many CPUs: tasks that change shards, CPUs that take work from others when idle or less loaded, CPUs that come and
  * go.
  *
- * No two locks are held at once: a task that changes shards is inactive, and in no queue, in between.
+ * Problem  A task may be taken by an idle CPU while the kernel enqueues it elsewhere, changes its affinity, or ends it.
+ * Rule     Whoever holds the lock of the shard that t->place names owns the task. Only tasks that wait are taken, and
+ *          all that wait have been handed to us by the kernel's enqueue. No two locks are held at once: in
+ *          between, the task is inactive, in no queue, and marked by its thief. Any callback that finds it so
+ *          clears the mark: then the thief has come too late.
+ * Limits   A CPU that finds itself too late looks again at its next choice.
  */
 #ifndef CONSORT_SHARDS_H
 #define CONSORT_SHARDS_H
 
 #include "members.h"
 
-/* Takes a task out of its place, to be put into `place` of another shard. Both shards' locks are free. */
+/*
+ * Takes a task out of its place, to be put into `place`, of another shard maybe: with the last store here whoever
+ * holds that shard's lock owns it.
+ */
 static inline void task_change_shard(struct task __arena *t, u32 place)
 {
-	struct domain __arena *d;
+	struct group __arena *to;
 
-	if (t->member.node.ready.queued)
-		task_take(t);
+	task_take(t);
 	task_deactivate(t);
+	task_end(t);
 	if (t->member.asleep && in_domain(t)) {
-		d = domain_in(t->set, t->place);
-		domain_wake(d, &t->member);
-		place_refresh(place_at(t->place), d);
+		domain_wake(domain_in(t->set, t->place), &t->member);
+		refresh(t);
 	}
-	t->place = place;
-	tree_move(&t->member.node, parent_of(t),
-		  vtime_of_ns(tunables.granularity_ns, t->member.node.weight));
+	to = in_domain(t) ? &domain_in(t->set, place)->group : group_in(t->home, place);
+	tree_move(&t->member.node, to, vtime_of_ns(tunables.granularity_ns, t->member.node.weight));
+	*(volatile u32 __arena *)&t->place = place;
 }
 
 /* A task that the kernel has moved to another shard's CPU. */
@@ -34,14 +41,15 @@ static inline void leave_shard(struct task __arena *t, const struct task_struct 
 {
 	struct lock __arena *l = task_lock(t);
 
+	t->thief = 0;
 	task_charge(t, p, now_ns);
 	task_change_shard(t, place);
 	lock_release(l);
 }
 
 /*
- * Takes the task that `from` would run next, if it may run on `cpu`; returns it with a reference, out of all queues
- * and inactive, in the place `to`.
+ * The task that `from` would run next, if it may run on `cpu`: with a reference, out of all queues and inactive, in
+ * the place `to`, and marked as being stolen by `cpu`.
  */
 static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_ns)
 {
@@ -58,30 +66,63 @@ static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_
 	if (best->task) {
 		t = task_of_node(best->task);
 		p = bpf_task_from_pid(t->pid);
-		if (p && (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr) || migration_disabled(p))) {
+		if (p && !may_run_on(t, p, cpu)) {
 			bpf_task_release(p);
 			p = NULL;
 		}
-		if (p)
+		if (p) {
+			t->thief = cpu + 1;
 			task_change_shard(t, from < SHARDS_MAX ? to : place_of_cpu(cpu));
+		}
 	}
 	lock_release(l);
 	return p;
 }
 
-/* Between two locks the kernel may have enqueued the task again, on a CPU of its own choice: then it is there. */
-static inline bool is_still_ours(const struct task __arena *t, u32 shard)
+/*
+ * With the lock of the thief's shard held: whether the task is still the thief's. Else the kernel has enqueued it
+ * anew meanwhile, on a CPU of its own choice, or has taken it from us.
+ */
+static inline bool is_stolen(struct task __arena *t, const struct task_struct *p, u32 cpu)
 {
-	return shard_of_place(t->place) == shard && !t->member.node.active;
+	if (t->thief != cpu + 1 || t->kernel_task != (u64)p)
+		return false;
+	t->thief = 0;
+	return true;
 }
 
-/* An idle CPU looks for work elsewhere: other CPUs' own places, then other shards. True if it found some. */
-static inline bool steal(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
+/* The loot of `steal_from` begins to run here, or waits here if the CPU has got something else to run meanwhile. */
+static inline bool run_stolen(struct consort_cpu __arena *c, u32 cpu, struct task_struct *p,
+			      u64 now_ns)
+{
+	struct lock __arena *l = &shard_at(c->shard)->lock;
+	struct task __arena *t = task_of(p);
+	bool mine, runs = false;
+
+	if (!t)
+		return false;
+	lock_take(l);
+	mine = is_stolen(t, p, cpu);
+	if (mine) {
+		task_activate(t);
+		runs = !c->running && may_run_on(t, p, cpu);
+		if (runs) {
+			task_begin(c, cpu, t, now_ns, true);
+			insert_task(p, DSQ(LOCAL), SLICE_BY_TIMER_NS, 0);
+		} else {
+			task_wait(t, now_ns);
+		}
+		count_on(cpu)->steals++;
+	}
+	lock_release(l);
+	return runs;
+}
+
+/* An idle CPU looks for work elsewhere: other CPUs' own places, then other shards. */
+static inline void steal(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
 {
 	u32 own = place_of_shard(c->shard);
 	struct task_struct *p = NULL;
-	struct task __arena *t;
-	bool mine;
 
 	for (u32 i = 0; i < nr_places() && can_loop; i++) {
 		u32 place = i < topology.nr_shards ? i : SHARDS_MAX + i - topology.nr_shards;
@@ -93,21 +134,9 @@ static inline bool steal(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
 			break;
 	}
 	if (!p)
-		return false;
-	t = task_of(p);
-	lock_take(&shard_at(c->shard)->lock);
-	mine = is_still_ours(t, c->shard);
-	if (mine) {
-		task_activate(t);
-		task_begin(c, cpu, t, now_ns, true);
-	}
-	lock_release(&shard_at(c->shard)->lock);
-	if (mine) {
-		count_on(cpu)->steals++;
-		insert_task(p, DSQ(LOCAL), SLICE_BY_TIMER_NS, 0);
-	}
+		return;
+	run_stolen(c, cpu, p, now_ns);
 	bpf_task_release(p);
-	return mine;
 }
 
 /* How often a CPU looks whether its shard has less than its part of the runnable tasks. */
@@ -140,13 +169,15 @@ static inline void balance(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
 	if (!p)
 		return;
 	t = task_of(p);
-	lock_take(&own->lock);
-	if (is_still_ours(t, c->shard)) {
-		task_activate(t);
-		task_wait(t, now_ns);
+	if (t) {
+		lock_take(&own->lock);
+		if (is_stolen(t, p, cpu)) {
+			task_activate(t);
+			task_wait(t, now_ns);
+			count_on(cpu)->steals++;
+		}
+		lock_release(&own->lock);
 	}
-	lock_release(&own->lock);
-	count_on(cpu)->steals++;
 	bpf_task_release(p);
 }
 

@@ -53,14 +53,17 @@ struct task {
 	u64 charged_ns; /* of the kernel's sum_exec_runtime */
 	u64 yield_by_ns; /* as last written to its slot */
 	s32 pid;
-	u32 place;
+	u32 place; /* changes only while the lock of the shard that it names is held */
+	u32 cpu; /* that has last been told to run it */
+	u32 thief; /* 1 + the CPU that is taking it to another shard; 0: none */
 	u32 client;
 	u32 slot;
 	u32 poll_seq; /* last one seen */
 	u32 weight; /* from its nice value */
 	u8 demoted;
+	u8 stays; /* on the CPU on which it waits: in the middle of something that must not move */
 	struct task __arena *next_free;
-	u64 kernel_task; /* its task_struct's address */
+	u64 kernel_task; /* its task_struct's address; 0: not scheduled by us any more */
 };
 
 struct consort_cpu {
