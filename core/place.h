@@ -20,7 +20,8 @@
 #include "slice.h"
 
 struct place {
-	struct group root;
+	struct group root; /* of everybody who has reserved nothing */
+	struct group top; /* of the classes, and of the root while one of them is active: see class.h */
 	struct heap due; /* domains that may borrow, by their next due time */
 	struct heap ahead; /* domains that have borrowed enough, by the virtual time at which they may again */
 	u64 window_ns; /* how far a domain may run ahead for due events, at its own rate */
@@ -35,6 +36,12 @@ struct choice {
 	u64 vtime; /* of its ancestor below the root */
 };
 
+/* Where a choice begins. The level of the classes is there only while one of them is active. */
+static __always_inline struct group __arena *place_head(struct place __arena *pl)
+{
+	return pl->root.node.parent ? pl->root.node.parent : &pl->root;
+}
+
 static __always_inline struct domain __arena *domain_of_upcoming(struct heap_link __arena *l)
 {
 	return outer_of(l, struct domain, upcoming);
@@ -46,6 +53,19 @@ static __always_inline u64 domain_may_borrow_at(const struct place __arena *pl,
 {
 	return d->group.node.vtime - vtime_of_ns(pl->window_ns, d->group.node.weight) -
 	       vtime_of_ns(pl->quantum_ns, WEIGHT_ONE);
+}
+
+/* The virtual time to which the classes must have come before the root's domains may borrow. */
+static __always_inline u64 root_may_borrow_at(const struct place __arena *pl)
+{
+	return pl->root.node.vtime -
+	       vtime_of_ns(pl->window_ns + pl->quantum_ns, pl->root.node.weight);
+}
+
+/* A domain that is alone in the root is never ahead there: it is the classes that it must not overtake. */
+static __always_inline int place_root_may_borrow(const struct place __arena *pl)
+{
+	return !pl->root.node.parent || !vtime_before(pl->top.vmin, root_may_borrow_at(pl));
 }
 
 static __always_inline void place_forget(struct place __arena *pl, struct domain __arena *d)
@@ -116,7 +136,8 @@ static __always_inline struct member __arena *place_expired(struct place __arena
 static __always_inline int place_may_borrow(const struct place __arena *pl,
 					    const struct domain __arena *d)
 {
-	return !vtime_before(pl->root.vmin, domain_may_borrow_at(pl, d));
+	return place_root_may_borrow(pl) &&
+	       !vtime_before(pl->root.vmin, domain_may_borrow_at(pl, d));
 }
 
 /* By virtual time at each level; `running` competes at every level that it is below. */
@@ -124,7 +145,7 @@ static __always_inline void place_choose_fair(struct place __arena *pl,
 					      struct tree_node __arena *running, u64 now_ns,
 					      struct choice __arena *c)
 {
-	struct group __arena *g = &pl->root;
+	struct group __arena *g = place_head(pl);
 	struct tree_node __arena *first, *up, *n = NULL;
 
 	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
@@ -167,7 +188,7 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 		if (!place_settle(pl, now_ns))
 			break;
 	}
-	m = place_expired(pl, now_ns);
+	m = place_root_may_borrow(pl) ? place_expired(pl, now_ns) : NULL;
 	if (running && running->parent->node.kind == NODE_COOP) {
 		struct member __arena *r = member_of(running);
 
@@ -186,6 +207,16 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 	return 0;
 }
 
+/* When a task of a class that is about to run gives way to the root's domains, the first of which is due at `due_ns`. */
+static __always_inline u64 place_class_yields_at_ns(const struct place __arena *pl,
+						    const struct tree_node __arena *class,
+						    u64 now_ns, u64 due_ns)
+{
+	u64 behind_ns = vtime_to_ns(root_may_borrow_at(pl) - class->vtime, node_weight(class));
+
+	return due_ns < now_ns + behind_ns ? now_ns + behind_ns : due_ns;
+}
+
 /*
  * When the task that is about to run should be compared again: the end of its slice if others wait, or the next
  * due time of a domain that may run then. A domain that is behind the running task gets the CPU at its
@@ -197,14 +228,19 @@ static __always_inline u64 place_compare_at_ns(struct place __arena *pl,
 {
 	struct tree_node __arena *top = tree_member_above(running, &pl->root);
 	struct heap_link __arena *upcoming = pl->due.top;
-	u64 at_ns = pl->root.ready.top ? now_ns + slice : NEVER_NS, due_ns;
+	u64 at_ns = place_head(pl)->ready.top ? now_ns + slice : NEVER_NS, due_ns;
 
-	if (!upcoming || !top)
+	if (!upcoming || (top && !place_root_may_borrow(pl)))
 		return at_ns;
 	due_ns = upcoming->major;
 	if (due_ns >= at_ns)
 		return at_ns;
-	if (&domain_of_upcoming(upcoming)->group.node != top) {
+	if (!top) {
+		top = tree_member_above(running, &pl->top);
+		if (!top)
+			return at_ns;
+		due_ns = place_class_yields_at_ns(pl, top, now_ns, due_ns);
+	} else if (&domain_of_upcoming(upcoming)->group.node != top) {
 		struct domain __arena *d = domain_of_upcoming(upcoming);
 		u64 behind_ns =
 			vtime_to_ns(domain_may_borrow_at(pl, d) - top->vtime, node_weight(top));

@@ -25,7 +25,7 @@ static __always_inline void rate_propagate(struct group __arena *g)
 		struct group __arena *parent = g->node.parent;
 		u64 lent = 0;
 
-		if (!parent)
+		if (!g->level)
 			break;
 		if (g->weight_lent && g->weight_active)
 			lent = g->node.weight * g->weight_lent / g->weight_active;
@@ -39,7 +39,7 @@ static __always_inline void rate_propagate(struct group __arena *g)
 static __always_inline u64 rate_flatten(const struct group __arena *g, u64 weight)
 {
 	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
-		if (!g->node.parent)
+		if (!g->level)
 			break;
 		weight = g->node.weight * weight / (g->weight_active ? g->weight_active : 1);
 		g = g->node.parent;

@@ -47,6 +47,7 @@ struct group {
 	u64 weight_active; /* sum over active members, members lent to domains included */
 	u64 weight_lent; /* of that, what members use elsewhere, see rate.h */
 	u64 lent_above; /* what the parent counts as lent through this group */
+	u64 ran_ns; /* while it had no parent: CPU time received */
 	u32 nr_active;
 	u32 level; /* 0: root */
 };
@@ -81,7 +82,7 @@ static __always_inline u64 node_weight(const struct tree_node __arena *n)
 	if (n->kind != NODE_FAIR)
 		return n->weight;
 	g = outer_of(n, struct group, node);
-	if (!g->weight_lent)
+	if (!g->weight_lent || !g->level)
 		return n->weight;
 	weight = g->weight_active > g->weight_lent ? g->weight_active - g->weight_lent : 0;
 	weight = n->weight * weight / (g->weight_active ? g->weight_active : 1);
@@ -104,8 +105,10 @@ core_fn tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 
 	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
 		g = n->parent;
-		if (!g)
+		if (!g) {
+			group_of(n)->ran_ns += ns;
 			break;
+		}
 		n->vtime += vtime_of_ns(ns, node_weight(n));
 		if (n->ready.queued && g->node.kind == NODE_FAIR)
 			heap_move(&g->ready, &n->ready, n->vtime, 0);

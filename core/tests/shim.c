@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /* The policy's inline functions as functions that Rust can call: each is the one of the same name after core_. */
+#include "class.h"
 #include "nice.h"
 #include "place.h"
 
@@ -186,4 +187,16 @@ void core_place_choose(struct place *pl, struct tree_node *running, u64 now_ns, 
 u64 core_place_compare_at_ns(struct place *pl, struct tree_node *running, u64 now_ns, u64 slice)
 {
 	return place_compare_at_ns(pl, running, now_ns, slice);
+}
+
+/* ---- class.h ---- */
+
+void core_place_activated(struct place *pl, struct tree_node *n)
+{
+	place_activated(pl, n);
+}
+
+void core_place_deactivated(struct place *pl)
+{
+	place_deactivated(pl);
 }

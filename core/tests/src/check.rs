@@ -53,6 +53,7 @@ pub fn links(h: &heap) -> Vec<*mut heap_link> {
 /// A member of a group, for messages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Id {
+    Top,
     Root,
     Group(usize),
     Domain(usize),
@@ -72,7 +73,8 @@ pub fn groups(h: &Host) -> Vec<(Id, *mut group)> {
         .enumerate()
         .map(|(i, d)| (Id::Domain(i), unsafe { &raw mut (*d.at()).group }));
 
-    std::iter::once((Id::Root, h.root()))
+    [(Id::Top, h.top()), (Id::Root, h.root())]
+        .into_iter()
         .chain(fair)
         .chain(coop)
         .collect()
@@ -121,7 +123,7 @@ pub fn tree(h: &Host) {
             .map(|(_, n)| unsafe { &raw mut (**n).ready })
             .collect();
         assert_eq!(queued, wanted, "{id:?}: who waits");
-        if id != Id::Root {
+        if !group.node.parent.is_null() {
             assert_eq!(
                 group.node.active != 0,
                 group.nr_active > 0,
@@ -145,6 +147,7 @@ pub fn tree(h: &Host) {
             }
         }
     }
+    classes(h);
     for t in 0..h.tasks.len() {
         let runs = h.running == Some(t);
         assert_eq!(
@@ -156,6 +159,21 @@ pub fn tree(h: &Host) {
     }
     let active = (0..h.tasks.len()).filter(|&t| h.is_active(t)).count();
     assert_eq!(h.place.nr_runnable as usize, active);
+}
+
+/// The level of the classes is there while one of them is active, and only then.
+fn classes(h: &Host) {
+    let (top, root) = unsafe { (&*h.top(), &*h.root()) };
+    let active = members(h, h.top())
+        .into_iter()
+        .filter(|(id, n)| *id != Id::Root && unsafe { (**n).active } != 0)
+        .count();
+
+    assert_eq!(!root.node.parent.is_null(), active > 0, "the root's place");
+    if active == 0 {
+        assert_eq!((top.nr_active, top.weight_active), (0, 0));
+        assert_eq!((root.node.active, root.node.ready.queued), (0, 0));
+    }
 }
 
 /// When a waiting member is due: what it published, or when its patience ends.

@@ -4,6 +4,9 @@
 use crate::policy::*;
 use std::{ops::Deref, ptr::null_mut};
 
+/// The capacity of everybody outside the classes.
+pub const ROOT_WEIGHT: u64 = WEIGHT_ONE as u64 / 4;
+
 /// Something that the policy points to: it stays where it is.
 pub struct Pinned<T>(*mut T);
 
@@ -67,7 +70,11 @@ impl Host {
         let mut root = place::default();
 
         root.root.node.kind = NODE_FAIR as u8;
+        root.root.node.weight = ROOT_WEIGHT;
+        root.root.node.vtime = vtime;
         root.root.vmin = vtime;
+        root.top.node.kind = NODE_FAIR as u8;
+        root.top.vmin = vtime;
         root.window_ns = window_ns;
         Host {
             place: Pinned::new(root),
@@ -84,12 +91,24 @@ impl Host {
         unsafe { &raw mut (*self.place.at()).root }
     }
 
+    pub fn top(&self) -> *mut group {
+        unsafe { &raw mut (*self.place.at()).top }
+    }
+
     fn group_at(&self, id: Option<usize>) -> *mut group {
         id.map_or(self.root(), |i| self.groups[i].at())
     }
 
     pub fn add_group(&mut self, parent: Option<usize>, weight: u64) -> usize {
-        let parent = self.group_at(parent);
+        self.add_group_below(self.group_at(parent), weight)
+    }
+
+    /// A class is a group whose parent is the top.
+    pub fn add_class(&mut self, capacity: u64) -> usize {
+        self.add_group_below(self.top(), capacity)
+    }
+
+    fn add_group_below(&mut self, parent: *mut group, weight: u64) -> usize {
         let mut g = group::default();
 
         unsafe {
@@ -191,6 +210,7 @@ impl Host {
     fn activate(&self, t: usize) {
         unsafe {
             core_tree_activate(self.node(t));
+            core_place_activated(self.place.at(), self.node(t));
             (*self.place.at()).nr_runnable += 1;
             if let Some(d) = self.domain(t) {
                 core_domain_wake(d, self.member(t));
@@ -202,6 +222,7 @@ impl Host {
     fn deactivate(&self, t: usize) {
         unsafe {
             core_tree_deactivate(self.node(t));
+            core_place_deactivated(self.place.at());
             (*self.place.at()).nr_runnable -= 1;
         }
         if let Some(d) = self.domain(t) {

@@ -3,6 +3,7 @@
 //!
 //! * `heap`, `vtime`, `slice`: one header each.
 //! * `tree`: random trees of fair groups; the bound of tree.h at every level, after every step.
+//! * `class`: reservations beside everybody else, and what it takes to be alone again.
 //! * `coop`: random domains among outsiders; every choice against `oracle`, every queue after every step.
 //! * `bounds`: what `coop` and `place` promise over seconds of virtual time on one `cpu`, liars and hogs included.
 //! * `host`: what the tests of trees and domains run on: one CPU that calls the policy as the kernel host does.
@@ -12,6 +13,7 @@
 
 mod bounds;
 mod check;
+mod class;
 mod coop;
 mod cpu;
 mod heap;

@@ -130,7 +130,9 @@ pub fn ask(h: &Host) -> Oracle {
         return Oracle { may_run, due_ns };
     }
     let mut may_run = Vec::new();
-    by_vtime(h, h.root(), &expired, &mut may_run);
+    let has_classes = unsafe { !(*h.root()).node.parent.is_null() };
+    let head = if has_classes { h.top() } else { h.root() };
+    by_vtime(h, head, &expired, &mut may_run);
     Oracle {
         may_run,
         due_ns: u64::MAX,

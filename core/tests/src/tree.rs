@@ -12,6 +12,7 @@ use std::collections::HashMap;
 const QUANTUM_NS: u64 = 3_000_000;
 const TASKS: usize = 8;
 const GROUPS: usize = 6;
+const CLASSES: usize = 3;
 const DEPTH: u32 = 4;
 
 fn vtime_of_ns(ns: u64, weight: u64) -> u64 {
@@ -30,7 +31,8 @@ fn weight() -> impl Strategy<Value = u64> {
 #[derive(Clone, Debug)]
 struct Shape {
     vtime: u64,
-    /// Each group's parent, among those before it: index 0 is the root.
+    classes: Vec<u64>,
+    /// Each group's parent, among the classes and the groups before it: index 0 is the root.
     groups: Vec<(usize, u64)>,
     tasks: Vec<(usize, u64)>,
 }
@@ -39,9 +41,11 @@ fn shape() -> impl Strategy<Value = Shape> {
     let groups = prop::collection::vec((0..=GROUPS, weight()), 0..=GROUPS);
     let tasks = prop::collection::vec((0..=GROUPS, weight()), 1..=TASKS);
     let vtime = prop_oneof![Just(0u64), Just(u64::MAX - (1 << 32)), any::<u64>()];
+    let classes = prop::collection::vec(1 << 10..=u64::from(WEIGHT_ONE), 0..=CLASSES);
 
-    (vtime, groups, tasks).prop_map(|(vtime, groups, tasks)| Shape {
+    (vtime, classes, groups, tasks).prop_map(|(vtime, classes, groups, tasks)| Shape {
         vtime,
+        classes,
         groups,
         tasks,
     })
@@ -62,6 +66,9 @@ fn pick(h: &Host, random: usize, depth_max: u32) -> Option<usize> {
 fn build(shape: &Shape) -> Host {
     let mut h = Host::new(shape.vtime, 1_000_000_000, 0);
 
+    for &capacity in &shape.classes {
+        h.add_class(capacity);
+    }
     for &(parent, weight) in &shape.groups {
         let parent = pick(&h, parent, DEPTH - 1);
         h.add_group(parent, weight);
@@ -127,7 +134,7 @@ impl Watched {
         loop {
             let parent = unsafe { (*path[path.len() - 1].1).parent };
             match groups.iter().find(|(_, g)| *g == parent) {
-                Some((Id::Root, _)) | None => return path,
+                Some((Id::Top, _)) | None => return path,
                 Some((id, g)) => path.push((*id, unsafe { &raw mut (**g).node })),
             }
         }
