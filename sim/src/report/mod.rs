@@ -1,2 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a run tells its reader: tables, plots, traces.
+
+mod distribution;
+mod intervals;
+mod page;
+mod perfetto;
+mod recorder;
+mod summary;
+mod svg;
+mod table;
+
+pub use distribution::Distribution;
+pub use page::{page, Run};
+pub use perfetto::Trace;
+pub use recorder::{Recorder, TaskRecord};
+pub use summary::{Row, Summary};
+pub use table::{comparison, table};
