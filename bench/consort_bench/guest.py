@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -17,9 +18,14 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from .model import Run, Scheduler, Settings
+from .model import GuestFile, Run, Scheduler, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
+# Where tools/setup and the player's build leave what they fetch and make.
+USER_CACHE = Path(
+    os.environ.get("CONSORT_CACHE")
+    or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "consort"
+)
 VM_RUN = ROOT / "vm" / "run"
 GUEST_PLAYER = "/bin/consort-bench-player"
 GUEST_CONSORT = "/bin/consort"
@@ -51,6 +57,10 @@ class Boot:
     def guest_s(self) -> float:
         return sum(run.guest_s for run in self.runs)
 
+    @property
+    def files(self) -> list[GuestFile]:
+        return list(dict.fromkeys(file for run in self.runs for file in run.files))
+
     def label(self) -> str:
         settings = " ".join(self.settings.arguments())
         parts = (self.experiment, self.scheduler.value, settings, f"start {self.start}")
@@ -72,13 +82,15 @@ class Machine:
         words += ["--file", f"{self.player}:{GUEST_PLAYER}"]
         if boot.scheduler is Scheduler.CONSORT:
             words += ["--file", f"{self.consort}:{GUEST_CONSORT}"]
+        for file in boot.files:
+            words += ["--file", f"{file.path}:{file.guest_path}"]
         return [*words, "--out", str(out), str(script)]
 
     def digest(self, boot: Boot) -> str:
         """Of everything that an output depends on."""
         digest = hashlib.sha256(script_of(boot).encode())
         digest.update(f"{self.kernel} {boot.start}".encode())
-        files = [self.player, *sorted((ROOT / "vm").glob("*"))]
+        files = [self.player, *sorted((ROOT / "vm").glob("*")), *(file.path for file in boot.files)]
         if boot.scheduler is Scheduler.CONSORT and self.consort:
             files.append(self.consort)
         for file in files:
@@ -95,6 +107,9 @@ class Machine:
         """Boots, unless an equal boot was done before. Returns the folder of the outputs."""
         if kept := self.kept(boot):
             return kept
+        for file in boot.files:
+            if not file.path.is_file():
+                raise GuestError(f"{file.path} is missing: {file.maker}")
         self.cache.mkdir(parents=True, exist_ok=True)
         folder = self.cache / self.digest(boot)
         with tempfile.TemporaryDirectory(dir=self.cache) as work:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from pathlib import Path
 from statistics import median
 
 
@@ -34,6 +35,15 @@ DEFAULTS = Settings()
 
 
 @dataclass(frozen=True)
+class GuestFile:
+    """A file of this machine that a workload needs in the guest, and what makes it where it is missing."""
+
+    path: Path
+    guest_path: str
+    maker: str
+
+
+@dataclass(frozen=True)
 class Run:
     """One workload under one scheduler. `{seed}` in the arguments becomes the number of the start."""
 
@@ -44,6 +54,7 @@ class Run:
     settings: Settings = DEFAULTS
     # Counters of `consort status` of which at least one must grow during the run.
     moving: tuple[str, ...] = ()
+    files: tuple[GuestFile, ...] = ()
 
 
 class Missing(Exception):

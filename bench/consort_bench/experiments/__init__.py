@@ -16,7 +16,9 @@ from . import (
     liars,
     memory,
     pathological,
+    play,
     private,
+    stress,
     sweep,
     unequal,
     wake,
@@ -24,6 +26,7 @@ from . import (
 
 MODULES = (
     coop,
+    play,
     chunks,
     unequal,
     liars,
@@ -36,6 +39,7 @@ MODULES = (
     memory,
     baseline,
     pathological,
+    stress,
     sweep,
 )
 

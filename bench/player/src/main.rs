@@ -6,6 +6,7 @@ mod clock;
 mod cooperative;
 mod counters;
 mod error;
+mod films;
 mod fleet;
 mod micro;
 mod monolithic;
@@ -41,6 +42,8 @@ struct Cli {
 enum Workload {
     /// Adaptive players and bystanders: tardiness, frame rates, CPU shares
     Fleet(fleet::FleetOptions),
+    /// Real video, played by consort-play: tardiness, frame rates
+    Films(films::Options),
     #[command(flatten)]
     Micro(micro::Micro),
     /// Measures how many instructions of work this machine executes in a microsecond
@@ -68,6 +71,7 @@ fn run(cli: Cli) -> Result<Value, Error> {
     let before = counters::scheduler(cli.consort.as_deref())?;
     let result = match cli.workload {
         Workload::Fleet(options) => serde_json::to_value(fleet::run(options)?),
+        Workload::Films(options) => serde_json::to_value(films::run(options)?),
         Workload::Micro(workload) => Ok(micro::run(workload)?),
         Workload::Calibrate => Ok(json!({ "instructions_per_us": work::calibrate() })),
     }

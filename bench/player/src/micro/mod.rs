@@ -8,6 +8,7 @@ mod massive_intr;
 mod memory;
 mod pipe;
 mod poll_cost;
+mod stress;
 mod wake;
 mod yielders;
 
@@ -34,6 +35,8 @@ pub enum Micro {
     PollCost(poll_cost::Options),
     /// Memory that the kernel spends on threads, programs or members
     Memory(memory::Options),
+    /// One of stress-ng's stressors: operations a second
+    Stress(stress::Options),
     /// Sleeps beside hogs: how late the wake-up is
     Wake(wake::Options),
 }
@@ -48,6 +51,7 @@ pub fn run(workload: Micro) -> Result<Value, Error> {
         Micro::DomainSwitch(options) => json(domain_switch::run(options)?),
         Micro::PollCost(options) => json(poll_cost::run(options)?),
         Micro::Memory(options) => json(memory::run(options)?),
+        Micro::Stress(options) => json(stress::run(options)?),
         Micro::Wake(options) => json(wake::run(options)?),
     }
 }

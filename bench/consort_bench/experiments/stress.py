@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""stress-ng's stressors of the scheduler, against EEVDF (000, section 5.1.1 leaves it to future work)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from ..model import Experiment, GuestFile, Row, Run, Samples, Scheduler, of
+from ..workloads import Length
+from .hackbench import of_one
+
+# Those that make the scheduler work: hand-overs, sleeps and wake-ups, births and deaths, plain running.
+STRESSORS = ("cpu", "switch", "pipe", "yield", "futex", "sem", "poll", "mq", "nanosleep", "fork", "pthread")
+SECONDS_MAX = 3
+# To start and to end.
+OVERHEAD_S = 0.5
+PROGRAM = GuestFile(
+    Path(shutil.which("stress-ng") or "/usr/bin/stress-ng"), "/usr/bin/stress-ng", "install stress-ng"
+)
+
+
+def experiment(length: Length) -> Experiment:
+    seconds = min(SECONDS_MAX, length.seconds)
+    runs = tuple(
+        Run(
+            f"{scheduler.value}.{stressor}",
+            scheduler,
+            ("stress", "--stressor", stressor, "--seconds", str(seconds)),
+            seconds + OVERHEAD_S,
+            files=(PROGRAM,),
+        )
+        for scheduler in Scheduler
+        for stressor in STRESSORS
+    )
+    rows = tuple(
+        Row(f"stressng.{stressor}.ratio", "ratio", _ratio(stressor), against={"eevdf": of_one})
+        for stressor in STRESSORS
+    ) + tuple(
+        Row(
+            f"stressng.{stressor}.operations_per_s",
+            "1/s",
+            of(f"consort.{stressor}", "operations_per_s"),
+            against={"eevdf": of(f"eevdf.{stressor}", "operations_per_s")},
+        )
+        for stressor in STRESSORS
+    )
+    return Experiment("stress", "stress-ng", runs, rows)
+
+
+def _ratio(stressor: str):
+    """Time of an operation, as hackbench's: below 1 is faster than EEVDF."""
+
+    def value(samples: Samples) -> float:
+        stock = samples.value(f"eevdf.{stressor}", "operations_per_s")
+        return stock / samples.value(f"consort.{stressor}", "operations_per_s")
+
+    return value
