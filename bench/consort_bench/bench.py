@@ -18,9 +18,16 @@ def plan(experiments: list[Experiment], starts: int, with_consort: bool) -> list
     for experiment in experiments:
         for start in range(1, (experiment.starts or starts) + 1):
             for (scheduler, settings), runs in groupby(_sorted(experiment.runs), _setup):
-                if scheduler is Scheduler.EEVDF or with_consort:
-                    boots.append(Boot(experiment.name, scheduler, settings, start, tuple(runs)))
+                if scheduler is Scheduler.CONSORT and not with_consort:
+                    continue
+                for part in _parts(tuple(runs), experiment.runs_per_guest):
+                    boots.append(Boot(experiment.name, scheduler, settings, start, part))
     return boots
+
+
+def _parts(runs: tuple[Run, ...], length: int | None) -> list[tuple[Run, ...]]:
+    length = length or len(runs)
+    return [runs[first : first + length] for first in range(0, len(runs), length)]
 
 
 def _setup(run: Run):

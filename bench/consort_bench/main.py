@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -89,9 +90,7 @@ def choose(experiments: list[Experiment], pattern: str) -> list[Experiment]:
         rows = tuple(row for row in experiment.rows if fnmatch(row.id, pattern))
         if rows:
             # All runs stay: which ones a row needs is its own affair.
-            chosen.append(
-                Experiment(experiment.name, experiment.title, experiment.runs, rows, None, experiment.starts)
-            )
+            chosen.append(replace(experiment, rows=rows, plot=None))
     return chosen
 
 

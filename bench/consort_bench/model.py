@@ -165,3 +165,5 @@ class Experiment:
     plot: Callable[[Samples, object], list[str]] | None = None
     # Number of starts, where the usual number is not worth its time.
     starts: int | None = None
+    # Most runs that share a guest: an interrupted bench goes on from the last guest that came to its end.
+    runs_per_guest: int | None = None

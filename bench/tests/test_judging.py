@@ -116,6 +116,14 @@ class Planning(unittest.TestCase):
         for experiment in self.experiments:
             planned = [run for boot in boots if boot.experiment == experiment.name for run in boot.runs]
             self.assertEqual(len(planned), len(experiment.runs) * (experiment.starts or 2))
+            if experiment.runs_per_guest:
+                self.assertTrue(
+                    all(
+                        len(boot.runs) <= experiment.runs_per_guest
+                        for boot in boots
+                        if boot.experiment == experiment.name
+                    )
+                )
 
     def test_starts_differ_in_their_seed(self):
         boots = bench.plan(self.experiments[:1], starts=2, with_consort=False)

@@ -9,7 +9,7 @@ from ..workloads import Length, fleet
 PERIODS_MS = (1, 5, 10, 15, 20)
 PLAYERS = tuple(range(4, 13))
 # Window of one point, in guest seconds: 24 due events a second and player are plenty.
-POINT_S = 10
+POINT_S = 4
 # Length of the run that is drawn over time.
 OVER_TIME_S = 30
 
@@ -46,7 +46,9 @@ def experiment(length: Length) -> Experiment:
     period = Settings(granularity="10ms")
     runs.append(fleet("time.eevdf", "plain", 12, over_time))
     runs.append(fleet("time.domain", "coop", 12, over_time, settings=period))
-    return Experiment("sweep", "Period against players", tuple(runs), (), plot, starts=1)
+    return Experiment(
+        "sweep", "Period against players", tuple(runs), (), plot, starts=1, runs_per_guest=len(PLAYERS)
+    )
 
 
 def point_name(kind: str, period_ms: int, players: int) -> str:
