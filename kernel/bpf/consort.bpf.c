@@ -28,7 +28,7 @@ static inline u64 kernel_slice_ns(struct consort_cpu __arena *c, u64 now_ns)
 }
 
 /* The place in which a task may wait: its CPU's own if it cannot run on all of the shard's. */
-static inline u32 place_for(const struct task_struct *p, u32 cpu, bool stays)
+static inline u32 place_for(const struct task_struct *p, u32 cpu, u8 stays)
 {
 	if (one_cpu)
 		return place_of_shard(0);
@@ -57,14 +57,12 @@ static inline bool may_run_on(const struct task __arena *t, const struct task_st
 }
 
 #include "shards.h"
+#include "higher.h"
 
-/*
- * A task that was running has already been put among those that wait by the choice of its successor (see dispatch).
- * True if that still holds.
- */
-static inline bool waits_already(struct task __arena *t, u32 place)
+/* A task that was running has already been put among those that wait by the choice of its successor: waits_at_once. */
+static inline bool waits_already(const struct task __arena *t)
 {
-	return t->member.node.ready.queued && t->place == place;
+	return one_cpu && t->member.node.ready.queued;
 }
 
 /*
@@ -79,8 +77,8 @@ static inline bool runs_on(const struct task_struct *p, u64 flags)
 SEC("struct_ops/consort_enqueue")
 void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 {
-	bool stays = !one_cpu && migration_disabled(p);
-	u32 cpu = one_cpu ? 0 : scx_bpf_task_cpu(p), place = place_for(p, cpu, stays);
+	u32 cpu = one_cpu ? 0 : scx_bpf_task_cpu(p), place;
+	u8 stays = one_cpu ? STAY_NOT : stay_of(p, cpu);
 	enum wake_verdict verdict = WAKE_WAIT;
 	struct task __arena *t = task_of(p);
 	struct consort_cpu __arena *c;
@@ -93,17 +91,20 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		insert_task(p, DSQ(GLOBAL), SLICE_BY_TIMER_NS, flags);
 		return;
 	}
+	place = place_for(p, cpu, stays);
 	c = cpu_at(cpu);
 	s = shard_at(c->shard);
 	if (!one_cpu && shard_of_place(t->place) != c->shard)
 		leave_shard(t, p, place, bpf_ktime_get_ns());
 	lock_take(&s->lock);
-	if (waits_already(t, place)) {
+	if (waits_already(t)) {
 		lock_release(&s->lock);
 		return;
 	}
 	t->thief = 0;
 	t->stays = stays;
+	if (stays == STAY_FOR_A_MOMENT)
+		c->left = t;
 	t->pid = p->pid; /* a thread that executes a program takes its leader's */
 	now_ns = bpf_ktime_get_ns();
 	if (t->member.node.active && in_domain(t))
@@ -356,7 +357,7 @@ static inline void task_init(struct task __arena *t, const struct task_struct *p
 	t->kernel_task = (u64)p;
 	t->pid = p->pid;
 	t->home = find_group_set(p->sched_task_group->css.cgroup->kn->id);
-	t->place = place_for(p, scx_bpf_task_cpu(p), false);
+	t->place = place_for(p, scx_bpf_task_cpu(p), STAY_NOT);
 	t->weight = weight_of_nice(p->static_prio - 120);
 	t->member.node.kind = NODE_TASK;
 	t->member.node.weight = t->weight;
@@ -438,13 +439,18 @@ void BPF_PROG(consort_cpu_offline, s32 cpu)
 	cpu_set_online(cpu, 0);
 }
 
-/* A task of a higher class takes the CPU: what waits in its local queue may run elsewhere. */
+/*
+ * A task of a higher class takes the CPU: what waits in its local queue may run elsewhere, and who ran there too,
+ * once the CPU has switched.
+ */
 SEC("struct_ops/consort_cpu_release")
 void BPF_PROG(consort_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	USES_ARENA();
 	if (bpf_ksym_exists(scx_bpf_reenqueue_local))
 		scx_bpf_reenqueue_local();
+	if (!one_cpu)
+		timer_arm(cpu_at(cpu), cpu, bpf_ktime_get_ns());
 }
 
 SEC("struct_ops/consort_exit")

@@ -68,6 +68,7 @@ s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
 			   bool *is_idle) __ksym;
 s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags) __ksym;
 u32 scx_bpf_reenqueue_local(void) __ksym __weak;
+extern const struct rq runqueues __ksym;
 void scx_bpf_error_bstr(char *fmt, unsigned long long *data, u32 data_len) __ksym;
 
 void scx_bpf_dump_bstr(char *fmt, unsigned long long *data, u32 data_len) __ksym __weak;
@@ -104,13 +105,12 @@ static inline void set_slice(struct task_struct *p, u64 slice_ns)
 		p->scx.slice = slice_ns;
 }
 
-/* A task that is in the middle of something that must stay on its CPU. */
-static inline bool migration_disabled(const struct task_struct *p)
+/* Whether a task of a class above ours wants the CPU. */
+static inline bool higher_class_waits(u32 cpu)
 {
-	/* Running a BPF program disables migration of the current task by itself. */
-	if (p->migration_disabled == 1)
-		return bpf_get_current_task_btf() != p;
-	return p->migration_disabled;
+	const struct rq *rq = bpf_per_cpu_ptr(&runqueues, cpu);
+
+	return rq && rq->nr_running != rq->scx.nr_running;
 }
 
 #endif

@@ -45,6 +45,13 @@ struct domain_set {
 	struct domain domains[]; /* by place */
 };
 
+/* Whether a task that waits may be moved to another CPU. */
+enum stay {
+	STAY_NOT,
+	STAY_FOR_A_MOMENT, /* until its CPU has switched to a task of a higher class */
+	STAY, /* it has disabled its migration */
+};
+
 struct task {
 	struct member member;
 	struct tree_node stand_in; /* in its cgroup's group, while the task is active in a domain */
@@ -61,13 +68,14 @@ struct task {
 	u32 poll_seq; /* last one seen */
 	u32 weight; /* from its nice value */
 	u8 demoted;
-	u8 stays; /* on the CPU on which it waits: in the middle of something that must not move */
+	u8 stays; /* enum stay */
 	struct task __arena *next_free;
 	u64 kernel_task; /* its task_struct's address; 0: not scheduled by us any more */
 };
 
 struct consort_cpu {
 	struct task __arena *running; /* chosen last; NULL: idle */
+	struct task __arena *left; /* put aside for a moment when a higher class took the CPU */
 	u64 since_ns; /* when it was chosen or compared */
 	u64 compare_at_ns; /* when the running task is to be compared again; NEVER_NS: when it stops */
 	u64 timer_at_ns; /* when this CPU's one-shot timer fires; NEVER_NS: not armed */

@@ -42,6 +42,8 @@ static inline void timer_arm(struct consort_cpu __arena *c, u32 cpu, u64 at_ns)
 	bpf_timer_start(&t->timer, at_ns, TIMER_ABS | TIMER_CPU_PIN);
 }
 
+static inline void release_left(struct consort_cpu __arena *c, u32 cpu);
+
 static int timer_fired(void *map, u32 *key, struct slice_timer *t)
 {
 	u32 cpu = *key;
@@ -50,6 +52,8 @@ static int timer_fired(void *map, u32 *key, struct slice_timer *t)
 
 	c->timer_at_ns = NEVER_NS;
 	count_on(cpu)->timers++;
+	if (!one_cpu && c->left)
+		release_left(c, cpu);
 	if (at_ns == NEVER_NS)
 		return 0;
 	if (bpf_ktime_get_ns() + TIMER_EARLY_NS >= at_ns)
