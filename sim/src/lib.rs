@@ -3,9 +3,23 @@
 //! a model of the kernel's sched_ext core. One process, virtual time, one seed: the same [`setup::Setup`] gives the
 //! same run to the nanosecond.
 
+pub mod consort;
+mod error;
+mod ffi;
+mod kernel;
 pub mod models;
+mod programs;
 pub mod random;
 pub mod report;
+mod run;
 pub mod scenario;
+mod scheduler;
 pub mod setup;
+mod setup_check;
 pub mod trace;
+
+pub use consort::consort;
+pub use error::Error;
+pub use kernel::{Kernel, NEVER_NS, SLICE_DEFAULT_NS, SLICE_INFINITE};
+pub use run::run;
+pub use scheduler::Scheduler;

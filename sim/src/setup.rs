@@ -175,11 +175,19 @@ pub enum Program {
     /// Never gives the CPU up.
     Hog,
     /// Joins, never polls again, uses all the CPU it gets.
-    MuteLiar { domain: DomainIndex },
+    MuteLiar {
+        domain: DomainIndex,
+    },
     /// Joins, and claims to be due in the past in each poll, one every `work_ns`.
-    PoliteLiar { domain: DomainIndex, work_ns: u64 },
+    PoliteLiar {
+        domain: DomainIndex,
+        work_ns: u64,
+    },
     /// Joins, and writes random bytes into all of its page, now and then.
-    Garbage { domain: DomainIndex, work_ns: u64 },
+    Garbage {
+        domain: DomainIndex,
+        work_ns: u64,
+    },
 }
 
 /// The adaptive video player of bench/player.
@@ -201,11 +209,21 @@ pub struct Player {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Length {
     Fixed(u64),
-    Uniform { min_ns: u64, max_ns: u64 },
-    Normal { mean_ns: u64, deviation_ns: u64 },
-    Exponential { mean_ns: u64 },
+    Uniform {
+        min_ns: u64,
+        max_ns: u64,
+    },
+    Normal {
+        mean_ns: u64,
+        deviation_ns: u64,
+    },
+    Exponential {
+        mean_ns: u64,
+    },
     /// Video frames of variable bit rate: groups of pictures, scenes.
-    Vbr { mean_ns: u64 },
+    Vbr {
+        mean_ns: u64,
+    },
     /// These, again and again.
     Series(Vec<u64>),
 }
@@ -217,7 +235,10 @@ pub enum Due {
     /// From now.
     In(Length),
     /// The next multiple of a timer's period, as [`Step::Timer`].
-    Timer { timer: u32, period_ns: u64 },
+    Timer {
+        timer: u32,
+        period_ns: u64,
+    },
     /// As written into the slot, whatever it is: for hostile programs.
     Raw(u64),
 }
@@ -229,16 +250,25 @@ pub enum Step {
     Sleep(Length),
     /// Sleeps until the timer's next multiple; a miss begins anew from now. The timer starts when it is first used.
     /// The wake-up is a due event: its tardiness is traced.
-    Timer { timer: u32, period_ns: u64 },
+    Timer {
+        timer: u32,
+        period_ns: u64,
+    },
     Yield,
     Lock(u32),
     Unlock(u32),
     /// Releases the lock, waits for the condition, takes the lock.
-    Wait { condition: u32, lock: u32 },
+    Wait {
+        condition: u32,
+        lock: u32,
+    },
     Signal(u32),
     Broadcast(u32),
     /// Waits until so many tasks are at it.
-    Barrier { barrier: u32, tasks: u32 },
+    Barrier {
+        barrier: u32,
+        tasks: u32,
+    },
     /// Sleeps until somebody resumes it.
     Suspend,
     Resume(TaskIndex),
@@ -259,7 +289,10 @@ pub enum Step {
         best_effort: Option<(u32, u64)>,
     },
     /// None: for ever.
-    Loop { times: Option<u64>, steps: Vec<Step> },
+    Loop {
+        times: Option<u64>,
+        steps: Vec<Step>,
+    },
     Exit,
 }
 
@@ -274,12 +307,26 @@ pub struct Action {
 pub enum ActionKind {
     CpuOffline(Cpu),
     CpuOnline(Cpu),
-    Nice { task: TaskIndex, nice: i32 },
-    Affinity { task: TaskIndex, cpus: Vec<Cpu> },
-    MoveToCgroup { task: TaskIndex, cgroup: CgroupIndex },
-    CgroupWeight { cgroup: CgroupIndex, weight: u32 },
+    Nice {
+        task: TaskIndex,
+        nice: i32,
+    },
+    Affinity {
+        task: TaskIndex,
+        cpus: Vec<Cpu>,
+    },
+    MoveToCgroup {
+        task: TaskIndex,
+        cgroup: CgroupIndex,
+    },
+    CgroupWeight {
+        cgroup: CgroupIndex,
+        weight: u32,
+    },
     /// SIGKILL.
-    Kill { task: TaskIndex },
+    Kill {
+        task: TaskIndex,
+    },
     Tunables(Tunables),
 }
 

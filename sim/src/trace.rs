@@ -28,26 +28,54 @@ pub enum Left {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum What {
     /// A task exists; `of` is what it was made from.
-    Created { task: TaskId, of: TaskIndex },
-    Ended { task: TaskId },
+    Created {
+        task: TaskId,
+        of: TaskIndex,
+    },
+    Ended {
+        task: TaskId,
+    },
     /// The CPU changes tasks; none: idle.
     Switch {
         prev: Option<(TaskId, Left)>,
         next: Option<TaskId>,
     },
     /// Became runnable; `on` is the CPU it was put on.
-    Woken { task: TaskId, on: Cpu },
-    Migrated { task: TaskId, from: Cpu, to: Cpu },
+    Woken {
+        task: TaskId,
+        on: Cpu,
+    },
+    Migrated {
+        task: TaskId,
+        from: Cpu,
+        to: Cpu,
+    },
     /// An event of the program was due, and is served now.
-    Served { task: TaskId, due_ns: u64 },
+    Served {
+        task: TaskId,
+        due_ns: u64,
+    },
     /// A player's frame was shown, or left out.
-    Frame { task: TaskId, shown: bool },
+    Frame {
+        task: TaskId,
+        shown: bool,
+    },
     /// A poll; most do not enter the kernel.
-    Polled { task: TaskId, entered_kernel: bool },
+    Polled {
+        task: TaskId,
+        entered_kernel: bool,
+    },
     /// Joined (true) or left a domain.
-    Membership { task: TaskId, domain: usize, joined: bool },
+    Membership {
+        task: TaskId,
+        domain: usize,
+        joined: bool,
+    },
     /// A callback of the scheduler begins.
-    Callback { name: &'static str, task: Option<TaskId> },
+    Callback {
+        name: &'static str,
+        task: Option<TaskId>,
+    },
     /// A one-shot timer of the scheduler fires.
     TimerFired,
     CpuOnline(bool),
@@ -58,11 +86,20 @@ pub enum What {
 /// Receives a run's events, in order of time.
 pub trait Observer {
     fn event(&mut self, event: &Event);
+
+    /// True: events need not be made.
+    fn is_deaf(&self) -> bool {
+        false
+    }
 }
 
 /// Ignores them.
 impl Observer for () {
     fn event(&mut self, _: &Event) {}
+
+    fn is_deaf(&self) -> bool {
+        true
+    }
 }
 
 impl<F: FnMut(&Event)> Observer for F {
@@ -90,6 +127,8 @@ pub struct Violation {
     /// A short name: `lost-task`, `ejected`, ...
     pub rule: &'static str,
     pub detail: String,
+    /// What the scheduler and the kernel know of every CPU and task, in lines.
+    pub state: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

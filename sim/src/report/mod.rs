@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a run tells its reader: tables, plots, traces.
 
+mod both;
 mod distribution;
 mod intervals;
 mod page;
@@ -10,6 +11,7 @@ mod summary;
 mod svg;
 mod table;
 
+pub use both::Both;
 pub use distribution::Distribution;
 pub use page::{page, Run};
 pub use perfetto::Trace;

@@ -5,6 +5,7 @@
 //! they do, since tasks refer to each other.
 
 mod actions;
+mod configuration;
 mod error;
 mod groups;
 mod json;
@@ -22,6 +23,7 @@ use std::{collections::BTreeMap, fs, path::Path};
 
 use serde::Serialize;
 
+pub use configuration::Configuration;
 pub use error::{BadScenario, LoadError, Position};
 pub use machine::KERNELS;
 

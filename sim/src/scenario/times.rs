@@ -50,7 +50,7 @@ fn unit_time_ns(node: &Node<'_>, unit_ns: u64, expected: &str) -> Result<u64, Ba
 }
 
 /// `1.5ms` in ns; what is below a nanosecond is dropped.
-fn parse_ns(text: &str) -> Option<u64> {
+pub(super) fn parse_ns(text: &str) -> Option<u64> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
     let (number, unit) = text.split_at(split);
     let (_, unit_ns) = UNITS.iter().find(|(name, _)| *name == unit)?;

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* libbpf's header of this name, for the host: there is one kernel, the model's. */
+#ifndef SIM_BPF_CORE_READ_H
+#define SIM_BPF_CORE_READ_H
+
+#define bpf_core_enum_value(type, value) (value)
+
+#define SIM_ARROW_1(s, a) ((s)->a)
+#define SIM_ARROW_2(s, a, b) ((s)->a->b)
+#define SIM_ARROW_3(s, a, b, c) ((s)->a->b->c)
+#define SIM_ARROW_4(s, a, b, c, d) ((s)->a->b->c->d)
+#define SIM_ARROW_OF(_1, _2, _3, _4, name, ...) name
+#define BPF_CORE_READ(s, ...)                                                                 \
+	SIM_ARROW_OF(__VA_ARGS__, SIM_ARROW_4, SIM_ARROW_3, SIM_ARROW_2, SIM_ARROW_1, unused) \
+	(s, __VA_ARGS__)
+
+#endif

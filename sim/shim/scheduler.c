@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * The scheduler's own source, and the way into it. Its variables are in sections of their own, so that one run after
+ * another can begin with them as they were loaded.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <bpf/bpf_helpers.h>
+#include "shim.h"
+
+#pragma clang section bss = "consort_bss" data = "consort_data" rodata = "consort_rodata"
+#include "consort.bpf.c"
+#pragma clang section bss = "" data = "" rodata = ""
+
+#include "kfuncs.h"
+#include "check.h"
+
+extern char __start_consort_bss[], __stop_consort_bss[];
+extern char __start_consort_data[], __stop_consort_data[];
+extern char __start_consort_rodata[], __stop_consort_rodata[];
+
+const struct sim_host *sim_host;
+long sim_loops_left;
+bool sim_concurrent;
+
+/* Far more than any of the scheduler's loops needs in a simulated machine. */
+#define LOOPS_MAX 10000000L
+
+static char *data_as_loaded, *rodata_as_loaded;
+
+static void *copy_of(const char *from, const char *to)
+{
+	void *copy = malloc(to - from);
+
+	return copy ? memcpy(copy, from, to - from) : NULL;
+}
+
+/* What BPF holds constant is set before a run: as the kernel's loader can, before it loads. */
+static void make_writable(char *from, const char *to)
+{
+	const unsigned long page = 4096;
+	unsigned long start = (unsigned long)from & ~(page - 1);
+
+	if (mprotect((void *)start, (unsigned long)to - start, PROT_READ | PROT_WRITE))
+		abort();
+}
+
+static void reset(const struct sim_host *host, bool concurrent, bool has_new)
+{
+	sim_maps_free();
+	sim_timers_forget();
+	memset(__start_consort_bss, 0, __stop_consort_bss - __start_consort_bss);
+	memcpy(__start_consort_data, data_as_loaded, __stop_consort_data - __start_consort_data);
+	memcpy(__start_consort_rodata, rodata_as_loaded,
+	       __stop_consort_rodata - __start_consort_rodata);
+	sim_host = host;
+	sim_concurrent = concurrent;
+	sim_has_scx_bpf_dsq_insert___v2 = has_new;
+	sim_has_scx_bpf_task_set_slice = has_new;
+	sim_has_scx_bpf_task_set_dsq_vtime = has_new;
+	sim_has_scx_bpf_reenqueue_local = true;
+	sim_loops_left = LOOPS_MAX;
+}
+
+static bool begin(void)
+{
+	bool ended = sim_loops_left <= 0;
+
+	sim_loops_left = LOOPS_MAX;
+	return ended;
+}
+
+static void init_arena(struct consort_init_args *args)
+{
+	consort_init_arena(args);
+}
+
+static void domain_create(struct consort_domain_args *args)
+{
+	consort_domain_create(args);
+}
+
+static void domain_destroy(struct consort_domain_args *args)
+{
+	consort_domain_destroy(args);
+}
+
+static void join(struct consort_join_args *args)
+{
+	consort_join(args);
+}
+
+static void leave(struct consort_leave_args *args)
+{
+	consort_leave(args);
+}
+
+static void set_page(u32 client, struct consort_page *page)
+{
+	sim_map_set_inner(&clients, SIM_MAP_SHAPE(&clients), client, page, sizeof(*page));
+}
+
+static struct sim_scheduler scheduler = {
+	.ops = &consort_ops,
+	.topology = (struct consort_topology *)&topology,
+	.tunables = &tunables,
+	.counters = counters,
+	.exit_info = &exit_info,
+	.one_cpu = (bool *)&one_cpu,
+	.use_timers = (bool *)&use_timers,
+	.cpus_max = CPUS_MAX,
+	.shards_max = SHARDS_MAX,
+	.counters_per_cpu = sizeof(struct consort_counters) / sizeof(u64),
+	.init_arena = init_arena,
+	.domain_create = domain_create,
+	.domain_destroy = domain_destroy,
+	.join = join,
+	.leave = leave,
+	.timer_fire = sim_timer_fire,
+	.set_page = set_page,
+	.reset = reset,
+	.begin = begin,
+	.check = check,
+	.view = view,
+	.sets_left = sets_left,
+};
+
+__attribute__((visibility("default"))) const struct sim_scheduler *sim_open(void)
+{
+	if (!data_as_loaded) {
+		make_writable(__start_consort_rodata, __stop_consort_rodata);
+		data_as_loaded = copy_of(__start_consort_data, __stop_consort_data);
+		rodata_as_loaded = copy_of(__start_consort_rodata, __stop_consort_rodata);
+	}
+	return data_as_loaded && rodata_as_loaded ? &scheduler : NULL;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* Between the files of the shim. */
+#ifndef SIM_SHIM_H
+#define SIM_SHIM_H
+
+#include "host.h"
+
+void sim_maps_free(void);
+u32 sim_map_count(void *map);
+void sim_map_set_inner(void *outer, struct sim_map_shape shape, u32 index, void *value,
+		       u32 value_bytes);
+u32 sim_map_index(void *map, struct sim_map_shape shape, const void *value);
+
+void sim_timers_forget(void);
+void sim_timer_fire(u32 number);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * The kernel's types as far as the scheduler looks at them. The simulator's model keeps them up to date. Values of
+ * enums are the model's own: the scheduler asks for them by name.
+ */
+#ifndef SIM_VMLINUX_H
+#define SIM_VMLINUX_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef unsigned long long u64;
+typedef signed long long s64;
+typedef unsigned int u32;
+typedef signed int s32;
+typedef unsigned short u16;
+typedef unsigned char u8;
+typedef u64 __u64;
+typedef s64 __s64;
+typedef u32 __u32;
+typedef s32 __s32;
+typedef u16 __u16;
+typedef u8 __u8;
+
+#define SIM_CPUS_MAX 1024
+
+struct cpumask {
+	unsigned long bits[SIM_CPUS_MAX / 64];
+};
+
+struct kernfs_node {
+	u64 id;
+};
+
+struct cgroup_subsys_state {
+	struct cgroup *cgroup;
+	struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+	struct cgroup_subsys_state self;
+	int level;
+	struct kernfs_node *kn;
+};
+
+struct task_group {
+	struct cgroup_subsys_state css;
+};
+
+struct sched_entity {
+	u64 exec_start;
+	u64 sum_exec_runtime;
+};
+
+enum scx_ent_flags {
+	SCX_TASK_QUEUED = 1 << 0,
+};
+
+struct sched_ext_entity {
+	u32 flags; /* enum scx_ent_flags */
+	u32 weight;
+	u64 slice;
+	u64 dsq_vtime;
+};
+
+#define PF_EXITING 0x4
+
+struct task_struct {
+	u32 flags;
+	s32 pid;
+	s32 tgid;
+	int nr_cpus_allowed;
+	const struct cpumask *cpus_ptr;
+	struct cpumask cpus_mask;
+	unsigned short migration_disabled;
+	int static_prio;
+	struct sched_entity se;
+	struct sched_ext_entity scx;
+	struct task_group *sched_task_group;
+	char comm[16];
+};
+
+struct scx_rq {
+	u32 nr_running;
+};
+
+struct rq {
+	u32 nr_running; /* of all classes */
+	struct scx_rq scx;
+};
+
+enum scx_enq_flags {
+	SCX_ENQ_WAKEUP = 1 << 0,
+	SCX_ENQ_HEAD = 1 << 4,
+	SCX_ENQ_CPU_SELECTED = 1 << 10,
+	SCX_ENQ_PREEMPT = 1 << 20,
+	SCX_ENQ_REENQ = 1 << 21,
+	SCX_ENQ_LAST = 1 << 22,
+};
+
+enum scx_deq_flags {
+	SCX_DEQ_SLEEP = 1 << 0,
+	SCX_DEQ_SAVE = 1 << 1,
+};
+
+enum scx_kick_flags {
+	SCX_KICK_IDLE = 1 << 0,
+	SCX_KICK_PREEMPT = 1 << 1,
+	SCX_KICK_WAIT = 1 << 2,
+};
+
+enum scx_wake_flags {
+	SCX_WAKE_FORK = 1 << 2,
+	SCX_WAKE_TTWU = 1 << 3,
+	SCX_WAKE_SYNC = 1 << 4,
+};
+
+enum scx_dsq_id_flags {
+	SCX_DSQ_GLOBAL = 1,
+	SCX_DSQ_LOCAL = 2,
+};
+#define SCX_DSQ_LOCAL_ON_BIT (1ULL << 62)
+
+enum scx_ops_flags {
+	SCX_OPS_ENQ_LAST = 1 << 1,
+	SCX_OPS_ENQ_EXITING = 1 << 2,
+	SCX_OPS_SWITCH_PARTIAL = 1 << 3,
+	SCX_OPS_ENQ_MIGRATION_DISABLED = 1 << 4,
+	SCX_OPS_ALLOW_QUEUED_WAKEUP = 1 << 5,
+};
+
+struct scx_init_task_args {
+	bool fork;
+	struct cgroup *cgroup;
+};
+
+struct scx_exit_task_args {
+	bool cancelled;
+};
+
+struct scx_cgroup_init_args {
+	u32 weight;
+};
+
+struct scx_cpu_release_args {
+	u32 reason;
+	struct task_struct *task;
+};
+
+struct scx_cpu_acquire_args {
+	u32 reserved;
+};
+
+struct scx_exit_info {
+	int kind;
+	s64 exit_code;
+	const char *reason;
+	const char *msg;
+};
+
+struct scx_dump_ctx {
+	u64 at_ns;
+};
+
+struct sched_ext_ops {
+	s32 (*select_cpu)(struct task_struct *p, s32 prev_cpu, u64 wake_flags);
+	void (*enqueue)(struct task_struct *p, u64 enq_flags);
+	void (*dequeue)(struct task_struct *p, u64 deq_flags);
+	void (*dispatch)(s32 cpu, struct task_struct *prev);
+	void (*tick)(struct task_struct *p);
+	void (*runnable)(struct task_struct *p, u64 enq_flags);
+	void (*running)(struct task_struct *p);
+	void (*stopping)(struct task_struct *p, bool runnable);
+	void (*quiescent)(struct task_struct *p, u64 deq_flags);
+	bool (*yield)(struct task_struct *from, struct task_struct *to);
+	void (*set_weight)(struct task_struct *p, u32 weight);
+	void (*set_cpumask)(struct task_struct *p, const struct cpumask *cpumask);
+	void (*update_idle)(s32 cpu, bool idle);
+	void (*cpu_acquire)(s32 cpu, struct scx_cpu_acquire_args *args);
+	void (*cpu_release)(s32 cpu, struct scx_cpu_release_args *args);
+	s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
+	void (*exit_task)(struct task_struct *p, struct scx_exit_task_args *args);
+	void (*enable)(struct task_struct *p);
+	void (*disable)(struct task_struct *p);
+	s32 (*cgroup_init)(struct cgroup *cgrp, struct scx_cgroup_init_args *args);
+	void (*cgroup_exit)(struct cgroup *cgrp);
+	void (*cgroup_move)(struct task_struct *p, struct cgroup *from, struct cgroup *to);
+	void (*cgroup_set_weight)(struct cgroup *cgrp, u32 weight);
+	void (*cpu_online)(s32 cpu);
+	void (*cpu_offline)(s32 cpu);
+	s32 (*init)(void);
+	void (*dump)(struct scx_dump_ctx *ctx);
+	void (*dump_cpu)(struct scx_dump_ctx *ctx, s32 cpu, bool idle);
+	void (*dump_task)(struct scx_dump_ctx *ctx, struct task_struct *p);
+	void (*exit)(struct scx_exit_info *info);
+	u64 flags;
+	u32 timeout_ms;
+	char name[128];
+};
+
+#endif

@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Consort's own scheduler: its BPF program, compiled for the host, behind the model's callbacks.
+
+mod arena;
+mod host;
+mod library;
+mod members;
+
+pub use library::Library;
+
+use crate::error::Error;
+use crate::ffi::{self, sched_ext_ops, sim_finding, sim_scheduler};
+use crate::kernel::Kernel;
+use crate::scheduler::Scheduler;
+use crate::setup::{Cpu, Kernel as Version, Tunables};
+use crate::trace::{TaskId, Violation, What};
+use arena::Arena;
+use members::Members;
+use std::sync::MutexGuard;
+
+const COUNTERS: [&str; 14] = [
+    "switches",
+    "kept",
+    "wakeups",
+    "preemptions",
+    "polls",
+    "sleeps",
+    "due_choices",
+    "overruns",
+    "blocks",
+    "restorations",
+    "timers",
+    "refused_due",
+    "steals",
+    "lost",
+];
+
+/// One at a time in a process: the scheduler's variables are the program's.
+pub struct Consort {
+    scheduler: &'static sim_scheduler,
+    members: Members,
+    nr_cpus: u32,
+    /// Dropped last: whoever waits for it finds everything put away.
+    _turn: MutexGuard<'static, ()>,
+}
+
+/// The scheduler as it is in this repository.
+pub fn consort() -> Box<dyn Scheduler> {
+    Box::new(Consort::new(&Library::built_in()))
+}
+
+/// Calls an operation of the scheduler, if it has it.
+macro_rules! call {
+    ($self:ident, $k:ident, $name:ident($($arg:expr),*)) => {{
+        $self.enter($k, stringify!($name));
+        let ops = $self.ops();
+        // SAFETY: the scheduler's own functions, with arguments of their types that live long enough.
+        let result = ops.$name.map(|operation| unsafe { operation($($arg),*) });
+        $self.leave_callback($k);
+        result
+    }};
+}
+
+impl Consort {
+    /// Waits until no other run of this process uses the scheduler.
+    pub fn new(library: &Library) -> Self {
+        Self {
+            _turn: library::turn(),
+            scheduler: library.scheduler(),
+            members: Members::default(),
+            nr_cpus: 0,
+        }
+    }
+
+    fn ops(&self) -> &'static sched_ext_ops {
+        // SAFETY: the library is never unloaded.
+        unsafe { &*self.scheduler.ops }
+    }
+
+    /// Before a callback: it finds the kernel, and whoever runs on this CPU cannot be moved.
+    fn enter(&mut self, k: &mut Kernel, name: &'static str) {
+        k.spend(k.costs.callback_ns);
+        if k.observed {
+            k.emit(What::Callback { name, task: None });
+        }
+        self.enter_free(k);
+        if let Some(current) = k.current(k.this_cpu) {
+            k.tasks[current as usize].c.migration_disabled += 1;
+        }
+    }
+
+    fn leave_callback(&mut self, k: &mut Kernel) {
+        if let Some(current) = k.current(k.this_cpu) {
+            let c = &mut k.tasks[current as usize].c;
+            c.migration_disabled = c.migration_disabled.saturating_sub(1);
+        }
+    }
+
+    /// Without a cost, and outside of any task.
+    fn enter_free(&mut self, k: &mut Kernel) {
+        host::enter(k);
+        let Some(begin) = self.scheduler.begin else {
+            return;
+        };
+        // SAFETY: takes no arguments.
+        if unsafe { begin() } {
+            k.violate(
+                "endless-loop",
+                "a loop of the scheduler did not end by itself".to_owned(),
+            );
+        }
+    }
+
+    fn task(k: &mut Kernel, task: TaskId) -> *mut ffi::task_struct {
+        &mut *k.tasks[task as usize].c
+    }
+
+    fn set_up(&mut self, k: &Kernel) {
+        let machine = &k.machine;
+        let s = self.scheduler;
+        // SAFETY: the scheduler's variables, which nobody else uses during our turn.
+        unsafe {
+            let topology = &mut *s.topology;
+            topology.nr_cpus = machine.cpus();
+            topology.nr_shards = machine.llc_of.iter().max().map_or(1, |llc| llc + 1);
+            for (shard, llc) in topology.shard_of.iter_mut().zip(&machine.llc_of) {
+                *shard = *llc;
+            }
+            *s.one_cpu = machine.cpus() == 1;
+            *s.use_timers = true;
+        }
+        self.nr_cpus = machine.cpus();
+        self.write_tunables(k.setup.tunables);
+    }
+
+    fn write_tunables(&mut self, new: Tunables) {
+        // SAFETY: as above; the scheduler expects them to change at any time.
+        let tunables = unsafe { &mut *self.scheduler.tunables };
+        if let Some(ns) = new.granularity_ns {
+            tunables.granularity_ns = ns;
+        }
+        if let Some(ns) = new.min_slice_ns {
+            tunables.min_slice_ns = ns;
+        }
+        if let Some(ns) = new.window_ns {
+            tunables.window_ns = ns;
+        }
+    }
+
+    fn start_arena(&mut self, k: &mut Kernel) -> Result<(), Error> {
+        let mut args = ffi::consort_init_args::default();
+        self.enter_free(k);
+        if let Some(init) = self.scheduler.init_arena {
+            // SAFETY: the argument is the program's own struct.
+            unsafe { init(&mut args) };
+        }
+        match args.error {
+            0 => Ok(()),
+            errno => Err(Error::Refused {
+                doing: "start the scheduler",
+                errno,
+            }),
+        }
+    }
+}
+
+impl Scheduler for Consort {
+    fn name(&self) -> &'static str {
+        "consort"
+    }
+
+    fn begin(&mut self, k: &mut Kernel) -> Result<(), Error> {
+        let s = self.scheduler;
+        let (cpus, llcs) = (
+            k.machine.cpus(),
+            k.machine.llc_of.iter().max().map_or(1, |llc| llc + 1),
+        );
+        if cpus > s.cpus_max || llcs > s.shards_max {
+            return Err(Error::TooLarge {
+                cpus,
+                llcs,
+                cpus_max: s.cpus_max,
+                llcs_max: s.shards_max,
+            });
+        }
+        Arena::reset()?;
+        host::enter(k);
+        if let Some(reset) = s.reset {
+            // SAFETY: the table of functions lives for ever.
+            unsafe { reset(host::table(k), k.concurrent, k.version == Version::V7_2) };
+        }
+        self.set_up(k);
+        self.start_arena(k)?;
+        for cgroup in 0..k.cgroups.len() {
+            let mut args = ffi::scx_cgroup_init_args {
+                weight: k.cgroups[cgroup].weight,
+            };
+            let c: *mut ffi::cgroup = &mut *k.cgroups[cgroup].c;
+            let error = call!(self, k, cgroup_init(c, &mut args));
+            let ok = error.is_none_or(|error| error == 0);
+            k.cgroups[cgroup].online = ok;
+            if !ok && cgroup == 0 {
+                return Err(Error::Refused {
+                    doing: "make the root's group",
+                    errno: 12,
+                });
+            }
+        }
+        self.create_domains(k);
+        Ok(())
+    }
+
+    fn select_cpu(&mut self, k: &mut Kernel, task: TaskId, prev_cpu: Cpu, wake_flags: u64) -> Cpu {
+        let p = Self::task(k, task);
+        let chosen = call!(self, k, select_cpu(p, prev_cpu as i32, wake_flags));
+        chosen.map_or(prev_cpu, |cpu| cpu as Cpu)
+    }
+
+    fn enqueue(&mut self, k: &mut Kernel, task: TaskId, flags: u64) {
+        let p = Self::task(k, task);
+        call!(self, k, enqueue(p, flags));
+    }
+
+    fn dispatch(&mut self, k: &mut Kernel, cpu: Cpu, prev: Option<TaskId>) {
+        let p = prev.map_or(std::ptr::null_mut(), |task| Self::task(k, task));
+        call!(self, k, dispatch(cpu as i32, p));
+    }
+
+    fn dequeue(&mut self, k: &mut Kernel, task: TaskId, flags: u64) {
+        if self.ops().dequeue.is_some() && k.version == Version::V7_2 {
+            let p = Self::task(k, task);
+            call!(self, k, dequeue(p, flags));
+        }
+    }
+
+    fn quiescent(&mut self, k: &mut Kernel, task: TaskId, flags: u64) {
+        let p = Self::task(k, task);
+        call!(self, k, quiescent(p, flags));
+    }
+
+    fn tick(&mut self, k: &mut Kernel, _: Cpu, task: TaskId) {
+        if self.ops().tick.is_some() {
+            let p = Self::task(k, task);
+            call!(self, k, tick(p));
+        }
+    }
+
+    fn timer(&mut self, k: &mut Kernel, number: u32) {
+        self.enter(k, "timer");
+        if let Some(fire) = self.scheduler.timer_fire {
+            // SAFETY: the number is one that the scheduler has started.
+            unsafe { fire(number) };
+        }
+        self.leave_callback(k);
+    }
+
+    fn set_weight(&mut self, k: &mut Kernel, task: TaskId) {
+        let p = Self::task(k, task);
+        call!(self, k, set_weight(p, 100));
+    }
+
+    fn cgroup_move(&mut self, k: &mut Kernel, task: TaskId, from: usize, to: usize) {
+        let p = Self::task(k, task);
+        let from: *mut ffi::cgroup = &mut *k.cgroups[from].c;
+        let to: *mut ffi::cgroup = &mut *k.cgroups[to].c;
+        call!(self, k, cgroup_move(p, from, to));
+    }
+
+    fn cgroup_set_weight(&mut self, k: &mut Kernel, cgroup: usize, weight: u32) {
+        let c: *mut ffi::cgroup = &mut *k.cgroups[cgroup].c;
+        call!(self, k, cgroup_set_weight(c, weight));
+    }
+
+    fn init_task(&mut self, k: &mut Kernel, task: TaskId) -> bool {
+        let p = Self::task(k, task);
+        let mut args = ffi::scx_init_task_args::default();
+        let error = call!(self, k, init_task(p, &mut args));
+        error.is_none_or(|error| error == 0)
+    }
+
+    fn enable(&mut self, k: &mut Kernel, task: TaskId) {
+        let p = Self::task(k, task);
+        call!(self, k, enable(p));
+    }
+
+    fn disable(&mut self, k: &mut Kernel, task: TaskId) {
+        let p = Self::task(k, task);
+        call!(self, k, disable(p));
+    }
+
+    fn exit_task(&mut self, k: &mut Kernel, task: TaskId) {
+        let p = Self::task(k, task);
+        let mut args = ffi::scx_exit_task_args::default();
+        call!(self, k, exit_task(p, &mut args));
+    }
+
+    fn cpu_online(&mut self, k: &mut Kernel, cpu: Cpu) {
+        call!(self, k, cpu_online(cpu as i32));
+    }
+
+    fn cpu_offline(&mut self, k: &mut Kernel, cpu: Cpu) {
+        call!(self, k, cpu_offline(cpu as i32));
+    }
+
+    fn cpu_release(&mut self, k: &mut Kernel, cpu: Cpu) {
+        let mut args = ffi::scx_cpu_release_args::default();
+        call!(self, k, cpu_release(cpu as i32, &mut args));
+    }
+
+    fn join(&mut self, k: &mut Kernel, task: TaskId, domain: usize) -> bool {
+        self.join_domain(k, task, domain)
+    }
+
+    fn leave(&mut self, k: &mut Kernel, task: TaskId) -> Option<usize> {
+        self.leave_domain(k, task)
+    }
+
+    fn forget_client(&mut self, k: &mut Kernel, task: TaskId) {
+        self.forget(k, task);
+    }
+
+    fn slot(&mut self, task: TaskId) -> Option<(*mut ffi::consort_slot, bool)> {
+        self.members.slot(task)
+    }
+
+    fn set_tunables(&mut self, tunables: Tunables) {
+        self.write_tunables(tunables);
+    }
+
+    fn counters(&self) -> Vec<(&'static str, u64)> {
+        let each = self.scheduler.counters_per_cpu as usize;
+        let first = self.scheduler.counters.cast::<u64>();
+        let sum = |number: usize| {
+            (0..self.nr_cpus as usize)
+                // SAFETY: an array of `counters_per_cpu` numbers for each CPU.
+                .map(|cpu| unsafe { *first.add(cpu * each + number) })
+                .sum()
+        };
+        let numbers = COUNTERS.iter().take(each).enumerate();
+        numbers.map(|(number, name)| (*name, sum(number))).collect()
+    }
+
+    fn check(&mut self, k: &mut Kernel) -> Option<Violation> {
+        let check = self.scheduler.check?;
+        let tasks: Vec<*mut ffi::task_struct> = k
+            .tasks
+            .iter_mut()
+            .filter(|task| task.enabled)
+            .map(|task| -> *mut ffi::task_struct { &mut *task.c })
+            .collect();
+        let mut finding = sim_finding::default();
+        host::enter(k);
+        // SAFETY: living tasks, and nobody is inside the scheduler.
+        let broken = unsafe {
+            check(
+                tasks.as_ptr().cast(),
+                tasks.len() as u32,
+                k.now_ns,
+                &mut finding,
+            )
+        };
+        broken.then(|| Violation {
+            at_ns: k.now_ns,
+            rule: "state",
+            detail: format!("{}: {}", text(&finding.rule), text(&finding.detail)),
+            state: Vec::new(),
+        })
+    }
+
+    fn end(&mut self, k: &mut Kernel) -> Option<Violation> {
+        self.end_domains(k);
+        for cgroup in (0..k.cgroups.len()).rev() {
+            if k.cgroups[cgroup].online {
+                let c: *mut ffi::cgroup = &mut *k.cgroups[cgroup].c;
+                call!(self, k, cgroup_exit(c));
+            }
+        }
+        // SAFETY: takes no arguments.
+        let left = self
+            .scheduler
+            .sets_left
+            .map_or(0, |count| unsafe { count() });
+        let detail = if left > 0 {
+            format!("{left} groups or domains are left at the end")
+        } else {
+            Arena::leak(k.tasks.len())?
+        };
+        Some(Violation {
+            at_ns: k.now_ns,
+            rule: "leak",
+            detail,
+            state: Vec::new(),
+        })
+    }
+
+    fn dump(&mut self, k: &mut Kernel) -> Vec<String> {
+        host::enter(k);
+        k.dump.clear();
+        let mut context = ffi::scx_dump_ctx { at_ns: k.now_ns };
+        for cpu in 0..self.nr_cpus {
+            k.dump.push(format!("CPU {cpu}:"));
+            if let Some(dump_cpu) = self.ops().dump_cpu {
+                // SAFETY: as for all operations.
+                unsafe { dump_cpu(&mut context, cpu as i32, k.current(cpu).is_none()) };
+            }
+        }
+        for task in 0..k.tasks.len() {
+            if !k.tasks[task].enabled {
+                continue;
+            }
+            let about = about_task(k, task as TaskId);
+            k.dump.push(about);
+            let p = Self::task(k, task as TaskId);
+            if let Some(dump_task) = self.ops().dump_task {
+                // SAFETY: as for all operations.
+                unsafe { dump_task(&mut context, p) };
+            }
+        }
+        std::mem::take(&mut k.dump)
+    }
+}
+
+fn about_task(k: &Kernel, task: TaskId) -> String {
+    let state = &k.tasks[task as usize];
+    format!(
+        "task {}: {:?} cpu={} on_rq={} on_cpu={} custody={:?} dsq={:?} slice={} migration_disabled={}",
+        k.task_name(task),
+        state.life,
+        state.cpu,
+        state.on_rq,
+        state.on_cpu,
+        state.custody,
+        state.dsq,
+        state.c.scx.slice,
+        state.c.migration_disabled
+    )
+}
+
+fn text(bytes: &[std::ffi::c_char]) -> String {
+    let bytes = bytes.iter().map(|byte| *byte as u8);
+    String::from_utf8_lossy(&bytes.take_while(|byte| *byte != 0).collect::<Vec<u8>>()).into_owned()
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Promises that hold at every step: no task is lost, none starves, no CPU idles while a task that may run there waits.
+
+use super::{Custody, Kernel, Life, NEVER_NS};
+use crate::setup::Cpu;
+use crate::trace::TaskId;
+
+/// On large machines looking at everything is dear: that often it is done.
+const PERIOD_PER_TASK_NS: u64 = 2_000;
+/// How long a CPU may idle beside a task that could run there: kicks and interrupts take their time. Added to
+/// whatever a fault may make a CPU pause for.
+const IDLE_MAX_NS: u64 = 1_000_000;
+const IDLE_MAX_WITH_FAULTS_NS: u64 = 12_000_000;
+/// A task of nice 0 runs at least that often, however many others there are; a lighter one accordingly less.
+const STARVATION_NS: u64 = 3_000_000_000;
+
+impl Kernel {
+    pub(crate) fn check_step(&mut self) {
+        if self.now_ns < self.checked_at_ns || self.violation.is_some() {
+            return;
+        }
+        self.checked_at_ns = self.now_ns + PERIOD_PER_TASK_NS * self.tasks.len() as u64;
+        self.check_waiting();
+        if self.cpus.iter().all(|cpu| !cpu.in_kernel) {
+            self.check_custody();
+            let scheduler = self.scheduler();
+            // SAFETY: the scheduler lives as long as the kernel.
+            if let Some(violation) = unsafe { (*scheduler).check(self) } {
+                self.violation.get_or_insert(violation);
+            }
+        }
+    }
+
+    /// A CPU that has nothing to do, and has known that for a while.
+    fn idles(&self, cpu: Cpu, since_ns: u64) -> bool {
+        let state = &self.cpus[cpu as usize];
+        state.online
+            && !state.in_kernel
+            && state.current.is_none()
+            && state.realtime.is_empty()
+            && state.idle_since_ns < since_ns
+    }
+
+    fn check_waiting(&mut self) {
+        let window_ns = if self.faults.pause > 0.0 || self.faults.timer_late > 0.0 {
+            IDLE_MAX_WITH_FAULTS_NS
+        } else {
+            IDLE_MAX_NS
+        };
+        let since_ns = self.now_ns.saturating_sub(window_ns);
+        let idle: Vec<Cpu> = (0..self.machine.cpus())
+            .filter(|cpu| self.idles(*cpu, since_ns))
+            .collect();
+        let mut found = None;
+        for task in &self.tasks {
+            if task.waits_since_ns == NEVER_NS || task.life != Life::Runnable || task.is_realtime()
+            {
+                continue;
+            }
+            let waits_ns = self.now_ns - task.waits_since_ns;
+            if waits_ns > self.starvation_ns(task.id) && !self.realtime_anywhere() {
+                found = Some(("starvation", task.id, None, waits_ns));
+                break;
+            }
+            if task.waits_since_ns >= since_ns {
+                continue;
+            }
+            let pinned = task.c.migration_disabled != 0;
+            let fits = |cpu: &&Cpu| {
+                if pinned {
+                    task.cpu == **cpu
+                } else {
+                    task.allowed.has(**cpu)
+                }
+            };
+            if let Some(cpu) = idle.iter().find(fits) {
+                found = Some(("idle-beside-work", task.id, Some(*cpu), waits_ns));
+                break;
+            }
+        }
+        if let Some((rule, task, cpu, waits_ns)) = found {
+            let name = self.task_name(task);
+            let beside = cpu.map_or(String::new(), |cpu| format!(" while CPU {cpu} idles"));
+            self.violate(
+                rule,
+                format!("{name} has waited for {} us{beside}", waits_ns / 1000),
+            );
+        }
+    }
+
+    fn realtime_anywhere(&self) -> bool {
+        self.tasks
+            .iter()
+            .any(|task| task.is_realtime() && task.life == Life::Runnable)
+    }
+
+    /// Lighter tasks, and those in lighter groups, may wait longer.
+    fn starvation_ns(&self, task: TaskId) -> u64 {
+        let task = &self.tasks[task as usize];
+        let nice = (task.c.static_prio - 120).max(0) as i32;
+        let lightness = 1.25f64.powi(nice);
+        let mut group = 1.0f64;
+        let mut at = Some(task.cgroup);
+        while let Some(index) = at {
+            group *= (100.0 / f64::from(self.cgroups[index].weight.max(1))).max(1.0);
+            at = self.setup.cgroups[index].parent;
+        }
+        (STARVATION_NS as f64 * lightness * group) as u64
+    }
+
+    /// Who is runnable runs, is in a queue of the kernel, or is the scheduler's.
+    fn check_custody(&mut self) {
+        let lost = self.tasks.iter().find(|task| {
+            task.on_rq
+                && !task.is_realtime()
+                && task.enabled
+                && self.cpus[task.cpu as usize].current != Some(task.id)
+                && task.dsq.is_none()
+                && !matches!(task.custody, Custody::Scheduler(_))
+        });
+        if let Some(task) = lost {
+            let (id, custody) = (task.id, task.custody);
+            let name = self.task_name(id);
+            self.violate(
+                "lost-task",
+                format!("{name} is nowhere, custody is {custody:?}"),
+            );
+        }
+    }
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! CPUs that come and go. As in core.c and ext.c: sched_cpu_deactivate, balance_push, sched_cpu_activate.
+
+use super::Kernel;
+use crate::setup::Cpu;
+use crate::trace::{TaskId, What};
+
+impl Kernel {
+    pub(crate) fn cpu_offline(&mut self, cpu: Cpu) {
+        if !self.online.has(cpu) || self.online.count() == 1 {
+            return;
+        }
+        self.emit(What::CpuOnline(false));
+        self.online.clear(cpu);
+        let scheduler = self.scheduler();
+        // SAFETY: the scheduler lives as long as the kernel.
+        unsafe { (*scheduler).cpu_offline(self, cpu) };
+        self.push_all(cpu);
+        self.rq_lock(cpu);
+        self.cpus[cpu as usize].online = false;
+        self.idle.clear(cpu);
+        self.rq_unlock(cpu);
+        // Whoever came while the others were pushed.
+        self.push_all(cpu);
+    }
+
+    /// Everybody who waits or runs on the CPU goes elsewhere; those pinned to it lose that.
+    fn push_all(&mut self, cpu: Cpu) {
+        let there: Vec<TaskId> = self
+            .tasks
+            .iter()
+            .filter(|task| task.cpu == cpu && task.on_rq)
+            .map(|task| task.id)
+            .collect();
+        for task in there {
+            if self.tasks[task as usize].c.migration_disabled != 0 {
+                continue;
+            }
+            if self.tasks[task as usize]
+                .allowed
+                .and(&self.online)
+                .is_empty()
+            {
+                let everywhere = crate::ffi::cpumask::of(0..self.machine.cpus());
+                self.set_affinity(task, everywhere);
+            }
+            self.move_away(cpu, task);
+        }
+    }
+
+    pub(crate) fn cpu_online(&mut self, cpu: Cpu) {
+        if self.online.has(cpu) {
+            return;
+        }
+        self.emit(What::CpuOnline(true));
+        self.online.set(cpu);
+        self.rq_lock(cpu);
+        self.cpus[cpu as usize].online = true;
+        if self.cpus[cpu as usize].current.is_none() {
+            self.idle.set(cpu);
+        }
+        self.rq_unlock(cpu);
+        let scheduler = self.scheduler();
+        // SAFETY: the scheduler lives as long as the kernel.
+        unsafe { (*scheduler).cpu_online(self, cpu) };
+        self.resched(cpu);
+    }
+}

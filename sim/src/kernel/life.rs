@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tasks from fork to burial. As in core.c and ext.c: scx_fork, scx_enable_task, wake_up_new_task, do_exit,
+//! scx_disable_and_exit_task; and what the daemon does for them.
+
+use super::{Custody, Errand, Irq, Kernel, Life, NEVER_NS};
+use crate::ffi::{cpumask, task_struct, PF_EXITING};
+use crate::programs;
+use crate::setup::{ActionKind, Policy, TaskIndex};
+use crate::trace::{TaskId, What};
+
+/// How long the daemon takes for what it is asked, and to notice that a program has gone.
+const DAEMON_NS: u64 = 60_000;
+const DAEMON_NOTICES_NS: u64 = 700_000;
+
+impl Kernel {
+    pub(crate) fn start(&mut self, index: TaskIndex) {
+        self.spend(self.costs.syscall_ns);
+        if let Some(task) = self.create(index) {
+            self.wake_new(task);
+        }
+    }
+
+    /// A task exists and is known to the scheduler, but has not run yet. None: no memory.
+    pub(crate) fn create(&mut self, index: TaskIndex) -> Option<TaskId> {
+        let setup = std::rc::Rc::clone(&self.setup);
+        let plan = &setup.tasks[index];
+        let id = self.tasks.len() as TaskId;
+        let everywhere = cpumask::of(0..self.machine.cpus());
+        let allowed = match &plan.affinity {
+            Some(cpus) => cpumask::of(cpus.iter().copied()).and(&everywhere),
+            None => everywhere,
+        };
+        let mut c = Box::new(task_struct {
+            pid: id as i32 + 1,
+            tgid: id as i32 + 1,
+            nr_cpus_allowed: allowed.count() as i32,
+            cpus_mask: allowed,
+            static_prio: 120 + plan.nice,
+            sched_task_group: &mut *self.cgroups[plan.cgroup].group,
+            ..task_struct::default()
+        });
+        c.cpus_ptr = &c.cpus_mask;
+        let cpu = if allowed.has(self.this_cpu) {
+            self.this_cpu
+        } else {
+            allowed.first().unwrap_or(0)
+        };
+        self.tasks.push(super::Task {
+            id,
+            of: index,
+            name: plan.name.clone(),
+            c,
+            policy: plan.policy,
+            life: Life::New,
+            cpu,
+            allowed,
+            on_rq: false,
+            on_cpu: false,
+            is_migrating: false,
+            enabled: false,
+            custody: Custody::None,
+            dsq: None,
+            direct: None,
+            sticky_cpu: None,
+            holding_cpu: None,
+            pi_lock: None,
+            program: Some(Box::new(programs::begin(&setup, index, id))),
+            work_left_ns: 0,
+            sleep_generation: 0,
+            slack_ns: programs::slack_ns(&plan.program),
+            cgroup: plan.cgroup,
+            waits_since_ns: NEVER_NS,
+            wait_max_ns: 0,
+            switches: 0,
+            left_as_yield: false,
+            killed: false,
+        });
+        self.emit(What::Created {
+            task: id,
+            of: index,
+        });
+        let scheduler = self.scheduler();
+        // SAFETY: the scheduler lives as long as the kernel.
+        if !unsafe { (*scheduler).init_task(self, id) } {
+            self.tasks[id as usize].life = Life::Dead;
+            self.tasks[id as usize].program = None;
+            return None;
+        }
+        if plan.policy == Policy::Normal {
+            let cpu = self.task_rq_lock(id);
+            self.enable(id);
+            self.task_rq_unlock(id, cpu);
+        }
+        Some(id)
+    }
+
+    /// The scheduler becomes responsible for the task.
+    pub(crate) fn enable(&mut self, task: TaskId) {
+        self.tasks[task as usize].enabled = true;
+        let scheduler = self.scheduler();
+        // SAFETY: the scheduler lives as long as the kernel.
+        unsafe { (*scheduler).enable(self, task) };
+        self.tell_weight(task);
+    }
+
+    pub(crate) fn disable(&mut self, task: TaskId) {
+        if !std::mem::take(&mut self.tasks[task as usize].enabled) {
+            return;
+        }
+        let scheduler = self.scheduler();
+        // SAFETY: the scheduler lives as long as the kernel.
+        unsafe { (*scheduler).disable(self, task) };
+        self.tasks[task as usize].c.scx.dsq_vtime = 0;
+    }
+
+    /// The current task calls exit.
+    pub(crate) fn exit(&mut self, cpu: u32, task: TaskId) {
+        self.spend(self.costs.syscall_ns);
+        programs::release(self, task);
+        let state = &mut self.tasks[task as usize];
+        state.c.flags |= PF_EXITING;
+        state.life = Life::Ending;
+        state.sleep_generation = state.sleep_generation.wrapping_add(1);
+        state.program = None;
+        self.schedule(cpu, false);
+    }
+
+    /// What is left of a task that has ended.
+    pub(crate) fn bury(&mut self, task: TaskId) {
+        let cpu = self.task_rq_lock(task);
+        self.disable(task);
+        self.task_rq_unlock(task, cpu);
+        let scheduler = self.scheduler();
+        // SAFETY: the scheduler lives as long as the kernel.
+        unsafe { (*scheduler).exit_task(self, task) };
+        self.tasks[task as usize].life = Life::Dead;
+        self.emit(What::Ended { task });
+        let at_ns = self.now_ns + DAEMON_NOTICES_NS;
+        let this = self.this_cpu;
+        self.interrupt_at(this, at_ns, Irq::Daemon(Errand::Bury { task }));
+    }
+
+    /// The daemon is asked; the task sleeps until it has answered.
+    pub(crate) fn ask_daemon(&mut self, cpu: u32, task: TaskId, errand: Errand) {
+        let at_ns = self.now_ns + DAEMON_NS;
+        self.interrupt_at(cpu, at_ns, Irq::Daemon(errand));
+        self.block(cpu, task);
+    }
+
+    pub(crate) fn run_errand(&mut self, errand: Errand) {
+        self.spend(self.costs.interrupt_ns);
+        let scheduler = self.scheduler();
+        // SAFETY: the scheduler lives as long as the kernel.
+        let scheduler = unsafe { &mut *scheduler };
+        match errand {
+            Errand::Join { task, domain } => {
+                let joined = scheduler.join(self, task, domain);
+                if joined {
+                    self.emit(What::Membership {
+                        task,
+                        domain,
+                        joined: true,
+                    });
+                }
+                self.wake(task, 0);
+            }
+            Errand::Leave { task } => {
+                if let Some(domain) = scheduler.leave(self, task) {
+                    self.emit(What::Membership {
+                        task,
+                        domain,
+                        joined: false,
+                    });
+                }
+                self.wake(task, 0);
+            }
+            Errand::Bury { task } => scheduler.forget_client(self, task),
+        }
+    }
+
+    /// Something from outside.
+    pub(crate) fn act(&mut self, index: usize) {
+        let setup = std::rc::Rc::clone(&self.setup);
+        self.spend(self.costs.syscall_ns);
+        match &setup.actions[index].what {
+            ActionKind::CpuOffline(cpu) => self.cpu_offline(*cpu),
+            ActionKind::CpuOnline(cpu) => self.cpu_online(*cpu),
+            ActionKind::Nice { task, nice } => self.each_of(*task, |k, id| k.set_nice(id, *nice)),
+            ActionKind::Affinity { task, cpus } => {
+                let mask = cpumask::of(cpus.iter().copied());
+                self.each_of(*task, |k, id| k.set_affinity(id, mask));
+            }
+            ActionKind::MoveToCgroup { task, cgroup } => {
+                self.each_of(*task, |k, id| k.move_to_cgroup(id, *cgroup));
+            }
+            ActionKind::CgroupWeight { cgroup, weight } => {
+                self.set_cgroup_weight(*cgroup, *weight);
+            }
+            ActionKind::Kill { task } => self.each_of(*task, |k, id| k.kill(id)),
+            ActionKind::Tunables(tunables) => {
+                let scheduler = self.scheduler();
+                // SAFETY: the scheduler lives as long as the kernel.
+                unsafe { (*scheduler).set_tunables(*tunables) };
+            }
+        }
+    }
+
+    /// Living instances of a task of the setup.
+    fn each_of(&mut self, index: TaskIndex, mut change: impl FnMut(&mut Self, TaskId)) {
+        let ids: Vec<TaskId> = self
+            .tasks
+            .iter()
+            .filter(|task| task.of == index && !matches!(task.life, Life::Dead | Life::Ending))
+            .map(|task| task.id)
+            .collect();
+        for id in ids {
+            change(self, id);
+        }
+    }
+
+    /// The task exits the next time that it gets to run its program.
+    fn kill(&mut self, task: TaskId) {
+        let state = &mut self.tasks[task as usize];
+        state.killed = true;
+        state.work_left_ns = 0;
+        let cpu = state.cpu;
+        if state.life == Life::Sleeping {
+            self.wake(task, 0);
+        } else if self.cpus[cpu as usize].current == Some(task) && cpu != self.this_cpu {
+            self.resched(cpu);
+        }
+    }
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The stock scheduling class, for all CPUs: who waits where, when slices end, who moves.
+//!
+//! Rule     A queue for each CPU (fair_queue.rs). A waking task goes to an idle CPU near its previous one, else to that;
+//!          a CPU without work takes some from the fullest queue, and every some ticks from one that is fuller by
+//!          two. Slices last 0.7 ms * (1 + log2 of the CPUs, at most 3): on 7.2 a timer ends them (HRTICK), on 6.18
+//!          the tick does.
+//! Source   Linux' scheduler as documented (sched-eevdf, sysctl_sched_base_slice, SCHED_TUNABLESCALING_LOG), and what
+//!          was measured in guests.
+//! Limits   No utilisation, no wake affinity to the waker, no group entities; balancing counts tasks, not load.
+
+use super::{
+    fair_queue::{Entity, FairQueue},
+    weights::{of_nice, Weights},
+};
+use crate::{
+    error::Error,
+    ffi::{SCX_DEQ_SLEEP, SCX_ENQ_WAKEUP, SCX_KICK_PREEMPT, SCX_WAKE_FORK},
+    kernel::{Kernel, SLICE_INFINITE},
+    scheduler::Scheduler,
+    setup::{Cpu, Kernel as Version},
+    trace::TaskId,
+};
+
+/// The kernel's base slice on one CPU.
+const BASE_SLICE_NS: u64 = 700_000;
+/// More CPUs than this do not lengthen slices further.
+const SCALING_CPUS_MAX: u32 = 8;
+/// Ticks from one look at other CPUs' queues to the next.
+const BALANCE_TICKS: u64 = 4;
+/// What the kernel assumes where the scenario has no ticks.
+const TICK_NS: u64 = 4_000_000;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub struct Eevdf {
+    /// None: the kernel's.
+    slice_ns: Option<u64>,
+    tick_ns: u64,
+    /// Whether slices end by a timer, not only by the tick.
+    is_sharp: bool,
+    queues: Vec<FairQueue>,
+    weights: Weights,
+    tasks: Vec<Known>,
+    cpus: Vec<Local>,
+}
+
+/// What is known of a task.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known {
+    /// Whose queue has it.
+    cpu: Cpu,
+    /// Its CPU time when it was last charged.
+    charged_ns: u64,
+}
+
+/// What is known of a CPU.
+#[derive(Debug, Clone, Copy, Default)]
+struct Local {
+    /// It was told to choose again; else its task gave up the CPU by itself.
+    was_kicked: bool,
+    balance_at_ns: u64,
+}
+
+impl Eevdf {
+    /// With the kernel's slices, or others.
+    pub fn new(slice_ns: Option<u64>) -> Self {
+        Self {
+            slice_ns,
+            ..Self::default()
+        }
+    }
+
+    fn queue(&mut self, cpu: Cpu) -> &mut FairQueue {
+        &mut self.queues[cpu as usize]
+    }
+
+    /// The CPU time that a task has had until now.
+    fn runtime_ns(k: &Kernel, task: TaskId, cpu: Cpu) -> u64 {
+        let counted_ns = k.runtime_ns(task);
+        match k.current(cpu) == Some(task) {
+            true => counted_ns + k.now_ns() - k.cpus[cpu as usize].exec_start_ns.min(k.now_ns()),
+            false => counted_ns,
+        }
+    }
+
+    /// Charges the running task of a queue; whether its slice has ended.
+    fn charge(&mut self, k: &Kernel, cpu: Cpu) -> bool {
+        let Some(task) = self.queues[cpu as usize].current() else {
+            return false;
+        };
+        let runtime_ns = Self::runtime_ns(k, task, cpu);
+        let known = &mut self.tasks[task as usize];
+        let ran_ns = runtime_ns.saturating_sub(known.charged_ns);
+        known.charged_ns = known.charged_ns.max(runtime_ns);
+        self.queue(cpu).charge(ran_ns)
+    }
+
+    /// Weights of everybody, after somebody's became different.
+    fn weigh(&mut self, k: &Kernel) {
+        for (task, weight) in self.weights.flat() {
+            let cpu = self.tasks[task as usize].cpu;
+            if self.queues[cpu as usize].current() == Some(task) {
+                self.charge(k, cpu);
+            }
+            self.queue(cpu).set_weight(task, weight);
+        }
+    }
+
+    fn activate(&mut self, k: &Kernel, task: TaskId) {
+        let (cgroup, weight) = (k.tasks[task as usize].cgroup, of_nice(k.nice(task)));
+        self.weights.activate(task, cgroup, weight);
+        if self.weights.is_flat() {
+            let cpu = self.tasks[task as usize].cpu;
+            self.queue(cpu).set_weight(task, weight);
+        } else {
+            self.weigh(k);
+        }
+    }
+
+    fn deactivate(&mut self, k: &Kernel, task: TaskId) {
+        self.weights.deactivate(task);
+        if !self.weights.is_flat() {
+            self.weigh(k);
+        }
+    }
+
+    /// Takes what is known of the task to another CPU's queue.
+    fn move_to(&mut self, task: TaskId, cpu: Cpu) {
+        let from = self.tasks[task as usize].cpu;
+        if from == cpu {
+            return;
+        }
+        if let Some(entity) = self.queue(from).fetch(task) {
+            self.queue(cpu).bring(task, entity);
+        }
+        self.tasks[task as usize].cpu = cpu;
+    }
+
+    /// The CPU is to choose again.
+    fn resched(&mut self, k: &mut Kernel, cpu: Cpu) {
+        self.cpus[cpu as usize].was_kicked = true;
+        k.kick(cpu, u64::from(SCX_KICK_PREEMPT));
+    }
+
+    /// Sees to it that the running task's slice will end, if anybody waits.
+    fn arm(&mut self, k: &mut Kernel, cpu: Cpu) {
+        let queue = &self.queues[cpu as usize];
+        if self.is_sharp && queue.current().is_some() && queue.runnable() > 1 {
+            let at_ns = k.now_ns() + queue.slice_left_ns();
+            k.start_timer(cpu, at_ns);
+        }
+    }
+
+    /// What ran on the CPU waits again, or has gone.
+    fn settle(&mut self, k: &Kernel, cpu: Cpu, prev: Option<TaskId>) {
+        let ended = self.charge(k, cpu);
+        let was_kicked = std::mem::take(&mut self.cpus[cpu as usize].was_kicked);
+        let queue = &mut self.queues[cpu as usize];
+        let Some(task) = queue.current() else {
+            return;
+        };
+        if !k.is_queued(task) {
+            return queue.dequeue(task, false);
+        }
+        if Some(task) == prev && !ended && !was_kicked {
+            queue.yield_current();
+        }
+        queue.put_back();
+    }
+
+    /// Takes a waiting task from the fullest queue that is fuller than this one by `by`.
+    fn pull(&mut self, k: &Kernel, cpu: Cpu, by: usize) {
+        let own = self.queues[cpu as usize].runnable();
+        let others = (0..self.queues.len() as Cpu).filter(|other| *other != cpu);
+        let fuller = others.filter(|other| self.queues[*other as usize].runnable() >= own + by);
+        // The first of the fullest: the same on each run.
+        let from = fuller.max_by_key(|it| (self.queues[*it as usize].runnable(), Cpu::MAX - it));
+        let task = from.and_then(|from| {
+            let mut waiting = self.queues[from as usize].waiting();
+            waiting.find(|task| k.is_queued(*task) && k.may_run_on(*task, cpu))
+        });
+        if let Some(task) = task {
+            self.move_to(task, cpu);
+            self.queue(cpu).enqueue(task);
+        }
+    }
+
+    fn balance(&mut self, k: &Kernel, cpu: Cpu) {
+        if self.queues.len() == 1 {
+            return;
+        }
+        let now_ns = k.now_ns();
+        if self.queues[cpu as usize].runnable() == 0 {
+            self.pull(k, cpu, 2);
+        } else if now_ns >= self.cpus[cpu as usize].balance_at_ns {
+            self.cpus[cpu as usize].balance_at_ns = now_ns + BALANCE_TICKS * self.tick_ns;
+            self.pull(k, cpu, 2);
+        }
+    }
+
+    /// The CPU with the fewest tasks, for a new one.
+    fn emptiest(&self, k: &Kernel, task: TaskId, otherwise: Cpu) -> Cpu {
+        let usable = (0..self.queues.len() as Cpu).filter(|cpu| k.may_run_on(task, *cpu));
+        usable
+            .min_by_key(|cpu| self.queues[*cpu as usize].runnable())
+            .unwrap_or(otherwise)
+    }
+}
+
+impl Scheduler for Eevdf {
+    fn name(&self) -> &'static str {
+        "eevdf"
+    }
+
+    fn begin(&mut self, k: &mut Kernel) -> Result<(), Error> {
+        let cpus = k.machine.cpus();
+        let scaling = 1 + cpus.min(SCALING_CPUS_MAX).ilog2();
+        let slice_ns = self.slice_ns.unwrap_or(BASE_SLICE_NS * u64::from(scaling));
+        self.tick_ns = match k.costs.tick_period_ns {
+            0 => TICK_NS,
+            period_ns => period_ns,
+        };
+        self.is_sharp = k.version == Version::V7_2;
+        self.queues = (0..cpus)
+            .map(|_| FairQueue::new(slice_ns, self.tick_ns))
+            .collect();
+        self.cpus = vec![Local::default(); cpus as usize];
+        let groups = k
+            .setup
+            .cgroups
+            .iter()
+            .map(|group| (group.parent, group.weight));
+        self.weights = Weights::new(groups);
+        Ok(())
+    }
+
+    fn init_task(&mut self, k: &mut Kernel, task: TaskId) -> bool {
+        let (index, cpu) = (task as usize, k.cpu_of(task));
+        if index >= self.tasks.len() {
+            self.tasks.resize(index + 1, Known::default());
+        }
+        self.tasks[index] = Known { cpu, charged_ns: 0 };
+        self.queue(cpu)
+            .bring(task, Entity::new(of_nice(k.nice(task))));
+        true
+    }
+
+    fn exit_task(&mut self, k: &mut Kernel, task: TaskId) {
+        self.disable(k, task);
+        let cpu = self.tasks[task as usize].cpu;
+        self.queue(cpu).fetch(task);
+    }
+
+    fn enable(&mut self, k: &mut Kernel, task: TaskId) {
+        self.tasks[task as usize].charged_ns = k.runtime_ns(task);
+    }
+
+    fn disable(&mut self, k: &mut Kernel, task: TaskId) {
+        let cpu = self.tasks[task as usize].cpu;
+        self.queue(cpu).dequeue(task, false);
+        self.deactivate(k, task);
+    }
+
+    fn select_cpu(&mut self, k: &mut Kernel, task: TaskId, prev_cpu: Cpu, wake_flags: u64) -> Cpu {
+        let (cpu, is_idle) = k.select_cpu_dfl(task, prev_cpu, wake_flags);
+        if !is_idle && wake_flags & u64::from(SCX_WAKE_FORK) != 0 {
+            return self.emptiest(k, task, cpu);
+        }
+        cpu
+    }
+
+    fn enqueue(&mut self, k: &mut Kernel, task: TaskId, flags: u64) {
+        let cpu = k.cpu_of(task);
+        self.move_to(task, cpu);
+        self.charge(k, cpu);
+        if self.queues[cpu as usize].current() == Some(task) {
+            return self.queue(cpu).put_back();
+        }
+        self.queue(cpu).enqueue(task);
+        self.activate(k, task);
+        let wakes = flags & u64::from(SCX_ENQ_WAKEUP) != 0;
+        if wakes && self.queues[cpu as usize].preempts(task) {
+            self.resched(k, cpu);
+        } else {
+            self.arm(k, cpu);
+        }
+    }
+
+    fn quiescent(&mut self, k: &mut Kernel, task: TaskId, flags: u64) {
+        let cpu = self.tasks[task as usize].cpu;
+        if self.queues[cpu as usize].current() == Some(task) {
+            self.charge(k, cpu);
+        }
+        let sleeps = flags & u64::from(SCX_DEQ_SLEEP) != 0;
+        self.queue(cpu).dequeue(task, sleeps);
+        self.deactivate(k, task);
+    }
+
+    fn dispatch(&mut self, k: &mut Kernel, cpu: Cpu, prev: Option<TaskId>) {
+        self.settle(k, cpu, prev);
+        self.balance(k, cpu);
+        let Some(task) = self.queue(cpu).pick() else {
+            return;
+        };
+        if Some(task) == prev {
+            k.set_slice(task, SLICE_INFINITE);
+        } else {
+            self.tasks[task as usize].charged_ns = k.runtime_ns(task);
+            k.insert_local(task, SLICE_INFINITE, 0);
+        }
+        self.arm(k, cpu);
+    }
+
+    fn tick(&mut self, k: &mut Kernel, cpu: Cpu, _task: TaskId) {
+        self.end_slice(k, cpu);
+    }
+
+    fn timer(&mut self, k: &mut Kernel, number: u32) {
+        self.end_slice(k, number);
+    }
+
+    fn set_weight(&mut self, k: &mut Kernel, task: TaskId) {
+        if k.is_queued(task) {
+            self.activate(k, task);
+        }
+    }
+
+    fn cgroup_move(&mut self, k: &mut Kernel, task: TaskId, _from: usize, _to: usize) {
+        self.set_weight(k, task);
+    }
+
+    fn cgroup_set_weight(&mut self, k: &mut Kernel, cgroup: usize, weight: u32) {
+        self.weights.set_group(cgroup, weight);
+        self.weigh(k);
+    }
+}
+
+impl Eevdf {
+    /// Time has passed: is it another's turn?
+    fn end_slice(&mut self, k: &mut Kernel, cpu: Cpu) {
+        let ended = self.charge(k, cpu);
+        if ended && self.queues[cpu as usize].runnable() > 1 {
+            self.resched(k, cpu);
+        } else {
+            self.arm(k, cpu);
+        }
+    }
+}

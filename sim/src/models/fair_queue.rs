@@ -1,0 +1,504 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One CPU's run queue under EEVDF, the kernel's stock scheduling class.
+//!
+//! Problem  To compare Consort with what it replaces, without a kernel.
+//! Rule     Of the entities that are not ahead of the average virtual time (*eligible*), the one whose virtual
+//!          deadline is first. An entity that is picked is protected until its slice ends.
+//! Source   Stoica, Abdel-Wahab, "Earliest Eligible Virtual Deadline First", 1995; the features PLACE_LAG,
+//!          PLACE_DEADLINE_INITIAL, RUN_TO_PARITY, DELAY_DEQUEUE and DELAY_ZERO as Linux documents them.
+//! Limits   All slices are equal; no group entities (eevdf.rs flattens groups into weights); picking looks through
+//!          entities by deadline until one is eligible.
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::trace::TaskId;
+
+/// Weight of nice 0.
+pub const WEIGHT_ONE: u64 = 1024;
+
+/// What a queue knows of a task, whether it is on it or not, and what goes with it to another CPU's queue.
+#[derive(Debug, Clone, Copy)]
+pub struct Entity {
+    weight: u64,
+    /// Virtual times: ns of CPU time at `WEIGHT_ONE`.
+    vruntime: i64,
+    deadline: i64,
+    /// Average virtual time less own, when the task left.
+    lag: i64,
+    place: Place,
+    /// It never was on a queue.
+    fresh: bool,
+}
+
+impl Entity {
+    /// Of a new task.
+    pub fn new(weight: u64) -> Self {
+        Self {
+            weight: weight.max(1),
+            vruntime: 0,
+            deadline: 0,
+            lag: 0,
+            place: Place::Off,
+            fresh: true,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Off,
+    Queued,
+    /// Asleep, but still queued, until what it took too much of is made up for.
+    Delayed,
+    Current,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct FairQueue {
+    slice_ns: u64,
+    /// How far lags are remembered at least.
+    tick_ns: u64,
+    entities: HashMap<TaskId, Entity>,
+    by_deadline: BTreeSet<(i64, TaskId)>,
+    current: Option<TaskId>,
+    /// Over all entities that are queued or current.
+    weight_sum: i128,
+    weighted_vruntime_sum: i128,
+    runnable: usize,
+    /// The average where nobody is left.
+    last_average: i64,
+}
+
+impl FairQueue {
+    /// Whose tasks get slices of `slice_ns` on a kernel with ticks of `tick_ns`.
+    pub fn new(slice_ns: u64, tick_ns: u64) -> Self {
+        Self {
+            slice_ns,
+            tick_ns,
+            entities: HashMap::new(),
+            by_deadline: BTreeSet::new(),
+            current: None,
+            weight_sum: 0,
+            weighted_vruntime_sum: 0,
+            runnable: 0,
+            last_average: 0,
+        }
+    }
+
+    /// A task comes from elsewhere, and is not on the queue yet.
+    pub fn bring(&mut self, task: TaskId, entity: Entity) {
+        self.entities.insert(task, entity);
+    }
+
+    /// A task goes elsewhere; it neither waits nor runs any more. None: it is not known here.
+    pub fn fetch(&mut self, task: TaskId) -> Option<Entity> {
+        self.dequeue(task, false);
+        self.entities.remove(&task)
+    }
+
+    /// Of a task that is known here, as the caller knows: nobody else has its number.
+    fn entity(&self, task: TaskId) -> Entity {
+        self.entities
+            .get(&task)
+            .copied()
+            .unwrap_or_else(|| Entity::new(WEIGHT_ONE))
+    }
+
+    fn update(&mut self, task: TaskId, change: impl FnOnce(&mut Entity)) {
+        if let Some(entity) = self.entities.get_mut(&task) {
+            change(entity);
+        }
+    }
+
+    /// Tasks that want this CPU, the running one included.
+    pub fn runnable(&self) -> usize {
+        self.runnable
+    }
+
+    /// The running task.
+    pub fn current(&self) -> Option<TaskId> {
+        self.current
+    }
+
+    /// Tasks that wait, by deadline.
+    pub fn waiting(&self) -> impl Iterator<Item = TaskId> + '_ {
+        let awake = |task: &TaskId| self.entity(*task).place == Place::Queued;
+        self.by_deadline.iter().map(|(_, task)| *task).filter(awake)
+    }
+
+    fn average(&self) -> i64 {
+        if self.weight_sum == 0 {
+            return self.last_average;
+        }
+        self.weighted_vruntime_sum.div_euclid(self.weight_sum) as i64
+    }
+
+    fn is_eligible(&self, entity: &Entity) -> bool {
+        self.weighted_vruntime_sum >= i128::from(entity.vruntime) * self.weight_sum
+    }
+
+    fn count_in(&mut self, entity: Entity) {
+        self.weight_sum += i128::from(entity.weight);
+        self.weighted_vruntime_sum += i128::from(entity.weight) * i128::from(entity.vruntime);
+    }
+
+    fn count_out(&mut self, entity: Entity) {
+        self.last_average = self.average();
+        self.weight_sum -= i128::from(entity.weight);
+        self.weighted_vruntime_sum -= i128::from(entity.weight) * i128::from(entity.vruntime);
+    }
+
+    fn virtual_ns(&self, cpu_ns: u64, weight: u64) -> i64 {
+        (u128::from(cpu_ns) * u128::from(WEIGHT_ONE) / u128::from(weight.max(1))) as i64
+    }
+
+    /// How far behind or ahead of the average the task is; bounded, so that no sleep is saved up.
+    fn lag_of(&self, entity: &Entity) -> i64 {
+        let bound = self.virtual_ns(self.tick_ns.max(2 * self.slice_ns), entity.weight);
+        (self.average() - entity.vruntime).clamp(-bound, bound)
+    }
+
+    /// Puts the entity where its lag says (PLACE_LAG).
+    fn place(&mut self, task: TaskId) {
+        let mut entity = self.entity(task);
+        let weight = i128::from(entity.weight);
+        // Joining moves the average by part of the lag: what is asked for is what the lag is afterwards.
+        let lag = match self.weight_sum {
+            0 => 0,
+            sum => i128::from(entity.lag) * (sum + weight) / sum,
+        };
+        let mut slice = self.virtual_ns(self.slice_ns, entity.weight);
+        if entity.fresh {
+            slice /= 2;
+        }
+        entity.fresh = false;
+        entity.vruntime = self.average() - lag as i64;
+        entity.deadline = entity.vruntime + slice;
+        self.entities.insert(task, entity);
+    }
+
+    /// A task that is neither waiting nor running waits now.
+    pub fn enqueue(&mut self, task: TaskId) {
+        match self.entity(task).place {
+            Place::Off => self.insert(task),
+            Place::Delayed => self.requeue(task),
+            Place::Queued | Place::Current => {}
+        }
+    }
+
+    fn insert(&mut self, task: TaskId) {
+        self.place(task);
+        self.update(task, |entity| entity.place = Place::Queued);
+        let entity = self.entity(task);
+        self.count_in(entity);
+        self.by_deadline.insert((entity.deadline, task));
+        self.runnable += 1;
+    }
+
+    /// A sleeper that was still queued wakes up.
+    fn requeue(&mut self, task: TaskId) {
+        let lag = self.lag_of(&self.entity(task));
+        if lag > 0 {
+            self.remove_delayed(task);
+            self.insert(task);
+            return;
+        }
+        self.update(task, |entity| entity.place = Place::Queued);
+        self.runnable += 1;
+    }
+
+    /// Takes a delayed sleeper out. It has nothing coming for having been asleep (DELAY_ZERO).
+    fn remove_delayed(&mut self, task: TaskId) {
+        let entity = self.entity(task);
+        self.by_deadline.remove(&(entity.deadline, task));
+        let lag = self.lag_of(&entity).min(0);
+        self.count_out(entity);
+        self.update(task, |entity| entity.place = Place::Off);
+        self.update(task, |entity| entity.lag = lag);
+    }
+
+    /// A task that waits or runs does so no longer; `sleeps`: it blocks, else it ends or goes elsewhere.
+    pub fn dequeue(&mut self, task: TaskId, sleeps: bool) {
+        let entity = self.entity(task);
+        match entity.place {
+            Place::Off => return,
+            Place::Delayed if sleeps => return,
+            Place::Delayed => return self.remove_delayed(task),
+            Place::Queued => {
+                self.by_deadline.remove(&(entity.deadline, task));
+            }
+            Place::Current => self.current = None,
+        }
+        self.runnable -= 1;
+        if sleeps && !self.is_eligible(&entity) && self.runnable > 0 {
+            self.update(task, |entity| entity.place = Place::Delayed);
+            self.by_deadline.insert((entity.deadline, task));
+            return;
+        }
+        let lag = self.lag_of(&entity);
+        self.update(task, |entity| entity.lag = lag);
+        self.count_out(entity);
+        self.update(task, |entity| entity.place = Place::Off);
+    }
+
+    /// Charges the running task. Returns whether its slice has ended.
+    pub fn charge(&mut self, ran_ns: u64) -> bool {
+        let Some(task) = self.current else {
+            return false;
+        };
+        let mut entity = self.entity(task);
+        let ran = self.virtual_ns(ran_ns, entity.weight);
+        self.weighted_vruntime_sum += i128::from(entity.weight) * i128::from(ran);
+        entity.vruntime += ran;
+        let ended = entity.vruntime >= entity.deadline;
+        if ended {
+            entity.deadline = entity.vruntime + self.virtual_ns(self.slice_ns, entity.weight);
+        }
+        self.entities.insert(task, entity);
+        ended
+    }
+
+    /// CPU time that is left of the running task's slice.
+    pub fn slice_left_ns(&self) -> u64 {
+        let Some(task) = self.current else {
+            return self.slice_ns;
+        };
+        let entity = self.entity(task);
+        let left = (entity.deadline - entity.vruntime).max(0) as u128;
+        // Rounded up, so that the slice has ended when the time has passed.
+        (left * u128::from(entity.weight)).div_ceil(u128::from(WEIGHT_ONE)) as u64
+    }
+
+    /// The running task waits again.
+    pub fn put_back(&mut self) {
+        if let Some(task) = self.current.take() {
+            self.update(task, |entity| entity.place = Place::Queued);
+            self.by_deadline.insert((self.entity(task).deadline, task));
+        }
+    }
+
+    /// Chooses who runs next and makes it the running one; the one that ran must have been put back.
+    pub fn pick(&mut self) -> Option<TaskId> {
+        loop {
+            let task = self.first_eligible()?;
+            if self.entity(task).place == Place::Delayed {
+                self.remove_delayed(task);
+                continue;
+            }
+            self.by_deadline.remove(&(self.entity(task).deadline, task));
+            self.update(task, |entity| entity.place = Place::Current);
+            self.current = Some(task);
+            return Some(task);
+        }
+    }
+
+    /// There always is one where anybody waits: not all can be ahead of their average.
+    fn first_eligible(&self) -> Option<TaskId> {
+        let eligible = |(_, task): &&(i64, TaskId)| self.is_eligible(&self.entity(*task));
+        self.by_deadline
+            .iter()
+            .find(eligible)
+            .map(|(_, task)| *task)
+    }
+
+    /// Whether `task`, which has just begun to wait, takes the CPU from the running one at once: never within a
+    /// slice (RUN_TO_PARITY) while the running one is eligible.
+    pub fn preempts(&self, task: TaskId) -> bool {
+        let Some(current) = self.current else {
+            return true;
+        };
+        if self.is_eligible(&self.entity(current)) {
+            return false;
+        }
+        self.first_eligible() == Some(task)
+    }
+
+    /// The running task gives up the rest of its slice.
+    pub fn yield_current(&mut self) {
+        let Some(task) = self.current else {
+            return;
+        };
+        let mut entity = self.entity(task);
+        let slice = self.virtual_ns(self.slice_ns, entity.weight);
+        if self.is_eligible(&entity) {
+            let given_up = (entity.deadline - entity.vruntime).max(0);
+            self.weighted_vruntime_sum += i128::from(entity.weight) * i128::from(given_up);
+            entity.vruntime += given_up;
+        }
+        entity.deadline += slice;
+        self.entities.insert(task, entity);
+    }
+
+    /// Changes a task's weight; what it is ahead or behind stays the same CPU time.
+    pub fn set_weight(&mut self, task: TaskId, weight: u64) {
+        let weight = weight.max(1);
+        let mut entity = self.entity(task);
+        if entity.weight == weight {
+            return;
+        }
+        let scale = |value: i64| {
+            (i128::from(value) * i128::from(entity.weight) / i128::from(weight)) as i64
+        };
+        if entity.place == Place::Off {
+            entity.lag = scale(entity.lag);
+            entity.weight = weight;
+            self.entities.insert(task, entity);
+            return;
+        }
+        let average = self.average();
+        let (lag, left) = (average - entity.vruntime, entity.deadline - entity.vruntime);
+        if entity.place != Place::Current {
+            self.by_deadline.remove(&(entity.deadline, task));
+        }
+        self.count_out(entity);
+        let (lag, left) = (scale(lag), scale(left));
+        entity.weight = weight;
+        entity.vruntime = average - lag;
+        entity.deadline = entity.vruntime + left;
+        self.entities.insert(task, entity);
+        self.count_in(entity);
+        if entity.place != Place::Current {
+            self.by_deadline.insert((entity.deadline, task));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SLICE_NS: u64 = 700_000;
+    const TICK_NS: u64 = 4_000_000;
+
+    fn queue(tasks: TaskId) -> FairQueue {
+        let mut queue = FairQueue::new(SLICE_NS, TICK_NS);
+        for task in 0..tasks {
+            queue.bring(task, Entity::new(WEIGHT_ONE));
+        }
+        queue
+    }
+
+    /// Runs who is picked, a slice at a time, for `slices` slices; returns the CPU time of each task.
+    fn run(queue: &mut FairQueue, tasks: TaskId, slices: usize) -> Vec<u64> {
+        let mut ran_ns = vec![0; tasks as usize];
+        for _ in 0..slices {
+            queue.put_back();
+            let task = queue.pick().expect("somebody waits");
+            let slice_ns = queue.slice_left_ns();
+            assert!(queue.charge(slice_ns), "a slice ends when it is used up");
+            ran_ns[task as usize] += slice_ns;
+        }
+        ran_ns
+    }
+
+    #[test]
+    fn equal_tasks_take_turns() {
+        let mut queue = queue(3);
+        for task in 0..3 {
+            queue.enqueue(task);
+        }
+        let ran_ns = run(&mut queue, 3, 3000);
+        let spread = ran_ns.iter().max().unwrap() - ran_ns.iter().min().unwrap();
+        assert!(spread <= SLICE_NS, "{ran_ns:?}");
+    }
+
+    #[test]
+    fn cpu_time_follows_weights() {
+        let mut queue = queue(2);
+        queue.set_weight(1, 3 * WEIGHT_ONE);
+        queue.enqueue(0);
+        queue.enqueue(1);
+        let ran_ns = run(&mut queue, 2, 4000);
+        let ratio = ran_ns[1] as f64 / ran_ns[0] as f64;
+        assert!((2.99..3.01).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn a_weight_that_changes_while_running_holds_from_then_on() {
+        let mut queue = queue(2);
+        queue.enqueue(0);
+        queue.enqueue(1);
+        run(&mut queue, 2, 100);
+        queue.set_weight(0, WEIGHT_ONE / 2);
+        queue.set_weight(1, 2 * WEIGHT_ONE);
+        let ran_ns = run(&mut queue, 2, 5000);
+        let ratio = ran_ns[1] as f64 / ran_ns[0] as f64;
+        assert!((3.98..4.02).contains(&ratio), "{ratio}");
+    }
+
+    #[test]
+    fn a_sleeper_gets_no_more_than_its_share_for_having_slept() {
+        let mut queue = queue(2);
+        queue.enqueue(0);
+        run(&mut queue, 2, 10_000);
+        queue.enqueue(1);
+        let ran_ns = run(&mut queue, 2, 100);
+        assert!(ran_ns[0].abs_diff(ran_ns[1]) <= 2 * SLICE_NS, "{ran_ns:?}");
+    }
+
+    #[test]
+    fn a_newcomer_waits_for_the_slice_to_end_and_one_that_has_time_coming_does_not() {
+        let mut queue = queue(2);
+        queue.enqueue(0);
+        assert_eq!(queue.pick(), Some(0));
+        queue.charge(SLICE_NS / 8);
+        queue.enqueue(1);
+        assert!(!queue.preempts(1), "it has no lag");
+        queue.charge(SLICE_NS);
+        queue.put_back();
+        assert_eq!(queue.pick(), Some(1), "it waited while the other ran");
+        queue.charge(1000);
+        queue.dequeue(1, true);
+        assert_eq!(queue.pick(), Some(0));
+        queue.charge(SLICE_NS / 8);
+        queue.enqueue(1);
+        assert!(queue.preempts(1), "it slept with time coming to it");
+    }
+
+    #[test]
+    fn one_that_sleeps_ahead_of_its_share_stays_queued_until_others_have_caught_up() {
+        let mut queue = queue(3);
+        queue.enqueue(0);
+        queue.enqueue(1);
+        assert_eq!(queue.pick(), Some(0));
+        queue.charge(SLICE_NS);
+        queue.dequeue(0, true);
+        assert_eq!(queue.entity(0).place, Place::Delayed);
+        assert_eq!((queue.runnable(), queue.waiting().count()), (1, 1));
+        let ran_ns = run(&mut queue, 3, 3);
+        assert_eq!(ran_ns[0], 0, "it sleeps");
+        assert_eq!(queue.entity(0).place, Place::Off);
+        queue.enqueue(0);
+        assert_eq!(queue.runnable(), 2);
+    }
+
+    #[test]
+    fn who_yields_lets_the_other_run_first() {
+        let mut queue = queue(2);
+        queue.enqueue(0);
+        queue.enqueue(1);
+        let first = queue.pick().unwrap();
+        queue.charge(1000);
+        queue.yield_current();
+        queue.put_back();
+        assert_eq!(queue.pick(), Some(1 - first));
+    }
+
+    #[test]
+    fn the_sums_are_empty_when_the_queue_is() {
+        let mut queue = queue(4);
+        for task in 0..4 {
+            queue.enqueue(task);
+        }
+        run(&mut queue, 4, 77);
+        for task in 0..4 {
+            queue.dequeue(task, task % 2 == 0);
+        }
+        for task in 0..4 {
+            queue.dequeue(task, false);
+        }
+        assert_eq!((queue.weight_sum, queue.weighted_vruntime_sum), (0, 0));
+        assert_eq!((queue.runnable(), queue.pick()), (0, None));
+    }
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One CPU: shares, sleepers, and the players of bench/player.
+
+mod common;
+
+use common::{assert_fine, empty, players, sleeper, task, Tardiness, MS, S};
+use consort_sim::setup::{Kernel, Machine, Program};
+use consort_sim::trace::Event;
+use consort_sim::{consort, run};
+
+fn one_cpu(kernel: Kernel) -> Machine {
+    Machine::simple(1, 1, kernel)
+}
+
+#[test]
+fn two_hogs_share_the_cpu() {
+    let mut setup = empty(one_cpu(Kernel::V7_2), 2 * S);
+    setup.tasks = vec![task("a", Program::Hog), task("b", Program::Hog)];
+    let outcome = run(&setup, consort(), &mut ()).unwrap();
+    assert_fine(&outcome);
+    let [a, b] = &outcome.tasks[..] else {
+        panic!("two tasks");
+    };
+    assert!(a.run_ns.abs_diff(b.run_ns) < 8 * MS, "{a:?} {b:?}");
+    assert!(outcome.idle_ns < MS);
+}
+
+#[test]
+fn weights_divide_the_cpu() {
+    let mut setup = empty(one_cpu(Kernel::V6_18), 5 * S);
+    setup.tasks = vec![task("light", Program::Hog), task("heavy", Program::Hog)];
+    setup.tasks[0].nice = 5;
+    let outcome = run(&setup, consort(), &mut ()).unwrap();
+    assert_fine(&outcome);
+    let ratio = outcome.tasks[1].run_ns as f64 / outcome.tasks[0].run_ns as f64;
+    assert!((ratio - 1024.0 / 335.0).abs() < 0.05, "{ratio}");
+}
+
+#[test]
+fn a_sleeper_is_woken_beside_a_hog() {
+    let mut setup = empty(one_cpu(Kernel::V7_2), S);
+    setup.tasks = vec![
+        task("hog", Program::Hog),
+        task("sleeper", sleeper(10 * MS, 100_000)),
+    ];
+    let outcome = run(&setup, consort(), &mut ()).unwrap();
+    assert_fine(&outcome);
+    assert!(outcome.tasks[1].wait_max_ns < 5 * MS, "{outcome:?}");
+    assert!(outcome.tasks[1].switches > 90, "{outcome:?}");
+}
+
+#[test]
+fn twelve_players_are_on_time_and_the_same_run_comes_twice() {
+    let mut setup = empty(one_cpu(Kernel::V7_2), 12 * S);
+    setup.tasks = players(12, Some(0), S / 2);
+    let mut events: Vec<Event> = Vec::new();
+    let outcome = run(&setup, consort(), &mut |event: &Event| {
+        events.push(event.clone())
+    })
+    .unwrap();
+    assert_fine(&outcome);
+    let mut tardiness = Tardiness {
+        from_ns: 2 * S,
+        ..Tardiness::default()
+    };
+    events.iter().for_each(|event| tardiness.note(event));
+    println!(
+        "mean {} p99 {} max {} switches/s {} decisions {} {:?}",
+        tardiness.mean_ms(),
+        tardiness.percentile_ms(99.0),
+        tardiness.percentile_ms(100.0),
+        outcome.switches / 12,
+        outcome.decisions,
+        outcome.counters
+    );
+    assert!(tardiness.mean_ms() < 0.6 && tardiness.percentile_ms(99.0) < 1.2);
+
+    let mut again: Vec<Event> = Vec::new();
+    let second = run(&setup, consort(), &mut |event: &Event| {
+        again.push(event.clone())
+    })
+    .unwrap();
+    assert_eq!(outcome, second);
+    assert!(events == again, "the same events");
+}
