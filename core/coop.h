@@ -25,6 +25,9 @@
 
 #define PRIORITY_NONE 0xffffffffu
 
+/* Puts interrupted members before every best-effort event. */
+#define INTERRUPTED_FIRST (1ULL << 62)
+
 enum coop_order {
 	ORDER_PROGRAM, /* as published: (priority, key) */
 	ORDER_PROGRESS, /* fewest due events served first */
@@ -53,6 +56,7 @@ struct member {
 	u32 priority; /* PRIORITY_NONE if it has no best-effort event */
 	u8 asleep;
 	u8 indebted;
+	u8 interrupted; /* it lost the CPU in the middle of an event */
 	u64 debt_vtime; /* virtual time gained on expired due events */
 	u64 served; /* due events that are over */
 };
@@ -106,6 +110,9 @@ static __always_inline void member_best_key(const struct member __arena *m,
 		*major = member_due_counts(m, d) ? m->priority : PRIORITY_NONE;
 		*minor = m->key;
 	}
+	/* An event that was interrupted is not over: the member's own due event would wait for the rest of it. */
+	if (m->interrupted)
+		*major -= INTERRUPTED_FIRST;
 }
 
 /* Takes over what the member published. */

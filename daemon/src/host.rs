@@ -30,6 +30,9 @@ pub trait Host {
 
     fn counters(&self) -> Result<Counters, Error>;
 
+    /// Members so far whose thread ended, or was given to another scheduling class, without leaving.
+    fn member_ends(&self) -> u64;
+
     /// True when only tasks that opted in are scheduled.
     fn partial(&self) -> bool;
 
@@ -72,6 +75,10 @@ impl Host for Scheduler {
 
     fn counters(&self) -> Result<Counters, Error> {
         Scheduler::counters(self)
+    }
+
+    fn member_ends(&self) -> u64 {
+        Scheduler::member_ends(self)
     }
 
     fn partial(&self) -> bool {

@@ -19,6 +19,9 @@ use crate::{
 /// Members looked at in each [`Service::tick`]: bounds what it costs, whatever programs do.
 const SWEEP_MEMBERS: usize = 256;
 
+/// Sweeps after a member's end: the first may come before the thread is seen to have ended, or be under way already.
+const SWEEPS: u32 = 3;
+
 /// What the service did since it started, for `consort status`.
 #[derive(Debug, Default, Clone, Copy, serde::Serialize)]
 pub struct Totals {
@@ -43,6 +46,10 @@ pub struct Service {
     doomed_domains: Vec<u32>,
     /// Where the last sweep for dead members stopped.
     sweep_from: (ConnectionId, u32),
+    /// The scheduler's count of members that ended, when the sweep that goes on began.
+    ends_seen: u64,
+    /// Sweeps that are still to be done.
+    sweeps: u32,
 }
 
 impl Service {
@@ -57,6 +64,8 @@ impl Service {
             started: Instant::now(),
             doomed_domains: Vec::new(),
             sweep_from: (0, 0),
+            ends_seen: 0,
+            sweeps: 0,
         }
     }
 
@@ -155,11 +164,23 @@ impl Service {
         self.users.forget_idle(now);
     }
 
+    /// Looks for members that have ended, only if the scheduler has seen one end: to look is a system call a member.
     fn sweep_dead_members(&mut self, now: Instant) {
+        let ends = self.host.member_ends();
+        if ends != self.ends_seen {
+            self.ends_seen = ends;
+            self.sweeps = SWEEPS;
+        }
+        if self.sweeps == 0 {
+            return;
+        }
         let places = self.clients.places_after(self.sweep_from, SWEEP_MEMBERS);
         self.sweep_from = match places.last() {
             Some(last) if places.len() == SWEEP_MEMBERS => *last,
-            _ => (0, 0),
+            _ => {
+                self.sweeps -= 1;
+                (0, 0)
+            }
         };
         for place in places {
             self.remove_if_dead(place, now);

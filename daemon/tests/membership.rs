@@ -129,6 +129,7 @@ fn a_thread_that_ends_without_leaving_is_noticed() {
     std::thread::scope(|scope| {
         scope.spawn(|| assert_eq!(program.ask(&join(gettid(), 0, "video")).error, 0));
     });
+    daemon.host.record().member_ends += 1;
     daemon.wait_until("the domain of a dead thread is removed", |record| {
         record.domains.is_empty()
     });

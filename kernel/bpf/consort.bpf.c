@@ -164,6 +164,7 @@ static inline void look_at_contract(struct task __arena *t, const struct task_st
 			task_set_demoted(t, 0);
 		}
 	}
+	slot_look_interrupted(t, s);
 	t->poll_seq = seq;
 	/* Also without a poll: those that returned at once have published, too. */
 	slot_read(t, s, cpu, now_ns);
@@ -397,8 +398,10 @@ static inline void forget(struct task __arena *t)
 	task_take(t);
 	task_deactivate(t);
 	task_end(t);
-	if (t->set)
+	if (t->set) {
+		count_on(bpf_get_smp_processor_id())->ends++;
 		member_leave(t);
+	}
 	t->kernel_task = 0;
 	lock_release(l);
 	bpf_local_irq_restore(&flags);

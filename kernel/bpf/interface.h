@@ -42,6 +42,7 @@ struct consort_counters {
 	unsigned long long refused_due; /* due times out of range in a slot: taken as none */
 	unsigned long long steals; /* tasks taken over from another shard */
 	unsigned long long lost; /* chosen, but gone before it could be dispatched */
+	unsigned long long ends; /* members that ended without leaving */
 };
 
 enum consort_exit_state { CONSORT_EXIT_NONE, CONSORT_EXIT_DONE };

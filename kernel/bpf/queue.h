@@ -58,6 +58,7 @@ core_fn task_activate(struct task __arena *t in_arena)
 
 	if (t->member.node.active)
 		return 0;
+	t->member.interrupted = 0;
 	if (has_to_lend(t)) {
 		rate_lend(&t->stand_in, group_in(t->home, t->place), t->weight);
 		weigh_member(t);

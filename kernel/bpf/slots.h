@@ -5,6 +5,9 @@
 
 #include "state.h"
 
+/* An event is interrupted this often at most. */
+#define RESUMES_MAX 16
+
 struct page_map {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -42,6 +45,21 @@ static inline struct consort_slot *slot_of(struct task __arena *t)
 	return &page->slots[slot];
 }
 
+/*
+ * A member that has not polled lost the CPU in the middle of an event, to an outsider. Who never polls has that
+ * believed a few times only.
+ */
+static inline void slot_look_interrupted(struct task __arena *t, struct consort_slot *s)
+{
+	if (*(volatile u32 *)&s->poll_seq != t->poll_seq) {
+		t->resumes = 0;
+		t->member.interrupted = 0;
+		return;
+	}
+	t->member.interrupted = t->resumes < RESUMES_MAX;
+	t->resumes += t->member.interrupted;
+}
+
 /* Takes over what the member published. Values out of range count as absent. */
 static inline void slot_read(struct task __arena *t, struct consort_slot *s, u32 cpu, u64 now_ns)
 {
@@ -62,8 +80,10 @@ static inline void slot_refresh(struct task __arena *t, u32 cpu, u64 now_ns)
 {
 	struct consort_slot *s = slot_of(t);
 
-	if (s)
-		slot_read(t, s, cpu, now_ns);
+	if (!s)
+		return;
+	slot_look_interrupted(t, s);
+	slot_read(t, s, cpu, now_ns);
 }
 
 /* Tells a member about the others, and by when to poll. */
@@ -76,8 +96,8 @@ static inline void slot_write(struct consort_slot *s, struct domain __arena *d, 
 	if (best) {
 		struct member __arena *m = member_of(node_of_ready(best));
 
-		other_priority = m->priority;
-		other_key = m->key;
+		other_priority = m->interrupted ? 0 : m->priority;
+		other_key = m->interrupted ? 0 : m->key;
 	}
 	s->yield_by_ns = yield_by_ns;
 	s->other_due_ns = domain_next_due_ns(d);

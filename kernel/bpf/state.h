@@ -69,6 +69,7 @@ struct task {
 	u32 weight; /* from its nice value */
 	u8 demoted;
 	u8 stays; /* enum stay */
+	u8 resumes; /* times that it lost the CPU since its last poll */
 	struct task __arena *next_free;
 	u64 kernel_task; /* its task_struct's address; 0: not scheduled by us any more */
 };

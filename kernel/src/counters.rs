@@ -15,8 +15,16 @@ fn by_name(counters: &consort_counters) -> impl IntoIterator<Item = (&'static st
     by_name!(
         counters;
         switches, kept, wakeups, preemptions, polls, sleeps, due_choices, overruns, blocks, restorations,
-        timers, refused_due, steals, lost,
+        timers, refused_due, steals, lost, ends,
     )
+}
+
+/// Members that ended without leaving.
+pub(crate) fn ends(cpus: &[consort_counters]) -> u64 {
+    // SAFETY: mapped memory which the kernel writes; volatile, so that each call looks.
+    cpus.iter()
+        .map(|cpu| unsafe { std::ptr::read_volatile(&raw const cpu.ends) })
+        .sum()
 }
 
 /// Adds the CPUs' counters up. Each is read once while its CPU goes on counting.

@@ -199,6 +199,12 @@ impl Scheduler {
         Ok(counters::sum(bss.map_or(&[], |bss| &bss.counters)))
     }
 
+    /// The counter `ends` alone: cheap enough to be asked all the time.
+    pub fn member_ends(&self) -> u64 {
+        let bss = self.skeleton.maps.bss_data.as_deref();
+        counters::ends(bss.map_or(&[], |bss| &bss.counters))
+    }
+
     pub fn partial(&self) -> bool {
         self.partial
     }

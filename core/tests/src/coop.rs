@@ -160,8 +160,9 @@ fn take_step(h: &mut Host, step: &Step) {
         }
         Step::Run(ns, poll) => {
             h.pass(*ns);
-            if let Some(poll) = poll {
-                publish(h, poll);
+            match poll {
+                Some(poll) => publish(h, poll),
+                None => h.interrupt(),
             }
             choose(h);
         }
@@ -189,4 +190,36 @@ proptest! {
             check::domains(&h);
         }
     }
+}
+
+#[test]
+fn an_interrupted_event_goes_on_before_best_effort_and_after_due_events() {
+    let mut h = Host::new(0, 1000 * PATIENCE, MS);
+    h.add_domain(DomainArgs {
+        order: ORDER_PROGRAM,
+        grace_ns: 2 * MS,
+    });
+    let [interrupted, important, due] = [0; 3].map(|_| h.add_task(None, Some(0), nice(20)));
+    let runs = |h: &mut Host, t| {
+        h.dispatch();
+        assert_eq!(h.running, Some(t));
+    };
+    let due_ns = h.now_ns + MS;
+
+    h.wake(interrupted);
+    runs(&mut h, interrupted);
+    h.publish(interrupted, u64::MAX, 9, 0);
+    h.interrupt();
+    unsafe { (*h.member(important)).priority = 0 };
+    unsafe { (*h.member(due)).due_ns = due_ns };
+    h.wake(important);
+    h.wake(due);
+    runs(&mut h, interrupted);
+    h.pass(MS);
+    runs(&mut h, due);
+    h.publish(due, u64::MAX, PRIORITY_NONE, 0);
+    h.sleep();
+    runs(&mut h, interrupted);
+    h.publish(interrupted, u64::MAX, 9, 0);
+    runs(&mut h, important);
 }

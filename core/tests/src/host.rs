@@ -272,6 +272,7 @@ impl Host {
     /// A sleeping task wakes, and waits.
     pub fn wake(&mut self, t: usize) {
         if !self.is_active(t) {
+            unsafe { (*self.member(t)).interrupted = 0 };
             self.activate(t);
             self.wait(t);
         }
@@ -356,7 +357,18 @@ impl Host {
 
     /// What the running member's next poll says. Read when it gives the CPU up: call `dispatch` or `sleep` next.
     pub fn publish(&mut self, t: usize, due_ns: u64, priority: u32, key: u64) {
-        unsafe { core_member_publish(self.member(t), due_ns, priority, key, self.now_ns) };
+        let m = self.member(t);
+        unsafe {
+            core_member_publish(m, due_ns, priority, key, self.now_ns);
+            (*m).interrupted = 0;
+        }
+    }
+
+    /// The running member will lose the CPU, if it does, in the middle of an event.
+    pub fn interrupt(&mut self) {
+        if let Some(t) = self.running.filter(|&t| self.tasks[t].domain.is_some()) {
+            unsafe { (*self.member(t)).interrupted = 1 };
+        }
     }
 
     /// The running task goes to sleep, in its domain until its due time. Call `dispatch` next.

@@ -46,6 +46,7 @@ pub struct Record {
     pub joins: u64,
     pub tunables: Tunables,
     pub partial: bool,
+    pub member_ends: u64,
     pub exit: Option<ExitReport>,
     /// Refuse the next calls of that name with that errno.
     pub refuse: HashMap<&'static str, i32>,
@@ -149,6 +150,10 @@ impl Host for FakeHost {
 
     fn counters(&self) -> Result<Counters, Error> {
         Ok(Counters::from([("polls", 42), ("switches", 7)]))
+    }
+
+    fn member_ends(&self) -> u64 {
+        self.record().member_ends
     }
 
     fn partial(&self) -> bool {
