@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* Rules of the scheduler's own state that hold whenever nobody is inside it. Included once, after the scheduler. */
+/*
+ * Rules of the scheduler's own state that hold whenever nobody is inside it. Included once, after the scheduler.
+ *
+ * Every sum is made anew from the tasks, and compared with what the scheduler keeps up to date.
+ */
 
 static struct sim_task_view view(const struct task_struct *p)
 {
@@ -28,8 +32,188 @@ static u32 sets_left(void)
 	return count;
 }
 
-static bool check(struct task_struct *const *tasks, u32 nr_tasks, u64 now_ns,
-		  struct sim_finding *finding)
+/* What is looked at, and where a broken rule is written. */
+struct checking {
+	const struct sim_task_ref *tasks;
+	u32 nr_tasks;
+	struct sim_finding *finding;
+	bool broken;
+};
+
+#define broken(c, name, text, args...)                                                       \
+	({                                                                                   \
+		if (!(c)->broken) {                                                          \
+			snprintf((c)->finding->rule, sizeof((c)->finding->rule), name);      \
+			snprintf((c)->finding->detail, sizeof((c)->finding->detail), text, args); \
+		}                                                                            \
+		(c)->broken = true;                                                          \
+	})
+
+/* A heap holds `count` links, each in its place; -1 if it is broken. */
+static int check_links(struct checking *c, struct heap_link *l, struct heap_link *parent, int depth)
 {
-	return false;
+	int left, right;
+
+	if (!l)
+		return 0;
+	if (depth > 4096 || l->parent != parent || !l->queued ||
+	    l->rank != heap_rank(l->right) + 1 || heap_rank(l->left) < heap_rank(l->right)) {
+		broken(c, "heap", "a link at depth %d is out of shape", depth);
+		return -1;
+	}
+	if (parent && heap_before(l, parent)) {
+		broken(c, "heap", "a link at depth %d comes before its parent", depth);
+		return -1;
+	}
+	left = check_links(c, l->left, l, depth + 1);
+	right = left < 0 ? -1 : check_links(c, l->right, l, depth + 1);
+	return right < 0 ? -1 : left + right + 1;
+}
+
+struct sum {
+	u32 nr_active;
+	u32 nr_waiting;
+	u64 weight;
+};
+
+static void add_node(struct sum *sum, const struct tree_node *n, const struct group *g)
+{
+	if (n->parent != g)
+		return;
+	if (n->active) {
+		sum->nr_active++;
+		sum->weight += n->weight;
+	}
+	sum->nr_waiting += n->ready.queued;
+}
+
+static u32 place_number(u32 i)
+{
+	return i < topology.nr_shards ? i : SHARDS_MAX + i - topology.nr_shards;
+}
+
+/* Calls `visit` for each group of a place: the root, the cgroups', the domains'. */
+static void each_group(u32 place, void (*visit)(void *context, struct group *g), void *context)
+{
+	visit(context, &place_at(place)->root);
+	for (u32 i = 0; i < sim_map_slots(&group_sets); i++) {
+		u64 *at = sim_map_slot(&group_sets, i);
+		struct group_set *set = at ? (struct group_set *)*at : NULL;
+
+		if (set && set->parent)
+			visit(context, group_in(set, place));
+	}
+	for (u32 id = 1; id <= sim_domains_max; id++) {
+		struct domain_set *set = find_domain_set(id);
+
+		if (set)
+			visit(context, &domain_in(set, place)->group);
+	}
+}
+
+struct summing {
+	struct sum sum;
+	struct group *of;
+};
+
+static void sum_group(void *context, struct group *g)
+{
+	struct summing *s = context;
+
+	add_node(&s->sum, &g->node, s->of);
+}
+
+struct visiting {
+	struct checking *checking;
+	u32 place;
+};
+
+static void check_group(void *context, struct group *g)
+{
+	struct visiting *v = context;
+	struct checking *c = v->checking;
+	struct summing s = { .of = g };
+	int links = check_links(c, g->ready.top, NULL, 0);
+
+	if (links < 0)
+		return;
+	each_group(v->place, sum_group, &s);
+	for (u32 i = 0; i < c->nr_tasks; i++) {
+		struct task *t = find_task(c->tasks[i].task);
+
+		if (!t)
+			continue;
+		add_node(&s.sum, &t->member.node, g);
+		add_node(&s.sum, &t->stand_in, g);
+	}
+	if (s.sum.nr_active != g->nr_active || s.sum.weight != g->weight_active)
+		broken(c, "sums",
+		       "a group of place %u at level %u counts %u active members of weight %llu, there are %u of %llu",
+		       v->place, g->level, g->nr_active, g->weight_active, s.sum.nr_active,
+		       s.sum.weight);
+	if (s.sum.nr_waiting != (u32)links)
+		broken(c, "sums", "a group of place %u has %d links for %u waiting members",
+		       v->place, links, s.sum.nr_waiting);
+}
+
+static void check_place(struct checking *c, u32 place)
+{
+	struct place *pl = place_at(place);
+	struct visiting v = { c, place };
+	u32 nr_runnable = 0;
+
+	each_group(place, check_group, &v);
+	if (check_links(c, pl->due.top, NULL, 0) < 0 || check_links(c, pl->ahead.top, NULL, 0) < 0)
+		return;
+	for (u32 i = 0; i < c->nr_tasks; i++) {
+		struct task *t = find_task(c->tasks[i].task);
+
+		nr_runnable += t && t->place == place && t->member.node.active;
+	}
+	if (nr_runnable != pl->nr_runnable)
+		broken(c, "sums", "place %u counts %u runnable tasks, there are %u", place,
+		       pl->nr_runnable, nr_runnable);
+}
+
+static void check_task(struct checking *c, const struct sim_task_ref *ref)
+{
+	const struct task_struct *p = ref->task;
+	struct task *t = find_task(p);
+
+	if (!t) {
+		if (ref->is_held)
+			broken(c, "lost-task", "task %d is held, but has no state", p->pid - 1);
+		return;
+	}
+	if (ref->is_held && !t->member.node.ready.queued)
+		broken(c, "lost-task", "task %d was given to the scheduler, and is in no queue",
+		       p->pid - 1);
+	if (!ref->is_held && t->member.node.ready.queued)
+		broken(c, "two-places", "task %d waits in a queue, and was not given to the scheduler",
+		       p->pid - 1);
+	if (t->member.node.ready.queued && !t->member.node.active)
+		broken(c, "sums", "task %d waits and is not active", p->pid - 1);
+	if (in_domain(t) ? t->member.node.parent != &domain_in(t->set, t->place)->group :
+			   t->member.node.parent != group_in(t->home, t->place))
+		broken(c, "tree", "task %d is not below its group", p->pid - 1);
+	if (t->charged_ns > p->se.sum_exec_runtime)
+		broken(c, "charge", "task %d was charged %llu ns, it had %llu", p->pid - 1,
+		       t->charged_ns, p->se.sum_exec_runtime);
+}
+
+static bool check(const struct sim_task_ref *tasks, u32 nr_tasks, struct sim_finding *finding)
+{
+	struct checking c = { tasks, nr_tasks, finding, false };
+
+	for (u32 i = 0; i < topology.nr_shards; i++)
+		if (shards[i].lock.next != shards[i].lock.serving)
+			broken(&c, "lock", "the lock of shard %u is held", i);
+	for (u32 i = 0; i < nr_tasks && !c.broken; i++)
+		check_task(&c, &tasks[i]);
+	for (u32 i = 0; i < nr_places() && !c.broken; i++)
+		check_place(&c, place_number(i));
+	for (u32 cpu = 0; cpu < topology.nr_cpus; cpu++)
+		if (cpu_at(cpu)->running && !cpu_at(cpu)->running->kernel_task)
+			broken(&c, "stale", "CPU %u takes a task for running that has gone", cpu);
+	return c.broken;
 }

@@ -60,6 +60,12 @@ struct sim_finding {
 	char detail[224];
 };
 
+/* A task that the scheduler is responsible for, and whether the kernel has given it to it, to wait. */
+struct sim_task_ref {
+	struct task_struct *task;
+	bool is_held;
+};
+
 /* What the scheduler knows of a task. */
 struct sim_task_view {
 	bool known;
@@ -99,8 +105,7 @@ struct sim_scheduler {
 	/* To be called before each callback. Returns whether a loop of the last one had to be ended. */
 	bool (*begin)(void);
 	/* Looks for broken rules; true if one was found. Nobody may be inside a callback. */
-	bool (*check)(struct task_struct *const *tasks, u32 nr_tasks, u64 now_ns,
-		      struct sim_finding *finding);
+	bool (*check)(const struct sim_task_ref *tasks, u32 nr_tasks, struct sim_finding *finding);
 	struct sim_task_view (*view)(const struct task_struct *p);
 	/* Domains and cgroups' groups that exist beside the root. */
 	u32 (*sets_left)(void);

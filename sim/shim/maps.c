@@ -145,6 +145,20 @@ u32 sim_map_count(void *map)
 	return count;
 }
 
+u32 sim_map_slots(void *map)
+{
+	struct sim_map *m = *(struct sim_map **)map;
+
+	return m ? m->nr_used : 0;
+}
+
+void *sim_map_slot(void *map, u32 slot)
+{
+	struct sim_map *m = *(struct sim_map **)map;
+
+	return m->used[slot] ? value_at(m, slot) : NULL;
+}
+
 /* An inner map is reached through the outer map's slot, whose first word is what a map's variable begins with. */
 void sim_map_set_inner(void *outer, struct sim_map_shape shape, u32 index, void *value,
 		       u32 value_bytes)

@@ -14,6 +14,9 @@
 #include "consort.bpf.c"
 #pragma clang section bss = "" data = "" rodata = ""
 
+/* The highest number that a domain has had in this run. */
+static u32 sim_domains_max;
+
 #include "kfuncs.h"
 #include "check.h"
 
@@ -62,6 +65,7 @@ static void reset(const struct sim_host *host, bool concurrent, bool has_new)
 	sim_has_scx_bpf_task_set_dsq_vtime = has_new;
 	sim_has_scx_bpf_reenqueue_local = true;
 	sim_loops_left = LOOPS_MAX;
+	sim_domains_max = 0;
 }
 
 static bool begin(void)
@@ -80,6 +84,8 @@ static void init_arena(struct consort_init_args *args)
 static void domain_create(struct consort_domain_args *args)
 {
 	consort_domain_create(args);
+	if (!args->error && args->domain > sim_domains_max)
+		sim_domains_max = args->domain;
 }
 
 static void domain_destroy(struct consort_domain_args *args)

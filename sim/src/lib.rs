@@ -5,6 +5,7 @@
 
 pub mod consort;
 mod error;
+pub mod explore;
 mod ffi;
 mod kernel;
 pub mod models;

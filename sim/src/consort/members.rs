@@ -92,7 +92,6 @@ impl Consort {
                 .domains
                 .push(if args.error == 0 { args.domain } else { 0 });
         }
-        super::Arena::mark_start();
     }
 
     pub(super) fn join_domain(&mut self, k: &mut Kernel, task: TaskId, domain: usize) -> bool {

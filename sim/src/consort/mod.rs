@@ -10,7 +10,7 @@ pub use library::Library;
 
 use crate::error::Error;
 use crate::ffi::{self, sched_ext_ops, sim_finding, sim_scheduler};
-use crate::kernel::Kernel;
+use crate::kernel::{Custody, Kernel};
 use crate::scheduler::Scheduler;
 use crate::setup::{Cpu, Kernel as Version, Tunables};
 use crate::trace::{TaskId, Violation, What};
@@ -155,7 +155,10 @@ impl Consort {
             unsafe { init(&mut args) };
         }
         match args.error {
-            0 => Ok(()),
+            0 => {
+                Arena::mark_start();
+                Ok(())
+            }
             errno => Err(Error::Refused {
                 doing: "start the scheduler",
                 errno,
@@ -342,23 +345,19 @@ impl Scheduler for Consort {
 
     fn check(&mut self, k: &mut Kernel) -> Option<Violation> {
         let check = self.scheduler.check?;
-        let tasks: Vec<*mut ffi::task_struct> = k
+        let tasks: Vec<ffi::sim_task_ref> = k
             .tasks
             .iter_mut()
             .filter(|task| task.enabled)
-            .map(|task| -> *mut ffi::task_struct { &mut *task.c })
+            .map(|task| ffi::sim_task_ref {
+                task: &mut *task.c,
+                is_held: matches!(task.custody, Custody::Scheduler(_)),
+            })
             .collect();
         let mut finding = sim_finding::default();
         host::enter(k);
         // SAFETY: living tasks, and nobody is inside the scheduler.
-        let broken = unsafe {
-            check(
-                tasks.as_ptr().cast(),
-                tasks.len() as u32,
-                k.now_ns,
-                &mut finding,
-            )
-        };
+        let broken = unsafe { check(tasks.as_ptr(), tasks.len() as u32, &mut finding) };
         broken.then(|| Violation {
             at_ns: k.now_ns,
             rule: "state",

@@ -57,6 +57,7 @@ impl Kernel {
         self.rq_lock(cpu);
         self.cpus[cpu as usize].online = true;
         if self.cpus[cpu as usize].current.is_none() {
+            self.cpus[cpu as usize].idle_since_ns = self.now_ns;
             self.idle.set(cpu);
         }
         self.rq_unlock(cpu);

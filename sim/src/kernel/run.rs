@@ -113,12 +113,12 @@ impl Kernel {
         self.now_ns = 0;
         self.plan();
         while self.violation.is_none() {
+            if self.queue.next_at_ns().is_none_or(|at_ns| at_ns > self.end_ns) {
+                break;
+            }
             let Some((at_ns, what)) = self.queue.pop() else {
                 break;
             };
-            if at_ns > self.end_ns {
-                break;
-            }
             self.now_ns = self.now_ns.max(at_ns);
             self.happen(what);
             self.check_step();

@@ -152,7 +152,7 @@ impl Eevdf {
         }
     }
 
-    /// What ran on the CPU waits again, or has gone.
+    /// What ran on the CPU is charged, and forgotten if it has gone.
     fn settle(&mut self, k: &Kernel, cpu: Cpu, prev: Option<TaskId>) {
         let ended = self.charge(k, cpu);
         let was_kicked = std::mem::take(&mut self.cpus[cpu as usize].was_kicked);
@@ -161,12 +161,12 @@ impl Eevdf {
             return;
         };
         if !k.is_queued(task) {
-            return queue.dequeue(task, false);
-        }
-        if Some(task) == prev && !ended && !was_kicked {
+            queue.dequeue(task, false);
+        } else if Some(task) != prev {
+            queue.put_back();
+        } else if !ended && !was_kicked {
             queue.yield_current();
         }
-        queue.put_back();
     }
 
     /// Takes a waiting task from the fullest queue that is fuller than this one by `by`.
@@ -304,20 +304,27 @@ impl Scheduler for Eevdf {
             return;
         };
         if Some(task) == prev {
+            // The kernel starts its timer where tasks change: who goes on does so until the tick.
             k.set_slice(task, SLICE_INFINITE);
         } else {
             self.tasks[task as usize].charged_ns = k.runtime_ns(task);
             k.insert_local(task, SLICE_INFINITE, 0);
+            self.arm(k, cpu);
         }
-        self.arm(k, cpu);
     }
 
     fn tick(&mut self, k: &mut Kernel, cpu: Cpu, _task: TaskId) {
-        self.end_slice(k, cpu);
+        self.charge(k, cpu);
+        if self.queues[cpu as usize].is_unprotected() {
+            self.resched(k, cpu);
+        }
     }
 
+    /// The kernel does not look whether the slice has ended: it chooses again.
     fn timer(&mut self, k: &mut Kernel, number: u32) {
-        self.end_slice(k, number);
+        if self.queues[number as usize].runnable() > 1 {
+            self.resched(k, number);
+        }
     }
 
     fn set_weight(&mut self, k: &mut Kernel, task: TaskId) {
@@ -333,17 +340,5 @@ impl Scheduler for Eevdf {
     fn cgroup_set_weight(&mut self, k: &mut Kernel, cgroup: usize, weight: u32) {
         self.weights.set_group(cgroup, weight);
         self.weigh(k);
-    }
-}
-
-impl Eevdf {
-    /// Time has passed: is it another's turn?
-    fn end_slice(&mut self, k: &mut Kernel, cpu: Cpu) {
-        let ended = self.charge(k, cpu);
-        if ended && self.queues[cpu as usize].runnable() > 1 {
-            self.resched(k, cpu);
-        } else {
-            self.arm(k, cpu);
-        }
     }
 }

@@ -23,6 +23,8 @@ pub struct Entity {
     /// Virtual times: ns of CPU time at `WEIGHT_ONE`.
     vruntime: i64,
     deadline: i64,
+    /// Up to where the running task is not preempted: the end of the slice that it was picked for.
+    protected_until: i64,
     /// Average virtual time less own, when the task left.
     lag: i64,
     place: Place,
@@ -37,6 +39,7 @@ impl Entity {
             weight: weight.max(1),
             vruntime: 0,
             deadline: 0,
+            protected_until: 0,
             lag: 0,
             place: Place::Off,
             fresh: true,
@@ -278,22 +281,49 @@ impl FairQueue {
         }
     }
 
-    /// Chooses who runs next and makes it the running one; the one that ran must have been put back.
+    /// Chooses who runs next and makes it the running one; that may be the one that runs already.
     pub fn pick(&mut self) -> Option<TaskId> {
         loop {
-            let task = self.first_eligible()?;
-            if self.entity(task).place == Place::Delayed {
-                self.remove_delayed(task);
+            let best = self.best()?;
+            if self.current == Some(best) {
+                return Some(best);
+            }
+            let deadline = self.entity(best).deadline;
+            if self.entity(best).place == Place::Delayed {
+                self.remove_delayed(best);
                 continue;
             }
-            self.by_deadline.remove(&(self.entity(task).deadline, task));
-            self.update(task, |entity| entity.place = Place::Current);
-            self.current = Some(task);
-            return Some(task);
+            self.put_back();
+            self.by_deadline.remove(&(deadline, best));
+            self.update(best, |entity| {
+                entity.place = Place::Current;
+                entity.protected_until = deadline;
+            });
+            self.current = Some(best);
+            return Some(best);
         }
     }
 
-    /// There always is one where anybody waits: not all can be ahead of their average.
+    /// The running task while it is protected, else the first by deadline of those that are eligible.
+    fn best(&self) -> Option<TaskId> {
+        let first = self.first_eligible();
+        let Some(current) = self.current else {
+            return first;
+        };
+        let entity = self.entity(current);
+        if !self.is_eligible(&entity) {
+            return first.or(Some(current));
+        }
+        if entity.vruntime < entity.protected_until {
+            return Some(current);
+        }
+        // The running one loses a tie.
+        let earlier = first.filter(|task| self.entity(*task).deadline <= entity.deadline);
+        earlier.or(Some(current))
+    }
+
+    /// Of those that are queued. Not all can be ahead of their average: where it is none of these, it is the
+    /// running one.
     fn first_eligible(&self) -> Option<TaskId> {
         let eligible = |(_, task): &&(i64, TaskId)| self.is_eligible(&self.entity(*task));
         self.by_deadline
@@ -302,16 +332,15 @@ impl FairQueue {
             .map(|(_, task)| *task)
     }
 
-    /// Whether `task`, which has just begun to wait, takes the CPU from the running one at once: never within a
-    /// slice (RUN_TO_PARITY) while the running one is eligible.
+    /// Whether somebody waits and the running task's slice, for which it was picked, is over.
+    pub fn is_unprotected(&self) -> bool {
+        let entity = self.current.map(|task| self.entity(task));
+        self.runnable > 1 && entity.is_some_and(|it| it.vruntime >= it.protected_until)
+    }
+
+    /// Whether `task`, which has just begun to wait, takes the CPU from the running one at once.
     pub fn preempts(&self, task: TaskId) -> bool {
-        let Some(current) = self.current else {
-            return true;
-        };
-        if self.is_eligible(&self.entity(current)) {
-            return false;
-        }
-        self.first_eligible() == Some(task)
+        self.best() == Some(task)
     }
 
     /// The running task gives up the rest of its slice.
@@ -383,7 +412,6 @@ mod tests {
     fn run(queue: &mut FairQueue, tasks: TaskId, slices: usize) -> Vec<u64> {
         let mut ran_ns = vec![0; tasks as usize];
         for _ in 0..slices {
-            queue.put_back();
             let task = queue.pick().expect("somebody waits");
             let slice_ns = queue.slice_left_ns();
             assert!(queue.charge(slice_ns), "a slice ends when it is used up");

@@ -228,6 +228,7 @@ all       97.50      75.0        10.000           1      3.000   3.000   3.000  
             at_ns: 1_500_000_000,
             rule: "lost-task",
             detail: "b".into(),
+            state: Vec::new(),
         });
         assert!(table(&summary).contains("two, coop: lost-task at 1.500000000 s: b"));
     }

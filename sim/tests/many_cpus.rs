@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Several CPUs and shards: races, affinity, CPUs that come and go.
+
+mod common;
+
+use common::{assert_fine, empty, players, sleeper, task, MS, S};
+use consort_sim::setup::{Action, ActionKind, Kernel, Machine, Program};
+use consort_sim::{consort, run};
+
+fn four_cpus() -> Machine {
+    Machine::simple(4, 2, Kernel::V7_2)
+}
+
+#[test]
+fn hogs_fill_all_cpus() {
+    let mut setup = empty(four_cpus(), 2 * S);
+    setup.tasks = (0..4).map(|n| task(&format!("hog{n}"), Program::Hog)).collect();
+    let outcome = run(&setup, consort(), &mut ()).unwrap();
+    assert_fine(&outcome);
+    assert!(outcome.idle_ns < 20 * MS, "{outcome:?}");
+}
+
+#[test]
+fn a_mix_on_two_shards_survives_pauses() {
+    for seed in 0..20 {
+        let mut setup = empty(four_cpus(), 2 * S);
+        setup.seed = seed;
+        setup.faults.pause = 0.05;
+        setup.tasks = (0..5).map(|n| task(&format!("hog{n}"), Program::Hog)).collect();
+        setup.tasks.extend((0..4).map(|n| {
+            task(&format!("sleeper{n}"), sleeper((n + 1) * MS, 300_000))
+        }));
+        setup.tasks.extend(players(4, Some(0), S / 10));
+        setup.actions = (0..40)
+            .map(|n| Action {
+                at_ns: n * 47 * MS,
+                what: ActionKind::Affinity {
+                    task: n as usize % 9,
+                    cpus: if n % 3 == 0 { vec![0, 1, 2, 3] } else { vec![n as u32 % 4] },
+                },
+            })
+            .collect();
+        let outcome = run(&setup, consort(), &mut ()).unwrap();
+        assert_fine(&outcome);
+    }
+}
