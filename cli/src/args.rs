@@ -5,7 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::duration::parse_ns;
+use crate::{duration::parse_ns, sim::args::SimCommand};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -17,6 +17,7 @@ Exit codes:
   5  this kernel cannot run the scheduler
   6  another daemon or another sched_ext scheduler is in charge
   7  the kernel ejected the scheduler; everything runs under the stock scheduler
+  8  a simulated run broke a promise of the scheduler
 `consort run` exits as the command it starts: 126 when that cannot be run, 127 when it is not found.";
 
 /// On-time and fair CPU scheduling for cooperating programs.
@@ -39,6 +40,7 @@ Examples:
   consort status                        what is scheduled, and how it goes
   sudo consort set granularity 10ms     shorter turns for everybody
   consort run --domain video -- consort-play film.mp4
+  consort sim run SCENARIO.json         what would this load get?
 
 The daemon listens at /run/consort/consort.sock; CONSORT_SOCKET in the environment names another place.
 
@@ -66,6 +68,13 @@ pub enum Command {
     /// The command is opted in to the scheduler, which matters with `serve --partial`, and what it starts inherits
     /// that. Programs that use libconsort and name no domain join DOMAIN.
     Run(RunArgs),
+    /// Try the scheduler in a simulated kernel: no root, no daemon, nothing of this machine changes.
+    ///
+    /// The scheduler's own program, compiled for this machine, runs against a model of the kernel, in virtual time.
+    Sim {
+        #[command(subcommand)]
+        command: SimCommand,
+    },
     /// Write the man pages into a folder
     #[command(hide = true)]
     Man { folder: PathBuf },

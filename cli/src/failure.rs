@@ -7,6 +7,8 @@ use consort_daemon::{lock::LockError, Refusal, ServeError};
 use consort_kernel::{Error as KernelError, ExitReport};
 use nix::errno::Errno;
 
+use crate::sim::SimFailure;
+
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     #[error("no consort daemon listens at {}: start one with `sudo consort serve`", .0.display())]
@@ -54,6 +56,9 @@ pub enum Failure {
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
 
+    #[error(transparent)]
+    Sim(#[from] SimFailure),
+
     #[error("cannot opt in to the scheduler: {0}: this kernel has no sched_ext, or forbids it to this process")]
     OptIn(io::Error),
 }
@@ -63,6 +68,7 @@ impl Failure {
     pub fn exit_code(&self) -> u8 {
         match self {
             Failure::BadDomain(_) => 2,
+            Failure::Sim(failure) => failure.exit_code(),
             Failure::NoDaemon(_) => 3,
             Failure::SocketPermission { .. } => 4,
             Failure::Refused(refusal) => match refusal.errno {

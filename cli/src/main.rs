@@ -9,6 +9,7 @@ mod man;
 mod run;
 mod serve;
 mod set;
+mod sim;
 mod status;
 
 use std::{
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status::status(&args),
         Command::Set(args) => set::set(&args),
         Command::Run(args) => run::run(&args).map(|never| match never {}),
+        Command::Sim { command } => sim::sim(&command).map_err(Failure::from),
         Command::Man { folder } => man::write(&folder),
     };
     match outcome {

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of `consort sim`: what is written here is the manual.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use consort_sim::{
+    scenario::{Configuration, KERNELS},
+    setup::Kernel,
+};
+
+/// `consort sim` without one of its commands is no command.
+#[derive(Debug, Subcommand)]
+pub enum SimCommand {
+    /// Run a scenario, and tell what each task got.
+    ///
+    /// A scenario is rt-app's JSON, with keys for what rt-app cannot say: domains and polls, the machine, cgroups,
+    /// faults. The chapter docs/scenarios.md explains them; sim/scenarios has examples. The same scenario, seed and
+    /// configuration give the same run, to the nanosecond, on any machine.
+    Run(RunArgs),
+    /// Run a scenario under two configurations, side by side.
+    ///
+    /// A configuration is a scheduler and tunables: `coop` is Consort as the scenario says, `fair` is Consort with
+    /// nobody in a domain, `eevdf` is a model of the stock scheduler of the scenario's kernel, `rr` one of SCHED_RR.
+    /// Tunables follow behind commas: granularity=2ms, min-slice=200us, window=2ms for Consort; slice=1ms for
+    /// eevdf; quantum=10ms for rr. Tunables alone mean coop.
+    Compare(CompareArgs),
+}
+
+const SIM_EXIT_CODES: &str = "\
+Exit codes: 0 done, 1 a file could not be read or written, 2 the command line or the scenario is wrong,
+8 the run broke a promise of the scheduler: the text says which, and when.";
+
+#[derive(Debug, Args)]
+#[command(after_long_help = run_help())]
+pub struct RunArgs {
+    /// The scenario
+    #[arg(value_name = "SCENARIO")]
+    pub scenario: PathBuf,
+
+    #[command(flatten)]
+    pub choice: Choice,
+
+    /// How to schedule: coop, fair, eevdf or rr, and tunables; `consort sim compare --help` says more
+    #[arg(long = "as", value_name = "CONFIGURATION", default_value = "coop")]
+    pub configuration: Configuration,
+
+    /// Print the summary as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn run_help() -> String {
+    format!(
+        "\
+Examples:
+  consort sim run sim/scenarios/players.json
+  consort sim run sim/scenarios/players.json --seed 7 --kernel 6.18
+  consort sim run sim/scenarios/hog.json --report hog-report
+  consort sim run sim/scenarios/hog.json --json | jq '.tasks[] | {{name, share_percent}}'
+
+DIR of --report gets:
+  index.html    tables and plots; nothing is fetched
+  trace.json    open it at ui.perfetto.dev: who ran when, who waited, polls, due events
+  summary.json  the same numbers as --json
+
+{SIM_EXIT_CODES}"
+    )
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = compare_help())]
+pub struct CompareArgs {
+    /// One configuration
+    #[arg(value_name = "A")]
+    pub one: Configuration,
+
+    /// The other
+    #[arg(value_name = "B")]
+    pub other: Configuration,
+
+    /// The scenario
+    #[arg(value_name = "SCENARIO")]
+    pub scenario: PathBuf,
+
+    #[command(flatten)]
+    pub choice: Choice,
+}
+
+fn compare_help() -> String {
+    format!(
+        "\
+Examples:
+  consort sim compare eevdf coop sim/scenarios/players.json
+  consort sim compare coop coop,granularity=2ms sim/scenarios/hog.json --report granularity-report
+
+DIR of --report gets index.html with both, and the folders a and b with the trace and the summary of each.
+
+{SIM_EXIT_CODES}"
+    )
+}
+
+/// What a scenario leaves to the command line.
+#[derive(Debug, Args)]
+pub struct Choice {
+    /// Another seed than the scenario's
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+
+    /// Another kernel than the scenario's: 6.18 or 7.2
+    #[arg(long, value_name = "VERSION", value_parser = parse_kernel)]
+    pub kernel: Option<Kernel>,
+
+    /// Write a page with plots, a trace and the numbers into this folder
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+}
+
+fn parse_kernel(text: &str) -> Result<Kernel, String> {
+    let known = KERNELS.iter().find(|(name, _)| *name == text);
+    known
+        .map(|(_, kernel)| *kernel)
+        .ok_or_else(|| "expected 6.18 or 7.2: these are the kernels that are modelled".to_owned())
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Every way in which a command of the simulator fails.
+
+use std::{io, path::PathBuf};
+
+use consort_sim::{scenario::LoadError, trace::Violation, Error};
+
+#[derive(Debug, thiserror::Error)]
+pub enum SimFailure {
+    #[error(transparent)]
+    Scenario(#[from] LoadError),
+
+    #[error("cannot run this scenario: {0}")]
+    Run(#[from] Error),
+
+    #[error("cannot write {}: {source}", path.display())]
+    Write {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+
+    #[error("cannot write to standard output: {0}")]
+    Output(io::Error),
+
+    #[error(
+        "{title}: the run broke the rule {:?} at {} ns: {}. The same scenario, seed and configuration break it again",
+        violation.rule, violation.at_ns, violation.detail
+    )]
+    Violation { title: String, violation: Violation },
+}
+
+impl SimFailure {
+    /// The exit code that `consort --help` documents.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            SimFailure::Scenario(LoadError::Bad(_)) | SimFailure::Run(Error::Setup { .. }) => 2,
+            SimFailure::Violation { .. } => 8,
+            _ => 1,
+        }
+    }
+}

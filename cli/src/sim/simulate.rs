@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One run of a scenario under a configuration, with its report's trace where one is wanted.
+
+use std::{fs::File, io::BufWriter, path::Path};
+
+use consort_sim::{
+    report::{Both, Recorder, Summary, Trace},
+    run,
+    scenario::{Configuration, Scenario},
+};
+
+use super::{args::Choice, failure::SimFailure, files::writing};
+
+/// What came of a run.
+pub struct Simulated {
+    pub recorder: Recorder,
+    pub summary: Summary,
+}
+
+impl Simulated {
+    /// An error if the run broke a promise, for whoever has shown all else.
+    pub fn verdict(&self) -> Result<(), SimFailure> {
+        match &self.summary.violation {
+            None => Ok(()),
+            Some(violation) => Err(SimFailure::Violation {
+                title: self.summary.title.clone(),
+                violation: violation.clone(),
+            }),
+        }
+    }
+}
+
+/// Reads a scenario and changes it as the command line asks.
+pub fn load(path: &Path, choice: &Choice) -> Result<Scenario, SimFailure> {
+    let mut scenario = consort_sim::scenario::load(path)?;
+    scenario.setup.seed = choice.seed.unwrap_or(scenario.setup.seed);
+    if let Some(kernel) = choice.kernel {
+        scenario.setup.machine.kernel = kernel;
+    }
+    Ok(scenario)
+}
+
+/// Runs `scenario`; `trace` is the file to write its trace to.
+pub fn simulate(
+    scenario: &Scenario,
+    configuration: &Configuration,
+    trace: Option<&Path>,
+) -> Result<Simulated, SimFailure> {
+    let mut setup = scenario.setup.clone();
+    configuration.apply(&mut setup);
+    let mut recorder = Recorder::new(&setup, scenario.warmup_ns);
+    let outcome = match trace {
+        None => run(&setup, configuration.scheduler(), &mut recorder)?,
+        Some(path) => {
+            let file = File::create(path).map_err(writing(path))?;
+            let mut trace = Trace::new(&setup, BufWriter::new(file)).map_err(writing(path))?;
+            let mut both = Both(&mut recorder, &mut trace);
+            let outcome = run(&setup, configuration.scheduler(), &mut both)?;
+            trace.finish(outcome.end_ns).map_err(writing(path))?;
+            outcome
+        }
+    };
+    recorder.finish(outcome.end_ns);
+    let title = format!("{}, {configuration}", scenario.name);
+    let summary = Summary::new(&title, &recorder, &outcome);
+    Ok(Simulated { recorder, summary })
+}
