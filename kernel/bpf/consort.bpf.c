@@ -56,6 +56,19 @@ static inline bool may_run_on(const struct task __arena *t, const struct task_st
 	return !t->stays && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
 }
 
+/*
+ * Gives the kernel a task that waited, to run here. A CPU that goes offline waits, without looking, until all tasks
+ * have left it: it is made to look.
+ */
+static inline void run_here(struct task_struct *p, u32 cpu, u64 slice_ns)
+{
+	u32 from = one_cpu ? cpu : scx_bpf_task_cpu(p);
+
+	insert_task(p, DSQ(LOCAL), slice_ns, 0);
+	if (from != cpu && !cpu_at(from)->online)
+		scx_bpf_kick_cpu(from, 0);
+}
+
 #include "shards.h"
 #include "higher.h"
 
@@ -226,7 +239,7 @@ static inline void hand_over(struct consort_cpu __arena *c, u32 cpu, struct task
 
 	if (p && may_run_on(t, p, cpu)) {
 		count_on(cpu)->switches++;
-		insert_task(p, DSQ(LOCAL), kernel_slice_ns(c, now_ns), 0);
+		run_here(p, cpu, kernel_slice_ns(c, now_ns));
 	} else {
 		count_on(cpu)->lost++;
 		if (p)

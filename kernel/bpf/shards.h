@@ -108,7 +108,7 @@ static inline bool run_stolen(struct consort_cpu __arena *c, u32 cpu, struct tas
 		runs = !c->running && may_run_on(t, p, cpu);
 		if (runs) {
 			task_begin(c, cpu, t, now_ns, true);
-			insert_task(p, DSQ(LOCAL), SLICE_BY_TIMER_NS, 0);
+			run_here(p, cpu, SLICE_BY_TIMER_NS);
 		} else {
 			task_wait(t, now_ns);
 		}
