@@ -63,11 +63,26 @@ pub enum Command {
     Status(StatusArgs),
     /// Change how everybody is scheduled, while the scheduler runs.
     Set(SetArgs),
-    /// Start a command under the scheduler, in a domain.
+    /// Start a command under the scheduler, in a domain or with a rate of its own.
     ///
     /// The command is opted in to the scheduler, which matters with `serve --partial`, and what it starts inherits
-    /// that. Programs that use libconsort and name no domain join DOMAIN.
+    /// that. Programs that use libconsort and name no domain join DOMAIN. With --class, the command and all that
+    /// it starts share a reservation, as with `consort reserve`.
     Run(RunArgs),
+    /// Reserve a part of a CPU for a process or a thread, or change what it has reserved.
+    ///
+    /// The class admits the rate, or says what it has left. A process' threads, those to come and its future children
+    /// share the rate. The reservation ends with `consort release`, or with the last of them; it outlives the
+    /// daemon. Users reserve for their own processes, within their limits, root for all.
+    Reserve(ReserveArgs),
+    /// End a reservation.
+    Release(ReleaseArgs),
+    /// Show what reservations asked for, get and use.
+    ///
+    /// Root sees everybody's, others their own.
+    Usage(UsageArgs),
+    /// Show or change how the machine is divided into classes.
+    Class(ClassArgs),
     /// Try the scheduler in a simulated kernel: no root, no daemon, nothing of this machine changes.
     ///
     /// The scheduler's own program, compiled for this machine, runs against a model of the kernel, in virtual time.
@@ -100,6 +115,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_ns)]
     pub min_slice: Option<u64>,
 
+    /// How the machine is divided into classes [default: /etc/consort/classes.toml, if it exists]
+    #[arg(long, value_name = "FILE")]
+    pub classes: Option<PathBuf>,
+
     /// What to log: error, warn, info, debug or trace
     #[arg(long, value_enum, default_value_t = LogLevel::Info)]
     pub log: LogLevel,
@@ -127,6 +146,9 @@ The JSON has these fields; new ones may come, and `version` changes when one cha
   counters   by name, since the scheduler was loaded, summed over CPUs; they only grow
   daemon     version, pid, uptime_s; clients, domains, members (now); connections, requests, refusals, joins,
              leaves, lost_members (since it started)
+  division   cpus; classes, list of: name, capacity (CPUs), overbooking and admits (null: unlimited), asked (sum of
+             nominal rates), given (sum of effective rates), used (CPUs over the last second; null for
+             flexible), reservations
   domains    list of: id, name (null: private), uid, order, preempt, event_ns, members (thread numbers)
   clients    list of: connection, client, pid, uid, command, members (list of tid, slot, domain)")]
 pub struct StatusArgs {
@@ -165,15 +187,141 @@ pub enum Tunable {
 #[command(after_long_help = "\
 Examples:
   consort run --domain video -- consort-play film.mp4
+  consort run --class guaranteed --rate 0.3 --period 33ms -- ffplay film.mp4
   consort run -- make -j8
 
 A domain belongs to its user: the same name of two users is two domains.")]
 pub struct RunArgs {
     /// Domain for programs that name none: up to 63 letters, digits and punctuation of ASCII
-    #[arg(long, value_name = "DOMAIN")]
+    #[arg(long, value_name = "DOMAIN", conflicts_with = "class")]
     pub domain: Option<String>,
+
+    /// Class to reserve in; see `consort class list`
+    #[arg(long, value_name = "CLASS", requires = "rate")]
+    pub class: Option<String>,
+
+    /// Nominal rate: a part of one CPU, such as 0.3
+    #[arg(
+        long,
+        value_name = "RATE",
+        requires = "class",
+        allow_negative_numbers = true
+    )]
+    pub rate: Option<f64>,
+
+    /// The time over which the rate is needed
+    #[arg(long, value_name = "DURATION", value_parser = parse_ns, default_value = "30ms")]
+    pub period: u64,
 
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  consort reserve 4711 --class guaranteed --rate 0.3 --period 33ms
+  consort reserve 4711 --class adaptive --rate 0.4       # another rate and class, at once
+  consort release 4711
+
+Rates are 0.0001 to 1, periods 1ms to 10s.")]
+pub struct ReserveArgs {
+    /// A process, or a thread of one
+    #[arg(value_name = "PID|TID")]
+    pub number: i32,
+
+    /// Reserve for this thread alone, even if the number is a process'
+    #[arg(long)]
+    pub thread: bool,
+
+    /// Class to reserve in; see `consort class list`
+    #[arg(long, value_name = "CLASS")]
+    pub class: String,
+
+    /// Nominal rate: a part of one CPU, such as 0.3
+    #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
+    pub rate: f64,
+
+    /// The time over which the rate is needed
+    #[arg(long, value_name = "DURATION", value_parser = parse_ns, default_value = "30ms")]
+    pub period: u64,
+}
+
+#[derive(Debug, Args)]
+pub struct ReleaseArgs {
+    /// The process or thread that has the reservation
+    #[arg(value_name = "PID|TID")]
+    pub number: i32,
+
+    /// The reservation is this thread's alone
+    #[arg(long)]
+    pub thread: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  consort usage
+  consort usage --json | jq '.reservations[] | select(.used[2] < .asked)'
+
+The JSON is a list `reservations` of: reservation, uid, kind (process, thread), number, command, class, asked (nominal
+rate), given (effective rate while all want the CPU), period_ns, used (over the last second, ten seconds, minute; null
+before there is something to tell), used_total_ns, threads.")]
+pub struct UsageArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct ClassArgs {
+    #[command(subcommand)]
+    pub command: ClassCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum ClassCommand {
+    /// Show the classes: capacity, and what is admitted, asked, given and used
+    List {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Make a class, or change one, without breaking what it has promised
+    Set(ClassSetArgs),
+    /// Remove a class that has no reservations
+    Remove {
+        /// Its name
+        #[arg(value_name = "CLASS")]
+        name: String,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  sudo consort class set guaranteed 75%
+  sudo consort class set adaptive 0.6 --overbooking 0.7
+  sudo consort class set batch 5% --overbooking unlimited
+
+A class admits nominal rates up to its capacity * (1 + overbooking). What the classes leave is `flexible`, at least 1 %
+of the machine. The change lasts until the machine is restarted or /etc/consort/classes.toml changes.")]
+pub struct ClassSetArgs {
+    /// Its name
+    #[arg(value_name = "CLASS")]
+    pub name: String,
+
+    /// CPUs, such as 1.5, or a part of the machine, such as 50%
+    #[arg(value_name = "CAPACITY", allow_negative_numbers = true)]
+    pub capacity: String,
+
+    /// What it promises beyond its capacity, as a part of it: 0.7, 70%, or unlimited
+    #[arg(
+        long,
+        value_name = "PART",
+        default_value = "0",
+        allow_negative_numbers = true
+    )]
+    pub overbooking: String,
 }

@@ -46,6 +46,9 @@ pub enum Failure {
     #[error("{}", .0.text)]
     BadDomain(Refusal),
 
+    #[error("rate {0} is out of range: expected a part of one CPU, 0.0001 to 1")]
+    BadRate(f64),
+
     #[error("cannot write {}: {source}", path.display())]
     Write {
         path: PathBuf,
@@ -67,7 +70,7 @@ impl Failure {
     /// The exit code that `consort --help` documents.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Failure::BadDomain(_) => 2,
+            Failure::BadDomain(_) | Failure::BadRate(_) => 2,
             Failure::Sim(failure) => failure.exit_code(),
             Failure::NoDaemon(_) => 3,
             Failure::SocketPermission { .. } => 4,
@@ -83,6 +86,7 @@ impl Failure {
             {
                 4
             }
+            Failure::Serve(ServeError::Classes(_)) => 2,
             Failure::Serve(ServeError::Kernel(error)) => kernel_exit_code(error),
             Failure::OptIn(_) => 5,
             Failure::Ejected(_) => 7,

@@ -2,15 +2,18 @@
 //! The `consort` command.
 
 mod args;
+mod class;
 mod connection;
 mod duration;
 mod failure;
 mod man;
+mod reserve;
 mod run;
 mod serve;
 mod set;
 mod sim;
 mod status;
+mod usage;
 
 use std::{
     io::{self, Write},
@@ -30,6 +33,10 @@ fn main() -> ExitCode {
         Command::Status(args) => status::status(&args),
         Command::Set(args) => set::set(&args),
         Command::Run(args) => run::run(&args).map(|never| match never {}),
+        Command::Reserve(args) => reserve::reserve(&args),
+        Command::Release(args) => reserve::release(&args),
+        Command::Usage(args) => usage::usage(&args),
+        Command::Class(args) => class::class(&args.command),
         Command::Sim { command } => sim::sim(&command).map_err(Failure::from),
         Command::Man { folder } => man::write(&folder),
     };

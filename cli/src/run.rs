@@ -6,7 +6,7 @@ use std::{io, os::unix::process::CommandExt, process::Command};
 use consort_daemon::domains::parse_name;
 use serde_json::json;
 
-use crate::{args::RunArgs, connection::Connection, failure::Failure};
+use crate::{args::RunArgs, connection::Connection, failure::Failure, reserve};
 
 /// Where libconsort looks for the domain of a program that names none.
 const DOMAIN_VARIABLE: &str = "CONSORT_DOMAIN";
@@ -20,8 +20,13 @@ pub fn run(args: &RunArgs) -> Result<std::convert::Infallible, Failure> {
         parse_name(name.as_bytes()).map_err(Failure::BadDomain)?;
     }
     // Without a daemon the command would run, but not as its user was promised.
-    Connection::open()?.control(&json!({"command": "status"}))?;
+    let connection = Connection::open()?;
+    connection.control(&json!({"command": "status"}))?;
     opt_in()?;
+    if let (Some(class), Some(rate)) = (&args.class, args.rate) {
+        // The command becomes this process, and keeps what it has.
+        connection.control(&reserve::request(0, "any", class, rate, args.period)?)?;
+    }
     let (name, rest) = args.command.split_first().ok_or_else(|| Failure::Exec {
         command: String::new(),
         source: io::Error::from(io::ErrorKind::NotFound),

@@ -26,6 +26,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let config = Config {
         socket: socket_path(),
         limits: Limits::default(),
+        classes: args.classes.clone(),
     };
     match consort_daemon::serve(&config, || Scheduler::load(options))? {
         End::Signal(signal) => {

@@ -9,12 +9,13 @@ use std::{
 use consort_kernel::format_ns;
 use serde_json::{json, Value};
 
-use crate::{args::StatusArgs, connection::Connection, failure::Failure};
+use crate::{args::StatusArgs, class, connection::Connection, failure::Failure};
 
 /// Prints what the daemon says about the scheduler, its domains and programs.
 pub fn status(args: &StatusArgs) -> Result<(), Failure> {
     let connection = Connection::open()?;
     let mut status = connection.control(&json!({"command": "status"}))?;
+    status["division"] = connection.control(&json!({"command": "classes"}))?;
     status["domains"] = all_pages(&connection, "domains", "id")?;
     status["clients"] = all_pages(&connection, "clients", "connection")?;
     let text = match args.json {
@@ -33,7 +34,7 @@ pub fn print(text: &str) -> Result<(), Failure> {
 }
 
 /// A list that comes in pages, whole; `key` is the field that orders it.
-fn all_pages(connection: &Connection, list: &str, key: &str) -> Result<Value, Failure> {
+pub fn all_pages(connection: &Connection, list: &str, key: &str) -> Result<Value, Failure> {
     let mut all = Vec::new();
     loop {
         let after = all
@@ -89,6 +90,7 @@ fn describe(status: &Value) -> String {
         "programs     {} with {} member threads in {} domains",
         daemon["clients"], daemon["members"], daemon["domains"]
     );
+    let _ = write!(out, "\n{}", class::describe(&status["division"]));
     describe_counters(&mut out, &status["counters"]);
     describe_domains(&mut out, &status["domains"]);
     describe_clients(&mut out, &status["clients"]);
@@ -145,6 +147,6 @@ fn describe_clients(out: &mut String, clients: &Value) {
     }
 }
 
-fn word(value: &Value) -> &str {
+pub fn word(value: &Value) -> &str {
     value.as_str().unwrap_or("?")
 }

@@ -6,20 +6,30 @@
 //! | `{"command": "status"}` | anybody | [`crate::status::Status`] |
 //! | `{"command": "domains", "after": N}` | anybody; strangers' only for root | [`crate::status::DomainPage`] |
 //! | `{"command": "clients", "after": N}` | anybody; strangers' only for root | [`crate::status::ClientPage`] |
+//! | `{"command": "reserve", "number": N, "scope": "any"|"thread", "class": C, "rate": R, "period_ns": N}` | owner, root | `{"reservation": N}` |
+//! | `{"command": "release", "number": N, "scope": S}` | owner, root | `{"reservation": N}` |
+//! | `{"command": "reservations", "after": N}` | anybody; strangers' only for root | [`crate::division::ReservationPage`] |
+//! | `{"command": "classes"}` | anybody | [`crate::division::DivisionStatus`] |
+//! | `{"command": "class_set", "name": C, "capacity": A, "overbooking": A}` | root | `classes` |
+//! | `{"command": "class_remove", "name": C}` | root | `classes` |
 //! | `{"command": "set", "granularity_ns": N, "min_slice_ns": N}` | root, or the daemon's user | the tunables that hold now |
 //!
 //! `after` and each value of `set` may be left out. Lists come in pages, since an answer is one message.
 
 use consort_kernel::TunablesChange;
 use nix::{errno::Errno, unistd::geteuid};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tracing::info;
 
 use crate::{
     clients::ConnectionId,
+    config::{self, Amount},
+    division::{DivisionStatus, ReservationPage},
     peer::Peer,
+    reservations::Ask,
     service::Service,
     status::{ClientPage, DomainPage, Status},
+    targets::Scope,
     Refusal,
 };
 
@@ -27,9 +37,56 @@ use crate::{
 #[serde(tag = "command", rename_all = "snake_case")]
 enum Command {
     Status {},
-    Domains { after: Option<u32> },
-    Clients { after: Option<ConnectionId> },
+    Domains {
+        after: Option<u32>,
+    },
+    Clients {
+        after: Option<ConnectionId>,
+    },
     Set(TunablesChange),
+    Reserve {
+        #[serde(default)]
+        number: i32,
+        #[serde(default)]
+        scope: Scope,
+        class: String,
+        rate: f64,
+        period_ns: u64,
+    },
+    Release {
+        #[serde(default)]
+        number: i32,
+        #[serde(default)]
+        scope: Scope,
+    },
+    Reservations {
+        after: Option<u32>,
+    },
+    Classes {},
+    ClassSet {
+        name: String,
+        capacity: Amount,
+        overbooking: Option<Amount>,
+    },
+    ClassRemove {
+        name: String,
+    },
+}
+
+impl Command {
+    /// Whether it changes what everybody gets.
+    fn is_the_operators(&self) -> bool {
+        matches!(
+            self,
+            Command::Set(_) | Command::ClassSet { .. } | Command::ClassRemove { .. }
+        )
+    }
+}
+
+/// The answer to `reserve` and `release`.
+#[derive(Serialize)]
+struct Reserved {
+    reservation: u32,
 }
 
 /// Does what `text` asks and returns the answer in JSON.
@@ -43,6 +100,10 @@ pub fn answer(service: &mut Service, peer: &Peer, text: &str) -> Result<Vec<u8>,
     })?;
     let may_control = peer.uid == 0 || peer.uid == geteuid().as_raw();
     let shown_uid = (!may_control).then_some(peer.uid);
+    if command.is_the_operators() && !may_control {
+        let text = "only root may change how everybody is scheduled: use sudo";
+        return Err(Refusal::new(Errno::EPERM, text));
+    }
     let json = match command {
         Command::Status {} => serde_json::to_vec(&Status::of(service)?),
         Command::Domains { after } => {
@@ -51,9 +112,44 @@ pub fn answer(service: &mut Service, peer: &Peer, text: &str) -> Result<Vec<u8>,
         Command::Clients { after } => {
             serde_json::to_vec(&ClientPage::of(service, shown_uid, after))
         }
-        Command::Set(_) if !may_control => {
-            let text = "only root may change how everybody is scheduled: use sudo";
-            return Err(Refusal::new(Errno::EPERM, text));
+        Command::Reserve {
+            number,
+            scope,
+            class,
+            rate,
+            period_ns,
+        } => {
+            let ask = Ask {
+                number,
+                scope,
+                class,
+                rate,
+                period_ns,
+            };
+            let reservation = service.reserve(peer, &ask)?;
+            serde_json::to_vec(&Reserved { reservation })
+        }
+        Command::Release { number, scope } => {
+            let reservation = service.release(peer, number, scope)?;
+            serde_json::to_vec(&Reserved { reservation })
+        }
+        Command::Reservations { after } => {
+            serde_json::to_vec(&ReservationPage::of(service, shown_uid, after))
+        }
+        Command::Classes {} => serde_json::to_vec(&DivisionStatus::of(service)),
+        Command::ClassSet {
+            name,
+            capacity,
+            overbooking,
+        } => {
+            let cpus = service.host.cpus();
+            let class = config::class(name, &capacity, overbooking.as_ref(), cpus)?;
+            service.set_class(class)?;
+            serde_json::to_vec(&DivisionStatus::of(service))
+        }
+        Command::ClassRemove { name } => {
+            service.remove_class(&name)?;
+            serde_json::to_vec(&DivisionStatus::of(service))
         }
         Command::Set(change) => {
             let tunables = change.apply(service.host.tunables())?;

@@ -2,8 +2,8 @@
 //! What the service needs from whatever schedules: the kernel's scheduler, or in tests a recording fake.
 
 use consort_kernel::{
-    ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, Scheduler,
-    Tunables,
+    ClassTable, ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs,
+    ReservationUsage, Scheduler, Tunables,
 };
 
 pub trait Host {
@@ -22,6 +22,26 @@ pub trait Host {
     fn join(&mut self, args: JoinArgs) -> Result<(), Error>;
 
     fn leave(&mut self, args: LeaveArgs) -> Result<(), Error>;
+
+    /// CPUs that the classes divide.
+    fn cpus(&self) -> u32;
+
+    /// Divides the machine; all classes at once, or none.
+    fn set_classes(&mut self, table: &ClassTable) -> Result<(), Error>;
+
+    /// Makes a reservation without threads and returns its number; `rate` in parts of the scheduler's one.
+    fn create_reservation(&mut self, class: u32, rate: u32) -> Result<u32, Error>;
+
+    /// Another rate, in the same class or another.
+    fn change_reservation(&mut self, reservation: u32, class: u32, rate: u32) -> Result<(), Error>;
+
+    /// Lets a thread, and what it will start, use a reservation.
+    fn add_to_reservation(&mut self, reservation: u32, tid: i32) -> Result<(), Error>;
+
+    /// Its threads are as all others again; EAGAIN when some are still on the way.
+    fn end_reservation(&mut self, reservation: u32) -> Result<(), Error>;
+
+    fn reservation_usage(&self, reservation: u32) -> Result<ReservationUsage, Error>;
 
     fn tunables(&self) -> Tunables;
 
@@ -63,6 +83,34 @@ impl Host for Scheduler {
 
     fn leave(&mut self, args: LeaveArgs) -> Result<(), Error> {
         Scheduler::leave(self, args)
+    }
+
+    fn cpus(&self) -> u32 {
+        Scheduler::cpus(self)
+    }
+
+    fn set_classes(&mut self, table: &ClassTable) -> Result<(), Error> {
+        Scheduler::set_classes(self, table)
+    }
+
+    fn create_reservation(&mut self, class: u32, rate: u32) -> Result<u32, Error> {
+        Scheduler::create_reservation(self, class, rate)
+    }
+
+    fn change_reservation(&mut self, reservation: u32, class: u32, rate: u32) -> Result<(), Error> {
+        Scheduler::change_reservation(self, reservation, class, rate)
+    }
+
+    fn add_to_reservation(&mut self, reservation: u32, tid: i32) -> Result<(), Error> {
+        Scheduler::add_to_reservation(self, reservation, tid)
+    }
+
+    fn end_reservation(&mut self, reservation: u32) -> Result<(), Error> {
+        Scheduler::end_reservation(self, reservation)
+    }
+
+    fn reservation_usage(&self, reservation: u32) -> Result<ReservationUsage, Error> {
+        Scheduler::reservation_usage(self, reservation)
     }
 
     fn tunables(&self) -> Tunables {

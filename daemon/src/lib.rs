@@ -5,20 +5,29 @@
 //! One thread serves a Unix socket. What arrives there is hostile until checked: [`wire`] checks its shape,
 //! [`peer`] who sent it, [`limits`] how much of it there is, and [`requests`] what it asks for.
 
+pub mod admission;
+pub mod classes;
 pub mod clients;
+pub mod config;
 pub mod control;
+pub mod division;
 pub mod domains;
 pub mod host;
+pub mod journal;
 pub mod limits;
 pub mod listen;
 pub mod lock;
 pub mod notify;
 pub mod peer;
+pub mod rate;
 pub mod refusal;
 pub mod requests;
+pub mod reservations;
 pub mod server;
 pub mod service;
 pub mod status;
+pub mod targets;
+pub mod usage;
 pub mod users;
 pub mod wire;
 

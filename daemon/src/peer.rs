@@ -68,6 +68,10 @@ impl Processes {
         Processes { root: root.into() }
     }
 
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// Finds out who opened `socket`.
     ///
     /// # Errors
@@ -242,7 +246,7 @@ fn not_a_thread(peer: &Peer, named: i32) -> Refusal {
 }
 
 /// When a thread started; `None` when it has ended.
-fn thread_start(folder: &Path) -> Option<u64> {
+pub(crate) fn thread_start(folder: &Path) -> Option<u64> {
     Stat::read(folder).and_then(|stat| match stat.state {
         'Z' | 'X' | 'x' => None,
         _ => Some(stat.start),
@@ -250,7 +254,7 @@ fn thread_start(folder: &Path) -> Option<u64> {
 }
 
 /// When a process started. Its first thread may have ended before the others.
-fn start_time(folder: &Path) -> Option<u64> {
+pub(crate) fn start_time(folder: &Path) -> Option<u64> {
     Stat::read(folder).map(|stat| stat.start)
 }
 
@@ -277,13 +281,13 @@ impl Stat {
 }
 
 /// A process's name, which is in most of these files, need not be UTF-8.
-fn read_text(path: &Path) -> Option<String> {
+pub(crate) fn read_text(path: &Path) -> Option<String> {
     let bytes = fs::read(path).ok()?;
     Some(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// The numbers after `label` in a task's status.
-fn status_numbers(folder: &Path, label: &str) -> Option<Vec<i64>> {
+pub(crate) fn status_numbers(folder: &Path, label: &str) -> Option<Vec<i64>> {
     let status = read_text(&folder.join("status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix(label))?;
     line.split_ascii_whitespace()

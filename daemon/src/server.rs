@@ -27,6 +27,7 @@ use tracing::{debug, info, warn};
 
 use crate::{
     clients::ConnectionId,
+    config::{ConfigError, Division},
     limits::Limits,
     listen::{self, Listener},
     lock::{Lock, LockError},
@@ -54,6 +55,8 @@ const FIRST_CONNECTION: ConnectionId = 2;
 pub struct Config {
     pub socket: PathBuf,
     pub limits: Limits,
+    /// The operator's file; `None`: the default one, if there is one.
+    pub classes: Option<PathBuf>,
 }
 
 /// Why the daemon stopped serving.
@@ -72,6 +75,14 @@ pub enum ServeError {
     Kernel(#[from] consort_kernel::Error),
     #[error("cannot listen at {}: {source}", path.display())]
     Listen {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error(transparent)]
+    Classes(#[from] ConfigError),
+    #[error("cannot take up reservations from {}: {source}", path.display())]
+    Journal {
         path: PathBuf,
         #[source]
         source: io::Error,
@@ -95,11 +106,18 @@ pub fn serve<H: Host + 'static>(
     raise_descriptor_limit();
     raise_priority();
     let host = Box::new(load()?);
+    let division = Division::read(config.classes.as_deref(), host.cpus())?;
     let listener = Listener::bind(&config.socket).map_err(|source| ServeError::Listen {
         path: config.socket.clone(),
         source,
     })?;
-    let service = Service::new(host, Processes::default(), config.limits);
+    let mut service = Service::new(host, Processes::default(), config.limits);
+    let journal = config.socket.with_extension("journal");
+    let opened = service.open_reservations(division, &journal);
+    opened.map_err(|source| ServeError::Journal {
+        path: journal,
+        source,
+    })?;
     let mut server = Server::new(service, listener, signals, config.limits.pause)?;
     info!(socket = %config.socket.display(), "serving");
     notify("READY=1");

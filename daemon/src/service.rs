@@ -9,9 +9,11 @@ use tracing::{debug, warn};
 
 use crate::{
     clients::{Clients, ConnectionId},
+    config::Division,
     domains::Domains,
     limits::Limits,
     peer::{Peer, Processes},
+    reservations::Reservations,
     users::Users,
     Host, Refusal,
 };
@@ -40,6 +42,7 @@ pub struct Service {
     pub(crate) users: Users,
     pub(crate) clients: Clients,
     pub(crate) domains: Domains,
+    pub(crate) reservations: Reservations,
     pub(crate) totals: Totals,
     pub(crate) started: Instant,
     /// Domains without members that the scheduler could not remove yet, since a member was still dying.
@@ -54,7 +57,9 @@ pub struct Service {
 
 impl Service {
     pub fn new(host: Box<dyn Host>, processes: Processes, limits: Limits) -> Self {
+        let division = Division::by_default(host.cpus());
         Service {
+            reservations: Reservations::new(division),
             host,
             processes,
             users: Users::new(limits),
@@ -161,6 +166,7 @@ impl Service {
             self.destroy_or_doom(id);
         }
         self.sweep_dead_members(now);
+        self.tick_reservations(now);
         self.users.forget_idle(now);
     }
 

@@ -39,6 +39,7 @@ fn a_daemon_that_cannot_load_leaves_no_socket_and_no_lock() {
     let config = consort_daemon::Config {
         socket: folder.0.join("below/consort.sock"),
         limits: Default::default(),
+        classes: None,
     };
     for _ in 0..2 {
         let failed = serve(&config, || {
@@ -89,6 +90,7 @@ fn a_daemon_replaces_the_socket_of_one_that_was_killed() {
     let config = consort_daemon::Config {
         socket: path.clone(),
         limits: Default::default(),
+        classes: None,
     };
     let host = FakeHost::default();
     let for_thread = host.clone();

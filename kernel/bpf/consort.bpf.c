@@ -12,6 +12,7 @@
 #include "memory.h"
 #include "members.h"
 #include "groups.h"
+#include "classes.h"
 #include "setup.h"
 #include "dump.h"
 
@@ -214,7 +215,7 @@ static __always_inline void choose(struct consort_cpu __arena *c, struct task __
 	bool is_own = running && running->place >= SHARDS_MAX;
 
 	place_choose(pl, running && !is_own ? &running->member.node : NULL, now_ns, best);
-	if (one_cpu || (!is_own && !c->place.root.ready.top))
+	if (one_cpu || (!is_own && !place_head(&c->place)->ready.top))
 		return;
 	place_choose(&c->place, is_own ? &running->member.node : NULL, now_ns, own);
 	if (!own->task)
@@ -396,6 +397,7 @@ void BPF_PROG(consort_enable, struct task_struct *p)
 			return;
 		}
 		task_init(t, p);
+		inherit_reservation(t, p);
 	}
 	t->charged_ns = p->se.sum_exec_runtime;
 }
@@ -415,6 +417,7 @@ static inline void forget(struct task __arena *t)
 		count_on(bpf_get_smp_processor_id())->ends++;
 		member_leave(t);
 	}
+	reservation_forget(t);
 	t->kernel_task = 0;
 	lock_release(l);
 	bpf_local_irq_restore(&flags);

@@ -91,7 +91,9 @@ void BPF_PROG(consort_cgroup_move, struct task_struct *p, struct cgroup *from, s
 	if (!t)
 		return;
 	l = task_lock(t);
-	task_move(t, set, t->set, t->place, t->demoted);
+	/* A reservation holds wherever its tasks are; its end brings them home. */
+	if (!t->reservation)
+		task_move(t, set, t->set, t->place, t->demoted);
 	lock_release(l);
 }
 

@@ -11,6 +11,10 @@
 #define DOMAINS_MAX 4096
 #define GROUPS_MAX 4096
 #define TASKS_MAX (1 << 20)
+#define CLASSES_MAX 16
+#define RESERVATIONS_MAX 16384
+/* All of a place's CPUs, as the capacity of a class; one CPU, as a rate. */
+#define CONSORT_RATE_ONE 1048576u
 
 /* Set by the loader before load (rodata). */
 struct consort_topology {
@@ -82,6 +86,26 @@ struct consort_leave_args {
 	unsigned int error;
 };
 
+/* How the machine is divided: written by the loader, which then calls consort_classes. */
+struct consort_class_table {
+	unsigned int capacity[CLASSES_MAX]; /* parts of CONSORT_RATE_ONE; 0: there is no such class */
+	unsigned int flexible; /* what is left for everybody else */
+};
+
+struct consort_classes_args {
+	unsigned int error;
+};
+
+struct consort_reservation_args {
+	unsigned int reservation; /* create: out; else: in */
+	unsigned int class;
+	unsigned int rate; /* parts of CONSORT_RATE_ONE */
+	int tid; /* add: in the initial pid namespace */
+	unsigned int tasks; /* usage: out; how many share it */
+	unsigned int error;
+	unsigned long long ran_ns; /* usage: out; CPU time that they have had through it */
+};
+
 /*
  * consort_init_arena     consort_init_args    once, before attaching
  * consort_domain_create  consort_domain_args  ENOSPC: DOMAINS_MAX exist
@@ -89,9 +113,18 @@ struct consort_leave_args {
  * consort_join           consort_join_args    ESRCH: no such task under this scheduler; EEXIST: is a member;
  *                                             ENOENT: no such domain; EINVAL: client or slot out of range
  * consort_leave          consort_leave_args   ESRCH; ENOENT: is not a member through this client
+ * consort_classes        consort_classes_args takes over class_table, or leaves all as it is: EBUSY: a class that
+ *                                             shall go has reservations; EINVAL: flexible is 0
+ * consort_reservation_*  consort_reservation_args  ENOENT: no such reservation, or class
+ *   create                                    ENOSPC: RESERVATIONS_MAX exist; EINVAL: rate 0 or above CONSORT_RATE_ONE
+ *   change                                    another rate, maybe in another class: EINVAL as above
+ *   add                                       ESRCH; EEXIST: has one; EBUSY: is a member of a domain
+ *   end                                       its threads are as all others again; EAGAIN: some are on the way, ask again
+ *   usage
  *
  * Maps: clients (ARRAY_OF_MAPS of CLIENTS_MAX; inner: ARRAY, 1 entry of CONSORT_PAGE_BYTES, BPF_F_MMAPABLE).
- * Globals: rodata `topology`, `use_timers`, `partial`; data `tunables`; bss `counters[CPUS_MAX]`, `exit_info`.
+ * Globals: rodata `topology`, `use_timers`, `partial`; data `tunables`; bss `counters[CPUS_MAX]`, `exit_info`,
+ * `class_table`.
  */
 
 #endif

@@ -240,6 +240,8 @@ int consort_join(struct consort_join_args *args)
 			args->error = 3;
 		} else if (t->set) {
 			args->error = 17; /* EEXIST */
+		} else if (t->reservation) {
+			args->error = 16; /* EBUSY */
 		} else {
 			args->error = 0;
 			member_join(t, set, args, bpf_ktime_get_ns());

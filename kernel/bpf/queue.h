@@ -66,6 +66,7 @@ core_fn task_activate(struct task __arena *t in_arena)
 		t->member.node.weight = t->weight;
 	}
 	tree_activate(&t->member.node);
+	place_activated(pl, &t->member.node);
 	place_count(pl, t->place, 1);
 	if (in_domain(t)) {
 		struct domain __arena *d = domain_in(t->set, t->place);
@@ -86,6 +87,7 @@ core_fn task_deactivate(struct task __arena *t in_arena)
 	tree_deactivate(&t->member.node);
 	if (t->stand_in.active)
 		rate_return(&t->stand_in);
+	place_deactivated(pl);
 	place_count(pl, t->place, -1);
 	if (in_domain(t)) {
 		struct domain __arena *d = domain_in(t->set, t->place);
@@ -190,6 +192,8 @@ core_fn task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
 		place_refresh(place_at(t->place), d);
 	} else {
 		tree_charge(&t->member.node, ran_ns);
+		if (t->reservation)
+			__sync_fetch_and_add(&t->reservation->ran_ns, ran_ns);
 	}
 	return 0;
 }
@@ -221,8 +225,8 @@ static inline bool other_place_waits(struct consort_cpu __arena *c, u32 place)
 	if (one_cpu)
 		return false;
 	if (place < SHARDS_MAX)
-		return c->place.root.ready.top;
-	return shard_at(c->shard)->place.root.ready.top;
+		return place_head(&c->place)->ready.top;
+	return place_head(&shard_at(c->shard)->place)->ready.top;
 }
 
 /*

@@ -10,6 +10,7 @@ static inline void place_init(struct place __arena *pl)
 {
 	pl->root.node.kind = NODE_FAIR;
 	pl->root.node.weight = WEIGHT_ONE;
+	pl->top.node.kind = NODE_FAIR;
 }
 
 SEC("syscall")

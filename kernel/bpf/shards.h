@@ -59,7 +59,7 @@ static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_
 	struct task_struct *p = NULL;
 	struct task __arena *t;
 
-	if (!pl->root.ready.top)
+	if (!place_head(pl)->ready.top)
 		return NULL;
 	lock_take(l);
 	place_choose(pl, NULL, now_ns, best);

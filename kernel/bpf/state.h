@@ -4,7 +4,7 @@
  *
  *   shard 0..S-1   CPUs that share a last-level cache: one lock, one place for tasks that may run on any of them
  *   cpu 0..C-1     one place for tasks that may not (pinned, migration-disabled), under its shard's lock
- *   group set      a cgroup: one group in each place
+ *   group set      a cgroup, a class or a reservation: one group in each place
  *   domain set     a cooperation domain: one domain in each place
  *   task           a thread: in one place at a time
  */
@@ -13,6 +13,7 @@
 
 #include "kernel.h"
 #include "lock.h"
+#include "class.h"
 #include "place.h"
 #include "rate.h"
 #include "consort_abi.h"
@@ -27,6 +28,7 @@ struct consort_tunables tunables = {
 };
 struct consort_counters counters[CPUS_MAX];
 struct consort_exit_info exit_info;
+struct consort_class_table class_table;
 
 struct group_set {
 	u64 id; /* of the cgroup */
@@ -34,6 +36,21 @@ struct group_set {
 	u32 weight;
 	u32 level;
 	struct group groups[]; /* by place; the root has none: it is the places' root */
+};
+
+/* A class: one group in each place, below the place's top. */
+struct class_set {
+	u32 nr_reservations;
+	struct group_set set;
+};
+
+/* A reservation: one group in each place, below its class, for the threads that share it. */
+struct reservation {
+	u32 id;
+	u32 nr_tasks;
+	u64 ran_ns; /* by all of them, since it was made */
+	struct class_set __arena *class;
+	struct group_set set;
 };
 
 struct domain_set {
@@ -55,7 +72,8 @@ enum stay {
 struct task {
 	struct member member;
 	struct tree_node stand_in; /* in its cgroup's group, while the task is active in a domain */
-	struct group_set __arena *home; /* its cgroup's */
+	struct group_set __arena *home; /* its cgroup's, or its reservation's */
+	struct reservation __arena *reservation; /* NULL: none */
 	struct domain_set __arena *set; /* the domain that it has joined; NULL: none */
 	u64 charged_ns; /* of the kernel's sum_exec_runtime */
 	u64 yield_by_ns; /* as last written to its slot */

@@ -16,13 +16,13 @@ use crate::{
     pages::{ClientPage, Pages},
     skeleton::{
         interface::{
-            consort_domain_args, consort_init_args, consort_join_args, consort_leave_args,
-            CONSORT_EXIT_DONE, CPUS_MAX, SHARDS_MAX,
+            consort_classes_args, consort_domain_args, consort_init_args, consort_join_args,
+            consort_leave_args, consort_reservation_args, CONSORT_EXIT_DONE, CPUS_MAX, SHARDS_MAX,
         },
         types, ConsortSkel, ConsortSkelBuilder, OpenConsortSkel,
     },
-    syscall, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, Options, Topology,
-    Tunables,
+    syscall, ClassTable, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, Options,
+    ReservationUsage, Topology, Tunables,
 };
 
 /// `SCX_OPS_SWITCH_PARTIAL`: the same in every kernel that has sched_ext.
@@ -172,6 +172,110 @@ impl Scheduler {
         };
         let program = &self.skeleton.progs.consort_leave;
         syscall::call(program, &mut args, "let a thread leave")
+    }
+
+    /// Gives the classes their capacities: all of them, or none when there is an error.
+    ///
+    /// # Errors
+    /// EBUSY when a class that shall go has reservations, EINVAL when nothing is left for everybody else.
+    pub fn set_classes(&mut self, table: &ClassTable) -> Result<(), Error> {
+        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
+            bss.class_table = types::consort_class_table {
+                capacity: table.capacity,
+                flexible: table.flexible,
+            };
+        }
+        let mut args = consort_classes_args::default();
+        let program = &self.skeleton.progs.consort_classes;
+        syscall::call(program, &mut args, "divide the machine into classes")
+    }
+
+    /// Makes a reservation that no thread has yet, and returns its number. `rate` is in parts of [`RATE_ONE`].
+    ///
+    /// # Errors
+    /// ENOSPC when the scheduler has no room for more, ENOENT for an unknown class, EINVAL for a rate out of range.
+    ///
+    /// [`RATE_ONE`]: crate::RATE_ONE
+    pub fn create_reservation(&mut self, class: u32, rate: u32) -> Result<u32, Error> {
+        let mut args = consort_reservation_args {
+            class,
+            rate,
+            ..Default::default()
+        };
+        let program = &self.skeleton.progs.consort_reservation_create;
+        syscall::call(program, &mut args, "make a reservation")?;
+        Ok(args.reservation)
+    }
+
+    /// Gives a reservation another rate, in parts of [`crate::RATE_ONE`], in its class or another one.
+    ///
+    /// # Errors
+    /// ENOENT when there is no such reservation or class, EINVAL for a rate out of range.
+    pub fn change_reservation(
+        &mut self,
+        reservation: u32,
+        class: u32,
+        rate: u32,
+    ) -> Result<(), Error> {
+        let mut args = consort_reservation_args {
+            reservation,
+            class,
+            rate,
+            ..Default::default()
+        };
+        let program = &self.skeleton.progs.consort_reservation_change;
+        syscall::call(program, &mut args, "change a reservation")
+    }
+
+    /// Lets a thread, and what it will start, use a reservation.
+    ///
+    /// # Errors
+    /// ESRCH when the thread is not under this scheduler, EEXIST when it has a reservation, EBUSY when it is a
+    /// member of a domain, ENOENT when there is no such reservation.
+    pub fn add_to_reservation(&mut self, reservation: u32, tid: i32) -> Result<(), Error> {
+        let mut args = consort_reservation_args {
+            reservation,
+            tid,
+            ..Default::default()
+        };
+        let program = &self.skeleton.progs.consort_reservation_add;
+        syscall::call(program, &mut args, "reserve for a thread")
+    }
+
+    /// Ends a reservation; its threads are as all others again.
+    ///
+    /// # Errors
+    /// EAGAIN when some of them could not be reached yet, ENOENT when there is none of that number.
+    pub fn end_reservation(&mut self, reservation: u32) -> Result<(), Error> {
+        let mut args = consort_reservation_args {
+            reservation,
+            ..Default::default()
+        };
+        let program = &self.skeleton.progs.consort_reservation_end;
+        syscall::call(program, &mut args, "end a reservation")
+    }
+
+    /// What a reservation's threads have had through it.
+    ///
+    /// # Errors
+    /// ENOENT when there is none of that number.
+    pub fn reservation_usage(&self, reservation: u32) -> Result<ReservationUsage, Error> {
+        let mut args = consort_reservation_args {
+            reservation,
+            ..Default::default()
+        };
+        let program = &self.skeleton.progs.consort_reservation_usage;
+        syscall::call(program, &mut args, "tell a reservation's use")?;
+        Ok(ReservationUsage {
+            tasks: args.tasks,
+            ran_ns: args.ran_ns,
+        })
+    }
+
+    /// CPUs that the classes divide.
+    pub fn cpus(&self) -> u32 {
+        let rodata = self.skeleton.maps.rodata_data.as_ref();
+        rodata.map_or(1, |rodata| rodata.topology.nr_cpus)
     }
 
     pub fn tunables(&self) -> Tunables {

@@ -7,7 +7,8 @@ use libbpf_rs::{ErrorExt, ProgramInput, ProgramMut};
 
 use crate::{
     skeleton::interface::{
-        consort_domain_args, consort_init_args, consort_join_args, consort_leave_args,
+        consort_classes_args, consort_domain_args, consort_init_args, consort_join_args,
+        consort_leave_args, consort_reservation_args,
     },
     Error,
 };
@@ -35,7 +36,9 @@ args!(
     consort_init_args,
     consort_domain_args,
     consort_join_args,
-    consort_leave_args
+    consort_leave_args,
+    consort_classes_args,
+    consort_reservation_args
 );
 
 /// Runs `program` on `args`.

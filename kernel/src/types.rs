@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::Serialize;
 
-use crate::TunablesChange;
+use crate::{skeleton::interface, TunablesChange};
 
 /// How the scheduler is started.
 #[derive(Debug, Clone, Copy, Default)]
@@ -43,6 +43,31 @@ pub struct LeaveArgs {
     pub tid: i32,
     pub client: u32,
     pub slot: u32,
+}
+
+/// Classes that the scheduler has room for.
+pub const CLASSES_MAX: usize = interface::CLASSES_MAX as usize;
+/// Reservations that the scheduler has room for.
+pub const RESERVATIONS_MAX: usize = interface::RESERVATIONS_MAX as usize - 1;
+/// All CPUs, as the capacity of a class; one CPU, as a rate.
+pub const RATE_ONE: u32 = interface::CONSORT_RATE_ONE;
+
+/// How the machine is divided, in parts of [`RATE_ONE`]; by the classes' numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ClassTable {
+    /// 0: there is no such class.
+    pub capacity: [u32; CLASSES_MAX],
+    /// What is left for everybody else; not 0.
+    pub flexible: u32,
+}
+
+/// What a reservation's threads have had through it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReservationUsage {
+    /// How many threads share it.
+    pub tasks: u32,
+    /// CPU time since it was made.
+    pub ran_ns: u64,
 }
 
 /// The scheduler's counters, summed over CPUs, by name.

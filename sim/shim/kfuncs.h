@@ -38,6 +38,30 @@ void bpf_task_release(struct task_struct *p)
 	sim_host->task_release(p);
 }
 
+void bpf_rcu_read_lock(void)
+{
+}
+
+void bpf_rcu_read_unlock(void)
+{
+}
+
+/* Reservations have no way into the simulator yet: nobody asks for all tasks. */
+int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task, u32 flags)
+{
+	it->pid = 0;
+	return 0;
+}
+
+struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it)
+{
+	return NULL;
+}
+
+void bpf_iter_task_destroy(struct bpf_iter_task *it)
+{
+}
+
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask)
 {
 	return cpu < SIM_CPUS_MAX && (mask->bits[cpu / 64] >> cpu % 64 & 1);

@@ -77,8 +77,15 @@ struct task_struct {
 	struct sched_entity se;
 	struct sched_ext_entity scx;
 	struct task_group *sched_task_group;
+	struct task_struct *real_parent;
 	char comm[16];
 };
+
+struct bpf_iter_task {
+	s32 pid; /* the last one that was returned */
+};
+
+#define BPF_TASK_ITER_ALL_THREADS 1
 
 struct scx_rq {
 	u32 nr_running;

@@ -27,7 +27,8 @@ use consort_daemon::{
     Config, End, Host, ServeError,
 };
 use consort_kernel::{
-    ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, Tunables,
+    ClassTable, ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs,
+    ReservationUsage, Tunables, RATE_ONE,
 };
 use nix::sys::{
     memfd::{memfd_create, MFdFlags},
@@ -44,6 +45,12 @@ pub struct Record {
     pub members: HashMap<i32, JoinArgs>,
     pub pages: BTreeSet<u32>,
     pub joins: u64,
+    pub classes: Option<ClassTable>,
+    pub reservations: BTreeMap<u32, Promise>,
+    /// CPU time that each reservation has used.
+    pub used_ns: HashMap<u32, u64>,
+    /// Fail like a killed process after so many more calls that change something about reservations.
+    pub dies_after: Option<u32>,
     pub tunables: Tunables,
     pub partial: bool,
     pub member_ends: u64,
@@ -51,6 +58,14 @@ pub struct Record {
     /// Refuse the next calls of that name with that errno.
     pub refuse: HashMap<&'static str, i32>,
     next: u32,
+}
+
+/// A reservation as the scheduler knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promise {
+    pub class: u32,
+    pub rate: u32,
+    pub threads: BTreeSet<i32>,
 }
 
 /// Keeps the scheduler's side of the contract: members are in domains that exist, each once.
@@ -67,6 +82,20 @@ impl FakeHost {
             Some(errno) => Err(refusal(doing, *errno)),
             None => Ok(()),
         }
+    }
+}
+
+impl Record {
+    fn live_or_die(&mut self) {
+        if let Some(left) = &mut self.dies_after {
+            assert!(*left > 0, "killed");
+            *left -= 1;
+        }
+    }
+
+    fn class_exists(&self, class: u32) -> bool {
+        self.classes
+            .is_some_and(|table| table.capacity[class as usize] > 0)
     }
 }
 
@@ -120,6 +149,10 @@ impl Host for FakeHost {
         Self::refused(&record, "join")?;
         assert!(record.domains.contains_key(&args.domain));
         assert!(record.pages.contains(&args.client));
+        let has_reserved = |promise: &Promise| promise.threads.contains(&args.tid);
+        if record.reservations.values().any(has_reserved) {
+            return Err(refusal("join", libc::EBUSY));
+        }
         if record.members.contains_key(&args.tid) {
             return Err(refusal("join", libc::EEXIST));
         }
@@ -136,6 +169,88 @@ impl Host for FakeHost {
                 Ok(())
             }
             None => Err(refusal("leave", libc::ESRCH)),
+        }
+    }
+
+    fn cpus(&self) -> u32 {
+        1
+    }
+
+    fn set_classes(&mut self, table: &ClassTable) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "set_classes")?;
+        record.live_or_die();
+        let sum: u32 = table.capacity.iter().sum();
+        assert_eq!(sum + table.flexible, RATE_ONE);
+        assert!(table.flexible > 0);
+        for promise in record.reservations.values() {
+            assert!(table.capacity[promise.class as usize] > 0);
+        }
+        record.classes = Some(*table);
+        Ok(())
+    }
+
+    fn create_reservation(&mut self, class: u32, rate: u32) -> Result<u32, Error> {
+        let mut record = self.record();
+        Self::refused(&record, "create_reservation")?;
+        record.live_or_die();
+        assert!(record.class_exists(class));
+        assert!((1..=RATE_ONE).contains(&rate));
+        record.next += 1;
+        let id = record.next;
+        let threads = BTreeSet::new();
+        let promise = Promise {
+            class,
+            rate,
+            threads,
+        };
+        record.reservations.insert(id, promise);
+        Ok(id)
+    }
+
+    fn change_reservation(&mut self, id: u32, class: u32, rate: u32) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "change_reservation")?;
+        record.live_or_die();
+        assert!(record.class_exists(class));
+        let promise = record.reservations.get_mut(&id).unwrap();
+        (promise.class, promise.rate) = (class, rate);
+        Ok(())
+    }
+
+    fn add_to_reservation(&mut self, id: u32, tid: i32) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "add_to_reservation")?;
+        record.live_or_die();
+        let has_one = |promise: &Promise| promise.threads.contains(&tid);
+        if record.reservations.values().any(has_one) {
+            return Err(refusal("add_to_reservation", libc::EEXIST));
+        }
+        if record.members.contains_key(&tid) {
+            return Err(refusal("add_to_reservation", libc::EBUSY));
+        }
+        let promise = record.reservations.get_mut(&id).unwrap();
+        promise.threads.insert(tid);
+        Ok(())
+    }
+
+    fn end_reservation(&mut self, id: u32) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "end_reservation")?;
+        record.live_or_die();
+        let existed = record.reservations.remove(&id).is_some();
+        assert!(existed, "no reservation {id}");
+        Ok(())
+    }
+
+    fn reservation_usage(&self, id: u32) -> Result<ReservationUsage, Error> {
+        let record = self.record();
+        match record.reservations.get(&id) {
+            Some(promise) => Ok(ReservationUsage {
+                tasks: promise.threads.len() as u32,
+                ran_ns: record.used_ns.get(&id).copied().unwrap_or_default(),
+            }),
+            None => Err(refusal("reservation_usage", libc::ENOENT)),
         }
     }
 
@@ -191,11 +306,11 @@ pub fn write_thread(proc_root: &Path, pid: i32, numbers: &[i32], uid: u32, start
     let tid = numbers[0];
     let folders = [
         Some(proc_root.join(format!("{pid}/task/{tid}"))),
-        (tid == pid).then(|| proc_root.join(pid.to_string())),
+        Some(proc_root.join(tid.to_string())),
     ];
     let list: Vec<String> = numbers.iter().map(i32::to_string).collect();
     let status = format!(
-        "Name:\tx\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nNSpid:\t{}\n",
+        "Name:\tx\nTgid:\t{pid}\nPPid:\t1\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\nNSpid:\t{}\n",
         list.join("\t")
     );
     let between = "0 ".repeat(18);
@@ -227,6 +342,7 @@ impl Daemon {
         let config = Config {
             socket: folder.0.join("consort.sock"),
             limits,
+            classes: None,
         };
         let host = FakeHost::default();
         host.record().tunables = Tunables {

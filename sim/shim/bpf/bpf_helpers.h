@@ -26,6 +26,10 @@ static inline bool sim_spin(bool again)
 #define bpf_for(i, start, end) \
 	for ((i) = (start); (i) < (end) && sim_spin((i) != (start)); (i)++)
 
+#define bpf_for_each(type, at, args...)                                                  \
+	for (struct bpf_iter_##type sim_it = { bpf_iter_##type##_new(&sim_it, ##args) }; \
+	     ((at) = bpf_iter_##type##_next(&sim_it));)
+
 /* ---- what other CPUs can see: any of them may go first ---- */
 
 extern bool sim_concurrent;

@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The operator's file: classes and limits, in TOML. Its form is in [`crate::classes`].
+
+use std::{collections::BTreeMap, fs, io, path::Path, path::PathBuf};
+
+use serde::Deserialize;
+
+use crate::{
+    admission::UserLimits,
+    classes::{Class, Classes, Overbooking},
+    rate::{Rate, MILLION},
+    Refusal,
+};
+
+/// Where the file is, unless `consort serve --classes` names another.
+pub const DEFAULT_PATH: &str = "/etc/consort/classes.toml";
+
+/// How the machine is divided when the daemon starts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Division {
+    pub classes: Classes,
+    pub limits: UserLimits,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("{}: {text}", path.display())]
+    Content { path: PathBuf, text: String },
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    class: Option<BTreeMap<String, ClassEntry>>,
+    limits: Option<LimitsEntry>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClassEntry {
+    capacity: Amount,
+    overbooking: Option<Amount>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LimitsEntry {
+    rate: Option<f64>,
+    reservations: Option<usize>,
+}
+
+/// A number, or a number with a meaning of its own: `0.5`, `"50%"`, `"unlimited"`.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum Amount {
+    Number(f64),
+    Text(String),
+}
+
+impl Division {
+    /// Without a file: the default classes.
+    pub fn by_default(cpus: u32) -> Division {
+        Division {
+            classes: Classes::by_default(cpus),
+            limits: UserLimits::default(),
+        }
+    }
+
+    /// Reads the file at `path`, or where it is by default; that one may be missing.
+    ///
+    /// # Errors
+    /// What is wrong in the file, with its line.
+    pub fn read(path: Option<&Path>, cpus: u32) -> Result<Division, ConfigError> {
+        let (path, may_miss) = match path {
+            Some(path) => (path, false),
+            None => (Path::new(DEFAULT_PATH), true),
+        };
+        let text = match fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) if may_miss && error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Division::by_default(cpus))
+            }
+            Err(source) => {
+                let path = path.to_owned();
+                return Err(ConfigError::Read { path, source });
+            }
+        };
+        Division::parse(&text, cpus).map_err(|text| ConfigError::Content {
+            path: path.to_owned(),
+            text,
+        })
+    }
+
+    fn parse(text: &str, cpus: u32) -> Result<Division, String> {
+        let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
+        let mut division = Division::by_default(cpus);
+        if let Some(entries) = file.class {
+            division.classes = Classes::none(cpus);
+            for (name, entry) in entries {
+                let class = class(name, &entry.capacity, entry.overbooking.as_ref(), cpus);
+                let classes = class.and_then(|class| division.classes.with(class));
+                division.classes = classes.map_err(|refusal| refusal.text)?;
+            }
+        }
+        let limits = file.limits;
+        if let Some(rate) = limits.as_ref().and_then(|limits| limits.rate) {
+            let rate = Rate::of(rate);
+            division.limits.rate =
+                rate.ok_or("limits.rate: expected a number of CPUs, 0 or more")?;
+        }
+        if let Some(number) = limits.and_then(|limits| limits.reservations) {
+            division.limits.reservations = number;
+        }
+        Ok(division)
+    }
+}
+
+/// A class as an operator describes it.
+///
+/// # Errors
+/// ERANGE for a capacity or an overbooking that is none.
+pub fn class(
+    name: String,
+    capacity: &Amount,
+    overbooking: Option<&Amount>,
+    cpus: u32,
+) -> Result<Class, Refusal> {
+    let refuse = |what: &str, amount: &Amount, expected: &str| {
+        let text = format!("{what} of class {name} is {amount}: expected {expected}");
+        Refusal::new(nix::errno::Errno::ERANGE, text)
+    };
+    let Some(parsed) = capacity.capacity(cpus) else {
+        let expected = "a number of CPUs, such as 1.5, or a part of the machine, such as 50%";
+        return Err(refuse("the capacity", capacity, expected));
+    };
+    let overbooking = match overbooking {
+        None => Overbooking::Part(0),
+        Some(amount) => amount.overbooking().ok_or_else(|| {
+            let expected = "a part of the capacity, such as 0.7 or 70%, or unlimited";
+            refuse("the overbooking", amount, expected)
+        })?,
+    };
+    Ok(Class {
+        name,
+        capacity: parsed.0,
+        overbooking,
+    })
+}
+
+impl Amount {
+    /// As on a command line: a number or a text.
+    pub fn parse(text: &str) -> Amount {
+        text.parse()
+            .map_or_else(|_| Amount::Text(text.to_owned()), Amount::Number)
+    }
+
+    fn percent(text: &str) -> Option<f64> {
+        let percent: f64 = text.strip_suffix('%')?.trim().parse().ok()?;
+        Some(percent / 100.0)
+    }
+
+    fn capacity(&self, cpus: u32) -> Option<Rate> {
+        match self {
+            Amount::Number(cpus) => Rate::of(*cpus),
+            Amount::Text(text) => Rate::of(Amount::percent(text)? * f64::from(cpus)),
+        }
+    }
+
+    fn overbooking(&self) -> Option<Overbooking> {
+        let part = match self {
+            Amount::Number(part) => *part,
+            Amount::Text(text) if text == "unlimited" => return Some(Overbooking::Unlimited),
+            Amount::Text(text) => Amount::percent(text)?,
+        };
+        // A thousandfold promise is none.
+        Rate::of(part)
+            .filter(|part| part.0 <= 1000 * MILLION)
+            .map(|part| Overbooking::Part(part.0))
+    }
+}
+
+impl std::fmt::Display for Amount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Amount::Number(number) => write!(f, "{number}"),
+            Amount::Text(text) => write!(f, "{text:?}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_divides_the_machine() {
+        let text = "
+            [class.guaranteed]
+            capacity = '30%'
+            [class.OB70]
+            capacity = 2.4
+            overbooking = '70%'
+            [class.batch]
+            capacity = 0.25
+            overbooking = 'unlimited'
+            [limits]
+            rate = 1.5
+        ";
+        let division = Division::parse(text, 4).unwrap();
+        let classes = &division.classes;
+        let admits = |name| {
+            let number = classes.find(name).unwrap();
+            classes.get(number).unwrap().admits()
+        };
+        assert_eq!(admits("guaranteed"), Some(Rate(1_200_000)));
+        assert_eq!(admits("OB70"), Some(Rate(4_080_000)));
+        assert_eq!(admits("batch"), None);
+        assert_eq!(classes.flexible(), Rate(150_000));
+        assert_eq!(division.limits.rate, Rate(1_500_000));
+        assert_eq!(
+            division.limits.reservations,
+            UserLimits::default().reservations
+        );
+        assert!(classes.find("adaptive").is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        for (text, part) in [
+            ("[class.a]\ncapacity = 'half'", "expected a number of CPUs"),
+            ("[class.a]\ncapacity = nan", "expected a number of CPUs"),
+            ("[class.a]\ncapacity = -1", "expected a number of CPUs"),
+            ("[class.a]\ncapacity = 2", "the machine has 1"),
+            (
+                "[class.a]\ncapacity = 0.5\n[class.b]\ncapacity = 0.5",
+                "at most 0.49",
+            ),
+            (
+                "[class.a]\ncapacity = 0.1\noverbooking = -1",
+                "expected a part",
+            ),
+            (
+                "[class.a]\ncapacity = 0.1\noverbooking = 'much'",
+                "expected a part",
+            ),
+            ("[class.flexible]\ncapacity = 0.1", "cannot be the name"),
+            ("[class.a]\ncapacity = 0.1\ncolour = 1", "line 3"),
+            ("[class.a]\n", "capacity"),
+            ("[limits]\nrate = -1", "limits.rate"),
+            ("klasse = 1", "line 1"),
+        ] {
+            let error = Division::parse(text, 1).unwrap_err();
+            assert!(error.contains(part), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn only_the_default_file_may_miss() {
+        let missing = Path::new("/nonexistent/classes.toml");
+        let error = Division::read(Some(missing), 1).unwrap_err();
+        assert!(error.to_string().contains("/nonexistent"), "{error}");
+    }
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `consort class list` and `consort usage` show: how the machine is divided, and who has reserved and used what.
+
+use std::time::Instant;
+
+use serde::Serialize;
+
+use crate::{
+    admission::Reservation,
+    classes::{Overbooking, FLEXIBLE},
+    rate::Rate,
+    service::Service,
+    usage::WINDOWS,
+};
+
+/// Reservations listed in a page: keeps an answer below [`crate::wire::ANSWER_BYTES_MAX`].
+const PAGE_ITEMS: usize = 150;
+
+#[derive(Debug, Serialize)]
+pub struct DivisionStatus {
+    pub cpus: u32,
+    /// In the order of their numbers, `flexible` last.
+    pub classes: Vec<ClassStatus>,
+}
+
+#[derive(Debug, Serialize)]
+pub struct ClassStatus {
+    pub name: String,
+    /// CPUs.
+    pub capacity: f64,
+    /// A part of the capacity; `null`: unlimited.
+    pub overbooking: Option<f64>,
+    /// The most that nominal rates may sum up to; `null`: anything.
+    pub admits: Option<f64>,
+    /// The sum of nominal rates admitted.
+    pub asked: f64,
+    /// What its reservations get in sum while all want the CPU.
+    pub given: f64,
+    /// CPUs that its reservations used over the last second; `null` for `flexible`.
+    pub used: Option<f64>,
+    pub reservations: usize,
+}
+
+/// Some of the asking user's reservations, or of everybody's for root, by number.
+#[derive(Debug, Serialize)]
+pub struct ReservationPage {
+    pub reservations: Vec<ReservationStatus>,
+    /// Ask again with `after` set to the last one's `reservation`.
+    pub more: bool,
+}
+
+#[derive(Debug, Serialize)]
+pub struct ReservationStatus {
+    pub reservation: u32,
+    pub uid: u32,
+    /// "process" or "thread".
+    pub kind: &'static str,
+    pub number: i32,
+    pub command: String,
+    pub class: String,
+    /// The nominal rate.
+    pub asked: f64,
+    /// The effective rate.
+    pub given: f64,
+    pub period_ns: u64,
+    /// CPUs used over the last second, ten seconds and minute; `null` before there is anything to tell.
+    pub used: [Option<f64>; 3],
+    pub used_total_ns: u64,
+    /// Threads that share it now.
+    pub threads: u32,
+}
+
+impl DivisionStatus {
+    pub fn of(service: &Service) -> Self {
+        let ledger = &service.reservations.ledger;
+        let classes = ledger.classes().iter().map(|(number, class)| {
+            let held: Vec<(u32, &Reservation)> = ledger
+                .iter()
+                .filter(|(_, held)| held.class == number)
+                .collect();
+            let given: Rate = held
+                .iter()
+                .map(|(_, held)| ledger.effective(number, held.rate))
+                .sum();
+            let used = held.iter().filter_map(|(held, _)| service.used(*held).0[0]);
+            ClassStatus {
+                name: class.name.clone(),
+                capacity: class.capacity().value(),
+                overbooking: match class.overbooking {
+                    Overbooking::Part(part) => Some(Rate(part).value()),
+                    Overbooking::Unlimited => None,
+                },
+                admits: class.admits().map(Rate::value),
+                asked: ledger.asked(number).value(),
+                given: given.value(),
+                used: Some(used.fold(0.0, |sum, rate| sum + rate)),
+                reservations: held.len(),
+            }
+        });
+        let flexible = ClassStatus {
+            name: FLEXIBLE.to_owned(),
+            capacity: ledger.classes().flexible().value(),
+            overbooking: None,
+            admits: None,
+            asked: 0.0,
+            given: ledger.classes().flexible().value(),
+            used: None,
+            reservations: 0,
+        };
+        DivisionStatus {
+            cpus: ledger.classes().cpus,
+            classes: classes.chain([flexible]).collect(),
+        }
+    }
+}
+
+impl ReservationPage {
+    /// The reservations after number `after` that user `shown_uid` has, or everybody.
+    pub fn of(service: &Service, shown_uid: Option<u32>, after: Option<u32>) -> Self {
+        let after = after.unwrap_or_default();
+        let mut found = service
+            .reservations
+            .ledger
+            .iter()
+            .filter(|(number, held)| *number > after && shown_uid.is_none_or(|uid| uid == held.uid))
+            .peekable();
+        let page: Vec<(u32, &Reservation)> = found.by_ref().take(PAGE_ITEMS).collect();
+        ReservationPage {
+            more: found.peek().is_some(),
+            reservations: page
+                .into_iter()
+                .map(|(number, held)| service.describe(number, held))
+                .collect(),
+        }
+    }
+}
+
+impl Service {
+    fn describe(&self, number: u32, held: &Reservation) -> ReservationStatus {
+        use crate::targets::Target;
+        let ledger = &self.reservations.ledger;
+        let class = ledger.classes().get(held.class);
+        let (used, used_total_ns, threads) = self.used(number);
+        ReservationStatus {
+            reservation: number,
+            uid: held.uid,
+            kind: match held.target {
+                Target::Process { .. } => "process",
+                Target::Thread { .. } => "thread",
+            },
+            number: held.target.number(),
+            command: self.processes.command(&held.target),
+            class: class.map_or_else(String::new, |class| class.name.clone()),
+            asked: held.rate.value(),
+            given: ledger.effective(held.class, held.rate).value(),
+            period_ns: held.period_ns,
+            used,
+            used_total_ns,
+            threads,
+        }
+    }
+
+    /// CPUs used over each window, the sum in nanoseconds, and the threads that share it now.
+    fn used(&self, number: u32) -> ([Option<f64>; 3], u64, u32) {
+        let Some(in_force) = self.reservations.in_force(number) else {
+            return ([None; 3], 0, 0);
+        };
+        let usage = self.host.reservation_usage(in_force.id).unwrap_or_default();
+        let now = Instant::now();
+        let rate = |window| in_force.history.rate(window, now, usage.ran_ns);
+        (
+            WINDOWS.map(|window| rate(window).map(Rate::value)),
+            usage.ran_ns,
+            usage.tasks,
+        )
+    }
+}

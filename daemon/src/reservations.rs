@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reservations as the service keeps them: admitted in the ledger, in force in the scheduler, written in the journal.
+//!
+//! A request is done in this order: the ledger agrees, the scheduler does it, the journal keeps it, the program is
+//! told. Killed at any point, the daemon comes back with what the journal says, and the scheduler, which went with it,
+//! is told that and nothing else: what is admitted is what is in force.
+
+use std::{collections::HashMap, io, path::Path, time::Instant};
+
+use nix::errno::Errno;
+use tracing::{debug, info, warn};
+
+use crate::{
+    admission::{Ledger, Reservation, PERIOD_MAX_NS, PERIOD_MIN_NS},
+    classes::{Class, Classes},
+    config::Division,
+    journal::{Entry, Journal},
+    peer::Peer,
+    rate::Rate,
+    service::Service,
+    targets::{Scope, Target},
+    usage::History,
+    Refusal,
+};
+
+/// Reservations looked at in each tick: bounds what it costs.
+const SWEEP_RESERVATIONS: usize = 64;
+/// A process that makes threads while it gets its reservation is searched for new ones so often.
+const SEARCHES_MAX: usize = 8;
+
+/// What is asked for.
+#[derive(Debug, Clone)]
+pub struct Ask {
+    /// A process or a thread; 0 is the process that asks.
+    pub number: i32,
+    pub scope: Scope,
+    pub class: String,
+    /// A part of one CPU.
+    pub rate: f64,
+    pub period_ns: u64,
+}
+
+pub struct Reservations {
+    pub ledger: Ledger,
+    /// As the operator's file divides the machine.
+    file: Classes,
+    journal: Option<Journal>,
+    in_force: HashMap<u32, InForce>,
+    /// Reservations that are over, and that the scheduler could not end yet.
+    doomed: Vec<u32>,
+    /// Where the last sweep stopped.
+    swept: u32,
+}
+
+/// What the scheduler knows of a reservation.
+#[derive(Debug)]
+pub struct InForce {
+    /// The scheduler's number.
+    pub id: u32,
+    pub history: History,
+}
+
+impl Reservations {
+    /// Without a journal: what is reserved ends with the daemon.
+    pub fn new(division: Division) -> Self {
+        Reservations {
+            file: division.classes.clone(),
+            ledger: Ledger::new(division.classes, division.limits),
+            journal: None,
+            in_force: HashMap::new(),
+            doomed: Vec::new(),
+            swept: 0,
+        }
+    }
+
+    pub fn in_force(&self, number: u32) -> Option<&InForce> {
+        self.in_force.get(&number)
+    }
+
+    fn write(&mut self, entry: &Entry) -> Result<(), Refusal> {
+        let Some(journal) = &mut self.journal else {
+            return Ok(());
+        };
+        journal.append(entry).map_err(|error| {
+            let text = format!("cannot write the journal, so nothing was changed: {error}");
+            Refusal::new(Errno::EIO, text)
+        })
+    }
+
+    fn entry(&self, number: u32, reservation: &Reservation) -> Entry {
+        let class = self.ledger.classes().get(reservation.class);
+        Entry::Reserve {
+            number,
+            uid: reservation.uid,
+            class: class.map_or_else(String::new, |class| class.name.clone()),
+            rate: reservation.rate.0,
+            period_ns: reservation.period_ns,
+            target: reservation.target.clone(),
+        }
+    }
+
+    /// Everything that holds, as a journal would say it.
+    fn entries(&self) -> Vec<Entry> {
+        let mut entries = Vec::new();
+        if self.file != *self.ledger.classes() {
+            entries.push(Entry::Classes {
+                file: self.file.clone(),
+                now: self.ledger.classes().clone(),
+            });
+        }
+        let held = self.ledger.iter();
+        entries.extend(held.map(|(number, reservation)| self.entry(number, reservation)));
+        entries
+    }
+
+    fn compact(&mut self) {
+        let holding = self.ledger.len();
+        if !self
+            .journal
+            .as_ref()
+            .is_some_and(|journal| journal.is_stale(holding))
+        {
+            return;
+        }
+        let entries = self.entries();
+        let rewritten = self
+            .journal
+            .as_mut()
+            .map(|journal| journal.rewrite(&entries));
+        if let Some(Err(error)) = rewritten {
+            warn!(%error, "cannot shorten the journal");
+        }
+    }
+}
+
+impl Service {
+    /// Divides the machine, and takes up what the journal says: called once, before anybody is served.
+    ///
+    /// # Errors
+    /// When the journal cannot be used, or the scheduler refuses the division.
+    pub fn open_reservations(&mut self, division: Division, journal: &Path) -> io::Result<()> {
+        let (journal, entries) = Journal::open(journal)?;
+        let file = division.classes.clone();
+        self.reservations = Reservations::new(division);
+        let (now, held) = replay(&file, &entries);
+        self.host
+            .set_classes(&now.table())
+            .map_err(io::Error::other)?;
+        self.reservations.ledger.set_classes(now);
+        for (number, entry) in held {
+            self.restore(number, &entry);
+        }
+        self.reservations.journal = Some(journal);
+        let entries = self.reservations.entries();
+        match &mut self.reservations.journal {
+            Some(journal) => journal.rewrite(&entries),
+            None => Ok(()),
+        }
+    }
+
+    fn restore(&mut self, number: u32, entry: &Entry) {
+        let Entry::Reserve {
+            uid,
+            class,
+            rate,
+            period_ns,
+            target,
+            ..
+        } = entry
+        else {
+            return;
+        };
+        if !self.processes.exists(target) {
+            debug!(number, "the owner of a reservation has ended meanwhile");
+            return;
+        }
+        let ledger = &self.reservations.ledger;
+        let admitted = ledger.classes().find(class).and_then(|class| {
+            let rate = Rate(*rate);
+            // Its user's limits were looked at when it was made.
+            ledger.admit(0, class, rate, None)?;
+            let (uid, period_ns, target) = (*uid, *period_ns, target.clone());
+            Ok(Reservation {
+                uid,
+                class,
+                rate,
+                period_ns,
+                target,
+            })
+        });
+        let threads = self.processes.threads_below(target);
+        let restored = admitted.and_then(|reservation| {
+            let id = self.put_in_force(&reservation, &threads)?;
+            Ok((id, reservation))
+        });
+        match restored {
+            Ok((id, reservation)) => {
+                info!(number, target = target.number(), "reservation restored");
+                self.take_in(number, id, reservation);
+            }
+            Err(refusal) => {
+                warn!(number, target = target.number(), %refusal, "a reservation cannot be restored");
+            }
+        }
+    }
+
+    /// Reserves, or changes what is reserved for the same process or thread.
+    ///
+    /// # Errors
+    /// ERANGE for a rate or period out of range, ENOENT for an unknown class, ENOSPC or EDQUOT when there is not that
+    /// much left, ESRCH, EPERM; EBUSY for a member of a domain. Nothing is changed then.
+    pub fn reserve(&mut self, peer: &Peer, ask: &Ask) -> Result<u32, Refusal> {
+        let class = self.reservations.ledger.classes().find(&ask.class)?;
+        let rate = Rate::asked(ask.rate)?;
+        check_period(ask.period_ns)?;
+        let target = self.processes.target(peer, ask.number, ask.scope)?;
+        let old = self.reservations.ledger.find(&target);
+        let uid = match old.and_then(|number| self.reservations.ledger.get(number)) {
+            Some(old) => old.uid,
+            None => peer.uid,
+        };
+        self.admit(uid, class, rate, old)?;
+        let period_ns = ask.period_ns;
+        let wanted = Reservation {
+            uid,
+            class,
+            rate,
+            period_ns,
+            target,
+        };
+        match old {
+            Some(number) => self.change(number, wanted),
+            None => self.begin(wanted),
+        }
+    }
+
+    /// The dead are forgotten before the living are refused.
+    fn admit(
+        &mut self,
+        uid: u32,
+        class: usize,
+        rate: Rate,
+        old: Option<u32>,
+    ) -> Result<(), Refusal> {
+        let ledger = &self.reservations.ledger;
+        if ledger.admit(uid, class, rate, old).is_ok() {
+            return Ok(());
+        }
+        let all: Vec<u32> = ledger.iter().map(|(number, _)| number).collect();
+        for number in all {
+            self.drop_if_unused(number);
+        }
+        self.reservations.ledger.admit(uid, class, rate, old)
+    }
+
+    fn begin(&mut self, wanted: Reservation) -> Result<u32, Refusal> {
+        let threads = self.processes.threads_of(&wanted.target);
+        let id = self.put_in_force(&wanted, &threads)?;
+        let number = self.reservations.ledger.next_number();
+        let entry = self.reservations.entry(number, &wanted);
+        if let Err(refusal) = self.reservations.write(&entry) {
+            self.end(id);
+            return Err(refusal);
+        }
+        debug!(number, target = wanted.target.number(), rate = %wanted.rate, "reserved");
+        self.take_in(number, id, wanted);
+        self.reservations.compact();
+        Ok(number)
+    }
+
+    fn take_in(&mut self, number: u32, id: u32, reservation: Reservation) {
+        let history = History::default();
+        self.reservations
+            .in_force
+            .insert(number, InForce { id, history });
+        self.reservations.ledger.insert(number, reservation);
+    }
+
+    fn put_in_force(&mut self, wanted: &Reservation, threads: &[i32]) -> Result<u32, Refusal> {
+        let id = self
+            .host
+            .create_reservation(wanted.class as u32, wanted.rate.weight())?;
+        match self.add_threads(id, &wanted.target, threads) {
+            Ok(()) => Ok(id),
+            Err(refusal) => {
+                self.end(id);
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Threads that are made meanwhile share their maker's reservation, or are found by looking again.
+    fn add_threads(&mut self, id: u32, target: &Target, threads: &[i32]) -> Result<(), Refusal> {
+        let mut threads = threads.to_vec();
+        let mut added = 0;
+        for _ in 0..SEARCHES_MAX {
+            let before = added;
+            for tid in &threads {
+                match self.host.add_to_reservation(id, *tid) {
+                    Ok(()) => added += 1,
+                    Err(error) => refuse_thread(*tid, &error)?,
+                }
+            }
+            threads = self.processes.threads_of(target);
+            if added == before {
+                break;
+            }
+        }
+        if added > 0 {
+            return Ok(());
+        }
+        let text = format!(
+            "{} is not under the scheduler: it has ended, or a real-time policy, or has not opted in to a partial one",
+            target.number()
+        );
+        Err(Refusal::new(Errno::ESRCH, text))
+    }
+
+    fn change(&mut self, number: u32, wanted: Reservation) -> Result<u32, Refusal> {
+        let Some((id, old)) = self.held(number) else {
+            return Err(unknown(&wanted.target));
+        };
+        let apply = |service: &mut Service, what: &Reservation| {
+            let (class, rate) = (what.class as u32, what.rate.weight());
+            service.host.change_reservation(id, class, rate)
+        };
+        apply(self, &wanted)?;
+        let entry = self.reservations.entry(number, &wanted);
+        if let Err(refusal) = self.reservations.write(&entry) {
+            if let Err(error) = apply(self, &old) {
+                warn!(number, %error, "a change that could not be kept cannot be undone");
+            }
+            return Err(refusal);
+        }
+        self.reservations.ledger.insert(number, wanted);
+        self.reservations.compact();
+        Ok(number)
+    }
+
+    fn held(&self, number: u32) -> Option<(u32, Reservation)> {
+        let id = self.reservations.in_force.get(&number)?.id;
+        Some((id, self.reservations.ledger.get(number)?.clone()))
+    }
+
+    /// Ends the reservation of a process or thread.
+    ///
+    /// # Errors
+    /// ENOENT when it has none, EPERM for a stranger's.
+    pub fn release(&mut self, peer: &Peer, number: i32, scope: Scope) -> Result<u32, Refusal> {
+        let target = self.processes.target(peer, number, scope)?;
+        let held = self.reservations.ledger.find(&target);
+        let number = held.ok_or_else(|| unknown(&target))?;
+        self.reservations.write(&Entry::Release { number })?;
+        self.drop_reservation(number);
+        self.reservations.compact();
+        Ok(number)
+    }
+
+    fn drop_reservation(&mut self, number: u32) {
+        self.reservations.ledger.remove(number);
+        if let Some(gone) = self.reservations.in_force.remove(&number) {
+            self.end(gone.id);
+        }
+    }
+
+    fn end(&mut self, id: u32) {
+        match self.host.end_reservation(id) {
+            Ok(()) => {}
+            Err(error) if error.errno() == libc::EAGAIN => self.reservations.doomed.push(id),
+            Err(error) => warn!(reservation = id, %error, "cannot end a reservation"),
+        }
+    }
+
+    /// Called a few times a second: notes what was used, and forgets what nobody uses any more.
+    pub(crate) fn tick_reservations(&mut self, now: Instant) {
+        for id in std::mem::take(&mut self.reservations.doomed) {
+            self.end(id);
+        }
+        let swept = self.reservations.swept;
+        let later = self.reservations.ledger.iter().map(|(number, _)| number);
+        let numbers: Vec<u32> = later
+            .filter(|number| *number > swept)
+            .take(SWEEP_RESERVATIONS)
+            .collect();
+        self.reservations.swept = match numbers.last() {
+            Some(last) if numbers.len() == SWEEP_RESERVATIONS => *last,
+            _ => 0,
+        };
+        for number in numbers {
+            if !self.drop_if_unused(number) {
+                self.note_usage(number, now);
+            }
+        }
+    }
+
+    fn note_usage(&mut self, number: u32, now: Instant) {
+        let Some(in_force) = self.reservations.in_force.get_mut(&number) else {
+            return;
+        };
+        if let Ok(usage) = self.host.reservation_usage(in_force.id) {
+            in_force.history.note(now, usage.ran_ns);
+        }
+    }
+
+    /// True when the reservation is over because no thread uses it any more.
+    fn drop_if_unused(&mut self, number: u32) -> bool {
+        let Some(in_force) = self.reservations.in_force.get(&number) else {
+            return false;
+        };
+        let is_used =
+            !matches!(self.host.reservation_usage(in_force.id), Ok(usage) if usage.tasks == 0);
+        if is_used {
+            return false;
+        }
+        debug!(number, "nobody uses a reservation any more");
+        if let Err(refusal) = self.reservations.write(&Entry::Release { number }) {
+            // After a restart its owner is found to have ended.
+            warn!(%refusal, "the end of a reservation is not in the journal");
+        }
+        self.drop_reservation(number);
+        true
+    }
+
+    /// Makes a class, or changes it.
+    ///
+    /// # Errors
+    /// EBUSY when the class has promised more than it would have, ENOSPC when the machine has not that much.
+    pub fn set_class(&mut self, class: Class) -> Result<(), Refusal> {
+        let changed = self.reservations.ledger.classes().with(class)?;
+        self.divide(changed)
+    }
+
+    /// Removes a class.
+    ///
+    /// # Errors
+    /// ENOENT; EBUSY while it has reservations.
+    pub fn remove_class(&mut self, name: &str) -> Result<(), Refusal> {
+        let classes = self.reservations.ledger.classes();
+        let changed = classes.without(classes.find(name)?);
+        self.divide(changed)
+    }
+
+    fn divide(&mut self, changed: Classes) -> Result<(), Refusal> {
+        self.reservations.ledger.check_classes(&changed)?;
+        let before = self.reservations.ledger.classes().clone();
+        self.host.set_classes(&changed.table())?;
+        let file = self.reservations.file.clone();
+        let entry = Entry::Classes {
+            file,
+            now: changed.clone(),
+        };
+        if let Err(refusal) = self.reservations.write(&entry) {
+            if let Err(error) = self.host.set_classes(&before.table()) {
+                warn!(%error, "a change that could not be kept cannot be undone");
+            }
+            return Err(refusal);
+        }
+        info!(flexible = %changed.flexible(), "classes changed");
+        self.reservations.ledger.set_classes(changed);
+        Ok(())
+    }
+}
+
+/// What a journal comes to: the classes, and the last entry of each reservation that was not released.
+fn replay<'a>(file: &Classes, entries: &'a [Entry]) -> (Classes, Vec<(u32, &'a Entry)>) {
+    let mut classes = file.clone();
+    let mut held: Vec<(u32, &Entry)> = Vec::new();
+    for entry in entries {
+        match entry {
+            Entry::Classes { file: then, now } if then == file => classes = now.clone(),
+            Entry::Classes { .. } => {}
+            Entry::Reserve { number, .. } => match held.iter_mut().find(|held| held.0 == *number) {
+                Some(held) => held.1 = entry,
+                None => held.push((*number, entry)),
+            },
+            Entry::Release { number } => held.retain(|held| held.0 != *number),
+        }
+    }
+    (classes, held)
+}
+
+fn check_period(period_ns: u64) -> Result<(), Refusal> {
+    if (PERIOD_MIN_NS..=PERIOD_MAX_NS).contains(&period_ns) {
+        return Ok(());
+    }
+    let text = format!(
+        "period {} is out of range: expected {} to {}",
+        consort_kernel::format_ns(period_ns),
+        consort_kernel::format_ns(PERIOD_MIN_NS),
+        consort_kernel::format_ns(PERIOD_MAX_NS)
+    );
+    Err(Refusal::new(Errno::ERANGE, text))
+}
+
+/// What the scheduler says of one thread: those that ended meanwhile, or share it already, are no obstacle.
+fn refuse_thread(tid: i32, error: &consort_kernel::Error) -> Result<(), Refusal> {
+    match Errno::from_raw(error.errno()) {
+        Errno::ESRCH | Errno::EEXIST => Ok(()),
+        Errno::EBUSY => {
+            let text = format!("thread {tid} is a member of a domain: let it leave first");
+            Err(Refusal::new(Errno::EBUSY, text))
+        }
+        errno => Err(Refusal::new(errno, error.to_string())),
+    }
+}
+
+fn unknown(target: &Target) -> Refusal {
+    let text = format!("{} has no reservation", target.number());
+    Refusal::new(Errno::ENOENT, text)
+}

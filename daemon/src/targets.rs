@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whom a reservation is for: a process with all its threads, or one thread, named so that a number which the kernel
+//! gives away again does not mean somebody else.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    fs,
+};
+
+use nix::errno::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    peer::{self, Peer, Processes},
+    Refusal,
+};
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Target {
+    /// All threads of a process. Start times are clock ticks after boot.
+    Process { pid: i32, start: u64 },
+    /// One thread of process `pid`.
+    Thread { pid: i32, tid: i32, start: u64 },
+}
+
+/// How a number is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Scope {
+    /// The process, if it is one's number, else the thread.
+    #[default]
+    Any,
+    /// The thread, even if it is a process' first.
+    Thread,
+}
+
+impl Target {
+    /// The number by which users know it.
+    pub fn number(&self) -> i32 {
+        match self {
+            Target::Process { pid, .. } => *pid,
+            Target::Thread { tid, .. } => *tid,
+        }
+    }
+}
+
+impl Processes {
+    /// Finds what `peer` calls `number`; 0 is the process itself. Users may name their own processes, root all.
+    ///
+    /// # Errors
+    /// ESRCH when there is none, EPERM for a stranger's, EINVAL for a negative number.
+    pub fn target(&self, peer: &Peer, number: i32, scope: Scope) -> Result<Target, Refusal> {
+        let number = match number {
+            0 => peer.pid,
+            _ if number < 0 => {
+                let text = format!(
+                    "{number} is no process or thread: expected its number, or 0 for this process"
+                );
+                return Err(Refusal::new(Errno::EINVAL, text));
+            }
+            _ if peer.namespaced && number != peer.pid => {
+                let text = "in a pid namespace of your own, numbers mean others here: reserve for the process itself (0), or from outside";
+                return Err(Refusal::new(Errno::EPERM, text));
+            }
+            number => number,
+        };
+        let gone = || {
+            let text = format!("there is no process or thread {number}");
+            Refusal::new(Errno::ESRCH, text)
+        };
+        let folder = self.folder(number);
+        let first = |label| Some(*peer::status_numbers(&folder, label)?.first()?);
+        let owner = first("Uid:").ok_or_else(gone)?;
+        let pid = first("Tgid:").and_then(|pid| i32::try_from(pid).ok());
+        let pid = pid.ok_or_else(gone)?;
+        if peer.uid != 0 && owner != i64::from(peer.uid) {
+            let text =
+                format!("{number} belongs to user {owner}: reserve for your own, or as root");
+            return Err(Refusal::new(Errno::EPERM, text));
+        }
+        if pid == number && scope == Scope::Any {
+            let start = peer::start_time(&folder).ok_or_else(gone)?;
+            return Ok(Target::Process { pid, start });
+        }
+        let start = peer::thread_start(&folder).ok_or_else(gone)?;
+        let tid = number;
+        Ok(Target::Thread { pid, tid, start })
+    }
+
+    /// True while the number means the same process or thread.
+    pub fn exists(&self, target: &Target) -> bool {
+        match target {
+            Target::Process { pid, start } => peer::start_time(&self.folder(*pid)) == Some(*start),
+            Target::Thread { tid, start, .. } => {
+                peer::thread_start(&self.folder(*tid)) == Some(*start)
+            }
+        }
+    }
+
+    /// The threads that a target has now.
+    pub fn threads_of(&self, target: &Target) -> Vec<i32> {
+        match target {
+            Target::Thread { tid, .. } => vec![*tid],
+            Target::Process { pid, .. } => numbers_in(&self.folder(*pid).join("task")),
+        }
+    }
+
+    /// Those, and the threads of the processes that it and its children have started, as far as that can still be
+    /// told: who was adopted by init is nobody's any more.
+    pub fn threads_below(&self, target: &Target) -> Vec<i32> {
+        let mut threads = self.threads_of(target);
+        let Target::Process { pid, .. } = target else {
+            return threads;
+        };
+        let mut children: HashMap<i64, Vec<i32>> = HashMap::new();
+        for child in numbers_in(self.root()) {
+            let parent = peer::status_numbers(&self.folder(child), "PPid:");
+            if let Some(parent) = parent.as_ref().and_then(|numbers| numbers.first()) {
+                children.entry(*parent).or_default().push(child);
+            }
+        }
+        let mut seen = BTreeSet::from([*pid]);
+        let mut left = vec![*pid];
+        while let Some(parent) = left.pop() {
+            for child in children.remove(&i64::from(parent)).unwrap_or_default() {
+                if seen.insert(child) {
+                    threads.extend(numbers_in(&self.folder(child).join("task")));
+                    left.push(child);
+                }
+            }
+        }
+        threads
+    }
+
+    /// What the process calls itself; for display.
+    pub fn command(&self, target: &Target) -> String {
+        let name = peer::read_text(&self.folder(target.number()).join("comm"));
+        let name = name.unwrap_or_default();
+        name.trim_end()
+            .chars()
+            .filter(|c| !c.is_control())
+            .collect()
+    }
+
+    fn folder(&self, number: i32) -> std::path::PathBuf {
+        self.root().join(number.to_string())
+    }
+}
+
+fn numbers_in(folder: &std::path::Path) -> Vec<i32> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> Peer {
+        let uid = nix::unistd::getuid().as_raw();
+        Processes::default()
+            .peer(std::process::id() as i32, uid)
+            .unwrap()
+    }
+
+    #[test]
+    fn a_number_means_a_process_or_one_of_its_threads() {
+        let processes = Processes::default();
+        let (peer, tid) = (own(), nix::unistd::gettid().as_raw());
+        let process = processes.target(&peer, 0, Scope::Any).unwrap();
+        assert_eq!(
+            processes.target(&peer, peer.pid, Scope::Any),
+            Ok(process.clone())
+        );
+        assert!(matches!(process, Target::Process { .. }));
+        let thread = processes.target(&peer, tid, Scope::Any).unwrap();
+        // Tests run in threads of their own.
+        assert!(matches!(thread, Target::Thread { pid, .. } if pid == peer.pid));
+        let first = processes.target(&peer, peer.pid, Scope::Thread).unwrap();
+        assert!(matches!(first, Target::Thread { tid, .. } if tid == peer.pid));
+        assert!(processes.threads_of(&process).contains(&tid));
+        assert_eq!(processes.threads_of(&thread), vec![tid]);
+        assert!(processes.exists(&process) && processes.exists(&thread));
+    }
+
+    #[test]
+    fn children_are_found() {
+        let processes = Processes::default();
+        let target = processes.target(&own(), 0, Scope::Any).unwrap();
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let threads = processes.threads_below(&target);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(threads.contains(&(child.id() as i32)));
+        assert!(!processes.threads_of(&target).contains(&(child.id() as i32)));
+    }
+
+    #[test]
+    fn strangers_and_the_dead_are_refused() {
+        let processes = Processes::default();
+        let peer = Peer {
+            uid: 4_000_000,
+            ..own()
+        };
+        let errno = |number| {
+            processes
+                .target(&peer, number, Scope::Any)
+                .unwrap_err()
+                .errno
+        };
+        assert_eq!(errno(1), Errno::EPERM);
+        assert_eq!(errno(-1), Errno::EINVAL);
+        assert_eq!(errno(i32::MAX), Errno::ESRCH);
+        let dead = Target::Process {
+            pid: own().pid,
+            start: own().start + 1,
+        };
+        assert!(!processes.exists(&dead));
+    }
+}

@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Classes and reservations: who has been promised a rate, and the threads that use it.
+ *
+ * Problem  A promise must hold for a program as a whole, whatever threads and children it starts, and be taken back
+ *          wherever they are.
+ * Rule     A reservation is a group below its class, weighted by its nominal rate (core/class.h). Its threads have it
+ *          as their home instead of their cgroup's group; who is forked by one of them shares it. Its end sends
+ *          them all back to their cgroups.
+ * Limits   A thread is in a domain or in a reservation, not in both.
+ */
+#ifndef CONSORT_CLASSES_H
+#define CONSORT_CLASSES_H
+
+#include "groups.h"
+#include "members.h"
+
+void bpf_rcu_read_lock(void) __ksym;
+void bpf_rcu_read_unlock(void) __ksym;
+int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task, u32 flags) __ksym;
+struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it) __ksym;
+void bpf_iter_task_destroy(struct bpf_iter_task *it) __ksym;
+
+#define ENOENT 2
+#define ESRCH 3
+#define EAGAIN 11
+#define ENOMEM 12
+#define EBUSY 16
+#define EEXIST 17
+#define EINVAL 22
+#define ENOSPC 28
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, CLASSES_MAX);
+	__type(key, u32);
+	__type(value, u64); /* the class' struct class_set; 0: none */
+} classes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RESERVATIONS_MAX);
+	__type(key, u32);
+	__type(value, u64); /* the struct reservation; 0: none */
+} reservations SEC(".maps");
+
+static inline struct class_set __arena *find_class(u32 id)
+{
+	u64 *at = bpf_map_lookup_elem(&classes, &id);
+
+	return at ? (struct class_set __arena *)*at : NULL;
+}
+
+static inline struct reservation __arena *find_reservation(u32 id)
+{
+	u64 *at = bpf_map_lookup_elem(&reservations, &id);
+
+	return at ? (struct reservation __arena *)*at : NULL;
+}
+
+/* The number of the i-th place that exists. */
+static inline u32 nth_place(u32 i)
+{
+	return i < topology.nr_shards ? i : SHARDS_MAX + i - topology.nr_shards;
+}
+
+static inline u64 class_set_bytes(void)
+{
+	return sizeof(struct class_set) + nr_places() * sizeof(struct group);
+}
+
+static inline u64 reservation_bytes(void)
+{
+	return sizeof(struct reservation) + nr_places() * sizeof(struct group);
+}
+
+static inline struct class_set __arena *class_create(u32 id)
+{
+	struct class_set __arena *class = alloc_pages(class_set_bytes());
+	u64 at = (u64) class;
+
+	if (!class)
+		return NULL;
+	class->set.parent = root_set;
+	class->set.level = 1;
+	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+		struct group __arena *top = &place_at(nth_place(i))->top;
+		struct group __arena *g = group_in(&class->set, nth_place(i));
+
+		g->node.kind = NODE_FAIR;
+		g->node.weight = 1;
+		g->node.parent = top;
+		g->node.vtime = top->vmin;
+		g->level = 1;
+	}
+	bpf_map_update_elem(&classes, &id, &at, BPF_ANY);
+	return class;
+}
+
+/* One group's weight in all places. */
+core_fn set_weights(struct group_set __arena *set in_arena, u32 weight)
+{
+	unsigned long flags;
+
+	set->weight = weight;
+	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+		struct shard __arena *s = shard_at(shard_of_place(nth_place(i)));
+
+		bpf_local_irq_save(&flags);
+		lock_take(&s->lock);
+		tree_set_weight(&group_in(set, nth_place(i))->node, weight);
+		lock_release(&s->lock);
+		bpf_local_irq_restore(&flags);
+	}
+	return 0;
+}
+
+static inline u32 capacity_of(u32 id)
+{
+	/* Keeps the compiler from proving the mask needless: the verifier cannot follow its proof. */
+	asm volatile("" : "+r"(id));
+	return class_table.capacity[id & (CLASSES_MAX - 1)];
+}
+
+/* Whether the table can be followed: errors are found before anything is changed. */
+static inline u32 classes_check(void)
+{
+	if (!class_table.flexible)
+		return EINVAL;
+	for (u32 id = 0; id < CLASSES_MAX && can_loop; id++) {
+		struct class_set __arena *class = find_class(id);
+		u32 capacity = capacity_of(id);
+
+		if (class && !capacity && class->nr_reservations)
+			return EBUSY;
+		if (capacity && !class && !class_create(id))
+			return ENOMEM;
+	}
+	return 0;
+}
+
+SEC("syscall")
+int consort_classes(struct consort_classes_args *args)
+{
+	USES_ARENA();
+	u64 none = 0;
+
+	args->error = classes_check();
+	if (args->error)
+		return 0;
+	for (u32 id = 0; id < CLASSES_MAX && can_loop; id++) {
+		struct class_set __arena *class = find_class(id);
+
+		if (!class)
+			continue;
+		if (capacity_of(id)) {
+			set_weights(&class->set, capacity_of(id));
+			continue;
+		}
+		bpf_map_update_elem(&classes, &id, &none, BPF_ANY);
+		free_pages(class, class_set_bytes());
+	}
+	set_weights(root_set, class_table.flexible);
+	return 0;
+}
+
+static inline bool is_rate(u32 rate)
+{
+	return rate && rate <= CONSORT_RATE_ONE;
+}
+
+SEC("syscall")
+int consort_reservation_create(struct consort_reservation_args *args)
+{
+	USES_ARENA();
+	struct class_set __arena *class = find_class(args->class);
+	struct reservation __arena *r;
+	u64 at;
+
+	args->error = !class ? ENOENT : !is_rate(args->rate) ? EINVAL : ENOSPC;
+	if (args->error != ENOSPC)
+		return 0;
+	for (u32 id = 1; id < RESERVATIONS_MAX && can_loop; id++) {
+		if (find_reservation(id))
+			continue;
+		args->error = ENOMEM;
+		r = alloc_pages(reservation_bytes());
+		if (!r)
+			return 0;
+		group_set_init(&r->set, 0, &class->set, args->rate);
+		r->id = id;
+		r->class = class;
+		class->nr_reservations++;
+		at = (u64)r;
+		bpf_map_update_elem(&reservations, &id, &at, BPF_ANY);
+		args->reservation = id;
+		args->error = 0;
+		return 0;
+	}
+	return 0;
+}
+
+/* Moves a reservation's group in one place; its members stay in it, whatever they do. */
+static inline void group_move(struct group __arena *g, struct group __arena *to)
+{
+	bool was_waiting = g->node.ready.queued, was_active = g->node.active;
+
+	if (was_waiting)
+		tree_dequeue(&g->node);
+	if (was_active)
+		tree_deactivate(&g->node);
+	tree_move(&g->node, to, vtime_of_ns(tunables.granularity_ns, g->node.weight));
+	if (was_active)
+		tree_activate(&g->node);
+	if (was_waiting)
+		tree_enqueue(&g->node, g->node.vtime, 0);
+}
+
+core_fn reservation_move(struct reservation __arena *r in_arena,
+			 struct class_set __arena *to in_arena)
+{
+	unsigned long flags;
+
+	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+		u32 place = nth_place(i);
+		struct shard __arena *s = shard_at(shard_of_place(place));
+
+		bpf_local_irq_save(&flags);
+		lock_take(&s->lock);
+		group_move(group_in(&r->set, place), group_in(&to->set, place));
+		lock_release(&s->lock);
+		bpf_local_irq_restore(&flags);
+	}
+	r->class->nr_reservations--;
+	to->nr_reservations++;
+	r->class = to;
+	r->set.parent = &to->set;
+	return 0;
+}
+
+SEC("syscall")
+int consort_reservation_change(struct consort_reservation_args *args)
+{
+	USES_ARENA();
+	struct reservation __arena *r = find_reservation(args->reservation);
+	struct class_set __arena *class = find_class(args->class);
+
+	args->error = !r || !class ? ENOENT : !is_rate(args->rate) ? EINVAL : 0;
+	if (args->error)
+		return 0;
+	if (r->class != class)
+		reservation_move(r, class);
+	set_weights(&r->set, args->rate);
+	return 0;
+}
+
+static inline void task_reserve(struct task __arena *t, struct reservation __arena *r)
+{
+	t->reservation = r;
+	__sync_fetch_and_add(&r->nr_tasks, 1);
+	task_move(t, &r->set, NULL, t->place, 0);
+}
+
+static inline u32 task_try_reserve(struct task __arena *t, const struct task_struct *p,
+				   struct reservation __arena *r)
+{
+	if (t->kernel_task != (u64)p)
+		return ESRCH;
+	if (t->set)
+		return EBUSY;
+	if (t->reservation)
+		return EEXIST;
+	task_reserve(t, r);
+	return 0;
+}
+
+SEC("syscall")
+int consort_reservation_add(struct consort_reservation_args *args)
+{
+	USES_ARENA();
+	struct reservation __arena *r = find_reservation(args->reservation);
+	struct task_struct *p;
+	struct task __arena *t;
+	unsigned long flags;
+	struct lock __arena *l;
+
+	args->error = ENOENT;
+	if (!r)
+		return 0;
+	args->error = ESRCH;
+	p = bpf_task_from_pid(args->tid);
+	if (!p)
+		return 0;
+	t = task_of(p);
+	if (t) {
+		bpf_local_irq_save(&flags);
+		l = task_lock(t);
+		args->error = task_try_reserve(t, p, r);
+		lock_release(l);
+		bpf_local_irq_restore(&flags);
+	}
+	bpf_task_release(p);
+	return 0;
+}
+
+/* The task's lock is held. */
+static inline void reservation_forget(struct task __arena *t)
+{
+	if (t->reservation)
+		__sync_fetch_and_add(&t->reservation->nr_tasks, -1);
+	t->reservation = NULL;
+}
+
+/* The task goes back to its cgroup's group. */
+static inline void task_unreserve(struct task __arena *t, const struct task_struct *p,
+				  struct reservation __arena *r)
+{
+	struct group_set __arena *home = find_group_set(p->sched_task_group->css.cgroup->kn->id);
+	struct lock __arena *l;
+	unsigned long flags;
+
+	bpf_local_irq_save(&flags);
+	l = task_lock(t);
+	if (t->kernel_task == (u64)p && t->reservation == r) {
+		reservation_forget(t);
+		task_move(t, home, NULL, t->place, 0);
+	}
+	lock_release(l);
+	bpf_local_irq_restore(&flags);
+}
+
+static inline void unreserve_all(struct reservation __arena *r)
+{
+	struct task_struct *p;
+
+	bpf_rcu_read_lock();
+	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS)
+	{
+		struct task __arena *t = find_task(p);
+
+		if (t && t->reservation == r)
+			task_unreserve(t, p, r);
+	}
+	bpf_rcu_read_unlock();
+}
+
+SEC("syscall")
+int consort_reservation_end(struct consort_reservation_args *args)
+{
+	USES_ARENA();
+	u32 id = args->reservation;
+	struct reservation __arena *r = find_reservation(id);
+	u64 none = 0;
+
+	args->error = ENOENT;
+	if (!r)
+		return 0;
+	if (r->nr_tasks)
+		unreserve_all(r);
+	args->error = EAGAIN;
+	if (r->nr_tasks)
+		return 0;
+	bpf_map_update_elem(&reservations, &id, &none, BPF_ANY);
+	r->class->nr_reservations--;
+	free_pages(r, reservation_bytes());
+	args->error = 0;
+	return 0;
+}
+
+SEC("syscall")
+int consort_reservation_usage(struct consort_reservation_args *args)
+{
+	USES_ARENA();
+	struct reservation __arena *r = find_reservation(args->reservation);
+
+	args->error = r ? 0 : ENOENT;
+	if (r) {
+		args->tasks = r->nr_tasks;
+		args->ran_ns = r->ran_ns;
+	}
+	return 0;
+}
+
+/*
+ * A thread that was just forked shares its maker's reservation. Its maker's lock is held meanwhile, so that nobody
+ * slips into a reservation that ends.
+ */
+static inline void inherit_reservation(struct task __arena *t, const struct task_struct *p)
+{
+	struct task_struct *maker = bpf_get_current_task_btf();
+	struct task __arena *m = find_task(maker);
+	struct reservation __arena *r;
+	unsigned long flags;
+	struct lock __arena *l;
+
+	if (!m || !m->reservation || p->se.sum_exec_runtime ||
+	    (p->real_parent != maker && p->tgid != maker->tgid))
+		return;
+	bpf_local_irq_save(&flags);
+	l = task_lock(m);
+	r = m->reservation;
+	if (r) {
+		t->reservation = r;
+		__sync_fetch_and_add(&r->nr_tasks, 1);
+		t->home = &r->set;
+		t->member.node.parent = group_in(t->home, t->place);
+		t->member.node.vtime = t->member.node.parent->vmin;
+	}
+	lock_release(l);
+	bpf_local_irq_restore(&flags);
+}
+
+#endif
