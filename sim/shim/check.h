@@ -213,7 +213,8 @@ static bool check(const struct sim_task_ref *tasks, u32 nr_tasks, struct sim_fin
 	for (u32 i = 0; i < nr_places() && !c.broken; i++)
 		check_place(&c, place_number(i));
 	for (u32 cpu = 0; cpu < topology.nr_cpus; cpu++)
-		if (cpu_at(cpu)->running && !cpu_at(cpu)->running->kernel_task)
+		if (cpu_at(cpu)->online && cpu_at(cpu)->running &&
+		    !cpu_at(cpu)->running->kernel_task)
 			broken(&c, "stale", "CPU %u takes a task for running that has gone", cpu);
 	return c.broken;
 }

@@ -96,13 +96,18 @@ struct rq {
 	struct scx_rq scx;
 };
 
+/* The lower 32 bits are the core's own, given on; the scheduler tells by them what happens to a running task. */
 enum scx_enq_flags {
-	SCX_ENQ_WAKEUP = 1 << 0,
-	SCX_ENQ_HEAD = 1 << 4,
-	SCX_ENQ_CPU_SELECTED = 1 << 10,
-	SCX_ENQ_PREEMPT = 1 << 20,
-	SCX_ENQ_REENQ = 1 << 21,
-	SCX_ENQ_LAST = 1 << 22,
+	SCX_ENQ_WAKEUP = 0x1,
+	SCX_ENQ_RESTORE = 0x2,
+	SCX_ENQ_NOCLOCK = 0x8,
+	SCX_ENQ_HEAD = 0x10,
+	SCX_ENQ_MIGRATED = 0x40,
+	SCX_ENQ_INITIAL = 0x80,
+	SCX_ENQ_CPU_SELECTED = 0x400,
+	SCX_ENQ_PREEMPT = 1ULL << 32,
+	SCX_ENQ_REENQ = 1ULL << 40,
+	SCX_ENQ_LAST = 1ULL << 41,
 };
 
 enum scx_deq_flags {

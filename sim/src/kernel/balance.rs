@@ -4,7 +4,7 @@
 
 use super::custody::DSQ_LOCAL_ON;
 use super::{Custody, Dispatched, Dsq, Kernel};
-use crate::ffi::{SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL};
+use crate::ffi::{SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL, SCX_ENQ_MIGRATED};
 use crate::setup::Cpu;
 use crate::trace::TaskId;
 
@@ -173,7 +173,7 @@ impl Kernel {
         self.rq_unlock(from);
         self.rq_lock(to);
         self.tasks[task as usize].is_migrating = false;
-        self.enqueue_task(task, flags);
+        self.enqueue_task(task, flags | SCX_ENQ_MIGRATED);
     }
 
     fn can_run_on_remote(&mut self, task: TaskId, cpu: Cpu, enforce: bool) -> bool {

@@ -2,9 +2,8 @@
 //! What is changed about a task while it lives: nice value, affinity, class, cgroup, migration. As in core.c: a change takes
 //! the task off its queue, changes it, and puts it back (DEQUEUE_SAVE, ENQUEUE_RESTORE).
 
-use super::custody::ENQUEUE_RESTORE;
 use super::{Dsq, Irq, Kernel, Life};
-use crate::ffi::{cpumask, SCX_DEQ_SAVE, SCX_ENQ_HEAD};
+use crate::ffi::{cpumask, SCX_DEQ_SAVE, SCX_ENQ_HEAD, SCX_ENQ_NOCLOCK, SCX_ENQ_RESTORE};
 use crate::setup::{Cpu, Policy};
 use crate::trace::{TaskId, What};
 
@@ -27,7 +26,7 @@ impl Kernel {
         }
         change(self);
         if queued {
-            self.enqueue_task(task, ENQUEUE_RESTORE);
+            self.enqueue_task(task, SCX_ENQ_RESTORE | SCX_ENQ_NOCLOCK);
         }
         if running {
             self.set_next(cpu, task);
@@ -109,13 +108,17 @@ impl Kernel {
             return; // EINVAL, ESRCH
         }
         let cpu = self.task_rq_lock(task);
-        self.change_locked(task, cpu, |k| {
-            let state = &mut k.tasks[task as usize];
-            state.allowed = mask;
-            state.c.cpus_mask = mask;
-            state.c.nr_cpus_allowed = mask.count() as i32;
-        });
+        self.change_locked(task, cpu, |k| k.set_mask(task, mask));
         self.leave_forbidden_cpu(task, cpu);
+    }
+
+    pub(crate) fn set_mask(&mut self, task: TaskId, mask: cpumask) {
+        let now_ns = self.now_ns;
+        let state = &mut self.tasks[task as usize];
+        state.allowed = mask;
+        state.allowed_since_ns = now_ns;
+        state.c.cpus_mask = mask;
+        state.c.nr_cpus_allowed = mask.count() as i32;
     }
 
     /// Ends with both locks free. Who runs where he may not is moved by the CPU itself, who waits by us.
@@ -170,7 +173,7 @@ impl Kernel {
         } else if self.tasks[task as usize].is_queued() {
             self.tasks[task as usize].waits_since_ns = self.now_ns;
             if self.tasks[task as usize].c.scx.slice > 0 {
-                self.dispatch_enqueue(Dsq::Local(cpu), task, u64::from(SCX_ENQ_HEAD));
+                self.dispatch_enqueue(Dsq::Local(cpu), task, SCX_ENQ_HEAD);
             } else {
                 self.do_enqueue(task, 0, None);
             }
@@ -203,7 +206,7 @@ impl Kernel {
                 continue;
             }
             self.dispatch_dequeue(task);
-            self.do_enqueue(task, u64::from(crate::ffi::SCX_ENQ_REENQ), None);
+            self.do_enqueue(task, crate::ffi::SCX_ENQ_REENQ, None);
             count += 1;
         }
         count
@@ -229,6 +232,7 @@ impl Kernel {
             self.task_rq_unlock(task, cpu);
         }
         self.tasks[index].c.migration_disabled = 0;
+        self.tasks[index].allowed_since_ns = self.now_ns;
         let cpu = self.tasks[index].cpu;
         if !self.tasks[index].allowed.has(cpu) || !self.online.has(cpu) {
             self.interrupt_at(cpu, self.now_ns, Irq::MoveAway(task));

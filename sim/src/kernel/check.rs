@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Promises that hold at every step: no task is lost, none starves, no CPU idles while a task that may run there waits.
 
-use super::{Custody, Kernel, Life, NEVER_NS};
-use crate::setup::Cpu;
+use super::{Custody, Dsq, Kernel, Life, Task, NEVER_NS};
+use crate::setup::{Cpu, Kernel as Version};
 use crate::trace::TaskId;
 
 /// On large machines looking at everything is dear: that often it is done.
@@ -62,7 +62,9 @@ impl Kernel {
                 found = Some(("starvation", task.id, None, waits_ns));
                 break;
             }
-            if task.waits_since_ns >= since_ns {
+            if task.waits_since_ns.max(task.allowed_since_ns) >= since_ns
+                || self.waits_for_realtime(task)
+            {
                 continue;
             }
             let pinned = task.c.migration_disabled != 0;
@@ -86,6 +88,15 @@ impl Kernel {
                 format!("{name} has waited for {} us{beside}", waits_ns / 1000),
             );
         }
+    }
+
+    /// 6.18 asks for a task, and then runs one of a higher class without telling anybody: the task stays in the
+    /// kernel's queue.
+    fn waits_for_realtime(&self, task: &Task) -> bool {
+        let current = self.cpus[task.cpu as usize].current;
+        self.version == Version::V6_18
+            && task.dsq == Some(Dsq::Local(task.cpu))
+            && current.is_some_and(|current| self.tasks[current as usize].is_realtime())
     }
 
     fn realtime_anywhere(&self) -> bool {

@@ -4,13 +4,11 @@
 
 use super::{Custody, Dsq, Kernel, NEVER_NS, SLICE_DEFAULT_NS};
 use crate::ffi::{
-    SCX_DEQ_SLEEP, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL, SCX_ENQ_HEAD, SCX_ENQ_PREEMPT, SCX_TASK_QUEUED,
+    SCX_DEQ_SLEEP, SCX_DSQ_GLOBAL, SCX_DSQ_LOCAL, SCX_ENQ_HEAD, SCX_ENQ_MIGRATED, SCX_ENQ_PREEMPT, SCX_ENQ_RESTORE, SCX_TASK_QUEUED,
 };
 use crate::setup::Cpu;
 use crate::trace::{TaskId, What};
 
-/// A change of a runnable task ends: it is put back (ENQUEUE_RESTORE).
-pub(crate) const ENQUEUE_RESTORE: u64 = 1 << 1;
 pub(crate) const DSQ_LOCAL_ON: u64 = crate::ffi::SCX_DSQ_LOCAL as u64 | 1 << 62;
 
 impl Kernel {
@@ -27,7 +25,7 @@ impl Kernel {
             }
             return;
         }
-        if flags & ENQUEUE_RESTORE != 0 && self.cpus[cpu as usize].current == Some(task) {
+        if flags & SCX_ENQ_RESTORE != 0 && self.cpus[cpu as usize].current == Some(task) {
             sticky = Some(cpu);
         }
         if self.tasks[index].is_queued() {
@@ -109,7 +107,7 @@ impl Kernel {
             return;
         }
         self.tasks[task as usize].dsq = Some(dsq);
-        let at_head = flags & u64::from(SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0;
+        let at_head = flags & (SCX_ENQ_HEAD | SCX_ENQ_PREEMPT) != 0;
         let queue = match dsq {
             Dsq::Local(cpu) => &mut self.cpus[cpu as usize].local,
             Dsq::Global => &mut self.global,
@@ -132,7 +130,7 @@ impl Kernel {
         match self.cpus[cpu as usize].current {
             None => self.resched(cpu),
             Some(current) if current != task && !self.tasks[current as usize].is_realtime() => {
-                if flags & u64::from(SCX_ENQ_PREEMPT) != 0 {
+                if flags & SCX_ENQ_PREEMPT != 0 {
                     self.tasks[current as usize].c.scx.slice = 0;
                     self.resched(cpu);
                 }
@@ -268,7 +266,7 @@ impl Kernel {
         self.rq_unlock(from);
         self.rq_lock(to);
         self.tasks[task as usize].is_migrating = false;
-        self.enqueue_task(task, 0);
+        self.enqueue_task(task, SCX_ENQ_MIGRATED);
         self.wakeup_preempt(to, task);
     }
 

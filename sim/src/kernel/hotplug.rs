@@ -18,6 +18,7 @@ impl Kernel {
         self.push_all(cpu);
         self.rq_lock(cpu);
         self.cpus[cpu as usize].online = false;
+        self.cpus[cpu as usize].need_resched = false;
         self.idle.clear(cpu);
         self.rq_unlock(cpu);
         // Whoever came while the others were pushed.
@@ -56,6 +57,7 @@ impl Kernel {
         self.online.set(cpu);
         self.rq_lock(cpu);
         self.cpus[cpu as usize].online = true;
+        self.cpus[cpu as usize].need_resched = false;
         if self.cpus[cpu as usize].current.is_none() {
             self.cpus[cpu as usize].idle_since_ns = self.now_ns;
             self.idle.set(cpu);

@@ -71,6 +71,7 @@ impl Kernel {
             cgroup: plan.cgroup,
             waits_since_ns: NEVER_NS,
             wait_max_ns: 0,
+            allowed_since_ns: self.now_ns,
             switches: 0,
             left_as_yield: false,
             killed: false,

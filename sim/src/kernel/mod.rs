@@ -140,6 +140,8 @@ pub(crate) struct Task {
     /// Since when it has been waiting for a CPU; NEVER_NS: it does not.
     pub waits_since_ns: u64,
     pub wait_max_ns: u64,
+    /// Since when it may run where it may run now.
+    pub allowed_since_ns: u64,
     pub switches: u64,
     pub left_as_yield: bool,
     pub killed: bool,

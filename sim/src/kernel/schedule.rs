@@ -116,7 +116,7 @@ impl Kernel {
         if self.tasks[prev as usize].is_queued() {
             self.tasks[prev as usize].waits_since_ns = self.now_ns;
             if self.tasks[prev as usize].c.scx.slice > 0 && !self.bypass {
-                self.dispatch_enqueue(Dsq::Local(cpu), prev, u64::from(SCX_ENQ_HEAD));
+                self.dispatch_enqueue(Dsq::Local(cpu), prev, SCX_ENQ_HEAD);
             } else {
                 self.do_enqueue(prev, 0, None);
             }

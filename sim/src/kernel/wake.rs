@@ -3,7 +3,7 @@
 //! wake_up_new_task.
 
 use super::{Irq, Kernel, Life};
-use crate::ffi::{SCX_ENQ_CPU_SELECTED, SCX_ENQ_WAKEUP, SCX_WAKE_FORK};
+use crate::ffi::{SCX_ENQ_CPU_SELECTED, SCX_ENQ_INITIAL, SCX_ENQ_NOCLOCK, SCX_ENQ_WAKEUP, SCX_WAKE_FORK};
 use crate::setup::Cpu;
 use crate::trace::{TaskId, What};
 
@@ -52,7 +52,7 @@ impl Kernel {
 
     fn activate_woken(&mut self, task: TaskId, cpu: Cpu) {
         self.emit(What::Woken { task, on: cpu });
-        self.enqueue_task(task, u64::from(SCX_ENQ_WAKEUP | SCX_ENQ_CPU_SELECTED));
+        self.enqueue_task(task, SCX_ENQ_WAKEUP | SCX_ENQ_NOCLOCK | SCX_ENQ_CPU_SELECTED);
         self.wakeup_preempt(cpu, task);
     }
 
@@ -100,6 +100,10 @@ impl Kernel {
             state.allowed.has(cpu) && self.online.has(cpu)
         };
         if !is_allowed {
+            if self.tasks[index].allowed.and(&self.online).is_empty() {
+                let everywhere = crate::ffi::cpumask::of(0..self.machine.cpus());
+                self.set_mask(task, everywhere);
+            }
             cpu = self.fallback_cpu(task);
         }
         cpu
@@ -138,7 +142,7 @@ impl Kernel {
         self.set_task_cpu(task, cpu);
         self.rq_lock(cpu);
         self.emit(What::Woken { task, on: cpu });
-        self.enqueue_task(task, 0);
+        self.enqueue_task(task, SCX_ENQ_NOCLOCK | SCX_ENQ_INITIAL);
         self.wakeup_preempt(cpu, task);
         self.rq_unlock(cpu);
         self.pi_unlock(task);
