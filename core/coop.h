@@ -18,6 +18,7 @@
 #ifndef CORE_COOP_H
 #define CORE_COOP_H
 
+#include "line.h"
 #include "tree.h"
 
 /* How long a member waits at most before it counts as due. */
@@ -36,7 +37,8 @@ enum coop_order {
 
 struct domain {
 	struct group group;
-	struct heap due; /* waiting members, by due time */
+	struct heap due; /* waiting members that are due within PATIENCE_NS, by due time */
+	struct line patient; /* the other waiting members, by the end of their patience */
 	struct heap indebted; /* waiting members in due debt, by the virtual time at which they are out of it */
 	struct heap asleep; /* members that sleep until their due time */
 	struct heap_link upcoming; /* in the place's due or ahead queue, see place.h */
@@ -49,13 +51,14 @@ struct domain {
 /* What makes a task a member: embedded in the host's task. */
 struct member {
 	struct tree_node node;
-	struct heap_link due; /* in one of the domain's queues due, indebted, asleep */
+	struct heap_link due; /* in one of the domain's queues due, patient, indebted, asleep */
 	u64 due_ns; /* NEVER_NS if none */
 	u64 run_due_ns; /* what it was when the run that is not charged yet began */
 	u64 key;
 	u32 priority; /* PRIORITY_NONE if it has no best-effort event */
 	u8 asleep;
-	u8 indebted;
+	u8 indebted; /* waits in the domain's queue of that name, */
+	u8 patient; /* or in this one */
 	u8 interrupted; /* it lost the CPU in the middle of an event */
 	u64 debt_vtime; /* virtual time gained on expired due events */
 	u64 served; /* due events that are over */
@@ -129,13 +132,18 @@ static __always_inline void member_publish(struct member __arena *m, u64 due_ns,
 static __always_inline void domain_await_due(struct domain __arena *d, struct member __arena *m,
 					     u64 now_ns)
 {
-	u64 due_ns = m->due_ns < now_ns + PATIENCE_NS ? m->due_ns : now_ns + PATIENCE_NS;
+	u64 patience_ns = now_ns + PATIENCE_NS;
+	u8 soon = m->due_ns < patience_ns;
 
 	m->indebted = !member_due_counts(m, d);
-	if (m->indebted)
-		heap_push(&d->indebted, &m->due, member_out_of_debt_at(m, d), due_ns);
+	m->patient = !m->indebted && !soon;
+	if (m->patient)
+		line_append(&d->patient, &m->due, patience_ns);
+	else if (m->indebted)
+		heap_push(&d->indebted, &m->due, member_out_of_debt_at(m, d),
+			  soon ? m->due_ns : patience_ns);
 	else
-		heap_push(&d->due, &m->due, due_ns, 0);
+		heap_push(&d->due, &m->due, m->due_ns, 0);
 }
 
 /* Lets the due events and priorities of those count again that are out of debt. */
@@ -171,7 +179,9 @@ static __always_inline void domain_enqueue(struct domain __arena *d, struct memb
 /* A waiting member is chosen, or leaves. */
 static __always_inline void domain_dequeue(struct domain __arena *d, struct member __arena *m)
 {
-	if (m->due.queued)
+	if (m->due.queued && m->patient)
+		line_remove(&d->patient, &m->due);
+	else if (m->due.queued)
 		heap_remove(m->indebted ? &d->indebted : &d->due, &m->due);
 	tree_dequeue(&m->node);
 }
@@ -220,10 +230,18 @@ static __always_inline void domain_charge_due(struct domain __arena *d, struct m
 			vtime_of_ns(overdue_ns, m->node.weight);
 }
 
+/* Of the waiting members whose due events count, the one that is due first; NULL if there is none. */
+static __always_inline struct heap_link __arena *domain_first_due(const struct domain __arena *d)
+{
+	struct heap_link __arena *due = d->due.top, *patient = d->patient.first;
+
+	return !due || (patient && heap_before(patient, due)) ? patient : due;
+}
+
 /* The waiting member whose due event expired first, NULL if none has. */
 static __always_inline struct member __arena *domain_expired(struct domain __arena *d, u64 now_ns)
 {
-	struct heap_link __arena *top = d->due.top;
+	struct heap_link __arena *top = domain_first_due(d);
 
 	return top && top->major <= now_ns ? member_of_due(top) : NULL;
 }
@@ -257,7 +275,8 @@ domain_choose(struct domain __arena *d, struct member __arena *running, u64 now_
 /* The next time at which a member other than the running one wants the CPU; NEVER_NS if none is known. */
 static __always_inline u64 domain_next_due_ns(const struct domain __arena *d)
 {
-	u64 due_ns = d->due.top ? d->due.top->major : NEVER_NS;
+	struct heap_link __arena *first = domain_first_due(d);
+	u64 due_ns = first ? first->major : NEVER_NS;
 
 	if (d->asleep.top && d->asleep.top->major < due_ns)
 		due_ns = d->asleep.top->major;

@@ -101,6 +101,16 @@ core_fn place_refresh(struct place __arena *pl in_arena, struct domain __arena *
 	return 0;
 }
 
+/* The same where nothing but the domain's virtual time has. */
+static __always_inline void place_refresh_charged(struct place __arena *pl,
+						  struct domain __arena *d)
+{
+	if (d->upcoming.queued && !d->is_ahead && !d->indebted.top &&
+	    !vtime_before(pl->root.vmin, domain_may_borrow_at(pl, d)))
+		return;
+	place_refresh(pl, d);
+}
+
 /*
  * One step towards queues that say who may borrow now: a domain whose time to borrow has come again, or a sleeper
  * whose own timer is a little late (it counts again once it wakes). Returns 0 when there is nothing to do.
@@ -217,6 +227,27 @@ static __always_inline u64 place_class_yields_at_ns(const struct place __arena *
 	return due_ns < now_ns + behind_ns ? now_ns + behind_ns : due_ns;
 }
 
+/* Times that are computed from virtual times are a little early: never find the domain still ahead. */
+#define AHEAD_MARGIN_NS 1000
+
+/* When the first of the domains that have borrowed enough is due and may borrow again, if `top` runs until then. */
+static __always_inline u64 place_ahead_until_ns(const struct place __arena *pl,
+						struct tree_node __arena *top, u64 now_ns)
+{
+	struct heap_link __arena *ahead = pl->ahead.top;
+	struct domain __arena *d;
+	u64 at_ns, due_ns;
+
+	if (!ahead || !vtime_before(top->vtime, ahead->major))
+		return NEVER_NS;
+	d = domain_of_upcoming(ahead);
+	if (&d->group.node == top)
+		return NEVER_NS;
+	at_ns = now_ns + vtime_to_ns(ahead->major - top->vtime, node_weight(top)) + AHEAD_MARGIN_NS;
+	due_ns = domain_next_due_ns(d);
+	return due_ns < at_ns ? at_ns : due_ns;
+}
+
 /*
  * When the task that is about to run should be compared again: the end of its slice if others wait, or the next
  * due time of a domain that may run then. A domain that is behind the running task gets the CPU at its
@@ -230,6 +261,9 @@ static __always_inline u64 place_compare_at_ns(struct place __arena *pl,
 	struct heap_link __arena *upcoming = pl->due.top;
 	u64 at_ns = place_head(pl)->ready.top ? now_ns + slice : NEVER_NS, due_ns;
 
+	due_ns = top ? place_ahead_until_ns(pl, top, now_ns) : NEVER_NS;
+	if (due_ns < at_ns)
+		at_ns = due_ns;
 	if (!upcoming || (top && !place_root_may_borrow(pl)))
 		return at_ns;
 	due_ns = upcoming->major;

@@ -11,7 +11,7 @@ fn rank(l: *const heap_link) -> u32 {
     }
 }
 
-fn before(a: &heap_link, b: &heap_link) -> bool {
+fn key_before(a: &heap_link, b: &heap_link) -> bool {
     unsafe { core_heap_key_before(a.major, a.minor, b.major, b.minor) != 0 }
 }
 
@@ -33,7 +33,7 @@ pub fn links(h: &heap) -> Vec<*mut heap_link> {
         );
         assert_eq!(l.rank, rank(l.right) + 1, "a rank is wrong");
         assert!(
-            parent.is_null() || !before(l, unsafe { &*parent }),
+            parent.is_null() || !key_before(l, unsafe { &*parent }),
             "a link is above one before it"
         );
         found.push(at);
@@ -184,6 +184,26 @@ pub fn due_ns(h: &Host, t: usize) -> u64 {
         .min(h.tasks[t].waits_since_ns + PATIENCE)
 }
 
+/// The links of a line, from its first to its last.
+fn waiting(line: &line) -> Vec<*mut heap_link> {
+    let mut found = Vec::new();
+    let (mut at, mut before) = (line.first, std::ptr::null_mut());
+
+    while !at.is_null() {
+        let l = unsafe { &*at };
+        assert_eq!(l.right, before, "a link does not point to the one before");
+        assert_eq!(l.queued, 1, "a link in a line is not marked as queued");
+        assert!(
+            before.is_null() || !key_before(l, unsafe { &*before }),
+            "a link is after one that comes later"
+        );
+        found.push(at);
+        (before, at) = (at, l.left);
+    }
+    assert_eq!(line.last, before, "a line does not know its last link");
+    found
+}
+
 fn holds(heap: &heap, link: *mut heap_link) -> bool {
     links(heap).contains(&link)
 }
@@ -204,13 +224,13 @@ fn member(h: &Host, t: usize, d: &domain) {
         );
     } else if h.waits(t) {
         assert_eq!(m.indebted == 0, counts, "member {t}: in debt or not");
-        let (queue, at) = if counts {
-            (&d.due, m.due.major)
-        } else {
-            (&d.indebted, m.due.minor)
+        let (held, at) = match (counts, m.patient) {
+            (true, 0) => (holds(&d.due, link), m.due.major),
+            (true, _) => (waiting(&d.patient).contains(&link), m.due.major),
+            (false, _) => (holds(&d.indebted, link), m.due.minor),
         };
         assert!(
-            holds(queue, link),
+            held,
             "waiting member {t} is not in the queue where it belongs"
         );
         assert_eq!(at, due_ns(h, t), "member {t}: its due time");
@@ -246,7 +266,8 @@ pub fn domains(h: &Host) {
         let queued = [&d.due, &d.indebted, &d.asleep]
             .iter()
             .map(|q| links(q).len())
-            .sum::<usize>();
+            .sum::<usize>()
+            + waiting(&d.patient).len();
         let wanted = members
             .iter()
             .filter(|&&t| h.tasks[t].member.due.queued != 0)
