@@ -331,6 +331,30 @@ fn liars_gain_nothing() {
 }
 
 #[test]
+fn exploring_says_which_seeds_it_ran() {
+    let folder = Folder::new("explore");
+    let args = [
+        "explore", "--first", "0", "--seeds", "9", "--jobs", "2", "--save",
+    ];
+    let save = folder.path("found");
+    let output = sim(&[&args[..], &[&save]].concat());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    assert_eq!(
+        stdout(&output),
+        "9 scenarios, from seed 0: no promise was broken\n"
+    );
+    assert!(!Path::new(&save).exists(), "nothing was found");
+}
+
+#[test]
+fn exploring_without_a_first_seed_takes_another_one_each_time() {
+    let output = succeed(&["explore", "--minutes", "0.01", "--jobs", "1"]);
+    let words: Vec<&str> = output.split([' ', ':']).collect();
+    let first: u64 = words[4].parse().unwrap();
+    assert!(first > 1_000_000, "{output}");
+}
+
+#[test]
 fn a_bad_scenario_is_refused_with_its_place() {
     let folder = Folder::new("bad");
     let file = folder.write(
@@ -367,6 +391,8 @@ fn other_mistakes_have_a_message_and_an_exit_code() {
         (&["run", &good, "--report", &blocked], 1, "cannot write"),
         (&["compare", "coop", &good], 2, "no scheduler is called"),
         (&["compare", "coop", "fair"], 2, "SCENARIO"),
+        (&["explore", "--minutes", "0"], 2, "such as 3 or 0.5"),
+        (&["explore", "--seeds", "0"], 2, "--seeds"),
         (&["run"], 2, "SCENARIO"),
         (&[], 2, "Usage"),
     ] {

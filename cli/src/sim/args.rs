@@ -25,6 +25,15 @@ pub enum SimCommand {
     /// Tunables follow behind commas: granularity=2ms, min-slice=200us, window=2ms for Consort; slice=1ms for
     /// eevdf; quantum=10ms for rr. Tunables alone mean coop.
     Compare(CompareArgs),
+    /// Run random scenarios with faults, on all CPUs, until one breaks a promise of the scheduler.
+    ///
+    /// Each seed is a scenario: a machine, tasks of all kinds, cgroups, domains, CPUs that go, weights and affinities
+    /// that change, memory that is not there. One that breaks a promise is made smaller as long as it still does, and
+    /// written to a file, with the command that replays it.
+    Explore(ExploreArgs),
+    /// Run some of the seeds of `explore`, and say how each went
+    #[command(hide = true)]
+    Worker(WorkerArgs),
 }
 
 const SIM_EXIT_CODES: &str = "\
@@ -98,6 +107,64 @@ DIR of --report gets index.html with both, and the folders a and b with the trac
 
 {SIM_EXIT_CODES}"
     )
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = explore_help())]
+pub struct ExploreArgs {
+    /// How many scenarios
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub seeds: u64,
+
+    /// Stop after so many minutes, however many scenarios that were
+    #[arg(long, value_name = "M", value_parser = parse_minutes)]
+    pub minutes: Option<f64>,
+
+    /// The first seed [default: another one each time]
+    #[arg(long, value_name = "N")]
+    pub first: Option<u64>,
+
+    /// Go on after a broken promise, and list what broke at the end
+    #[arg(long)]
+    pub all: bool,
+
+    /// Where the scenario that broke a promise is written to
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub save: PathBuf,
+
+    /// Processes at a time [default: one for each CPU]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub jobs: Option<u16>,
+}
+
+fn explore_help() -> String {
+    format!(
+        "\
+Examples:
+  consort sim explore --minutes 3
+  consort sim explore --first 1 --seeds 1000 --all
+  consort sim explore --first 4711 --seeds 1        one seed again
+
+{SIM_EXIT_CODES}"
+    )
+}
+
+fn parse_minutes(text: &str) -> Result<f64, String> {
+    let minutes = text
+        .parse()
+        .ok()
+        .filter(|minutes| (0.01..=100_000.0).contains(minutes));
+    minutes.ok_or_else(|| "expected a number of minutes, such as 3 or 0.5".to_owned())
+}
+
+#[derive(Debug, Args)]
+pub struct WorkerArgs {
+    /// The first seed
+    pub first: u64,
+    /// How many
+    pub count: u64,
+    /// From each to the next
+    pub step: u64,
 }
 
 /// What a scenario leaves to the command line.

@@ -3,7 +3,7 @@
 
 use std::{io, path::PathBuf};
 
-use consort_sim::{scenario::LoadError, trace::Violation, Error};
+use consort_sim::{scenario::LoadError, Error};
 
 #[derive(Debug, thiserror::Error)]
 pub enum SimFailure {
@@ -23,11 +23,14 @@ pub enum SimFailure {
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
 
-    #[error(
-        "{title}: the run broke the rule {:?} at {} ns: {}. The same scenario, seed and configuration break it again",
-        violation.rule, violation.at_ns, violation.detail
-    )]
-    Violation { title: String, violation: Violation },
+    #[error("{title} broke the rule {rule}: see above; the same scenario, seed and configuration break it again")]
+    Violation { title: String, rule: &'static str },
+
+    #[error("{0}")]
+    Found(String),
+
+    #[error("cannot start a process for `explore`: {0}")]
+    Worker(io::Error),
 }
 
 impl SimFailure {
@@ -35,7 +38,7 @@ impl SimFailure {
     pub fn exit_code(&self) -> u8 {
         match self {
             SimFailure::Scenario(LoadError::Bad(_)) | SimFailure::Run(Error::Setup { .. }) => 2,
-            SimFailure::Violation { .. } => 8,
+            SimFailure::Violation { .. } | SimFailure::Found(_) => 8,
             _ => 1,
         }
     }

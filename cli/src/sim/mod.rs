@@ -3,10 +3,13 @@
 
 pub mod args;
 mod compare;
+mod explore;
 mod failure;
 mod files;
 mod run;
 mod simulate;
+mod worker;
+mod workers;
 
 use args::SimCommand;
 pub use failure::SimFailure;
@@ -19,5 +22,7 @@ pub fn sim(command: &SimCommand) -> Result<(), SimFailure> {
     match command {
         SimCommand::Run(args) => run::run(args),
         SimCommand::Compare(args) => compare::compare(args),
+        SimCommand::Explore(args) => explore::explore(args),
+        SimCommand::Worker(args) => worker::work(args),
     }
 }

@@ -24,7 +24,7 @@ impl Simulated {
             None => Ok(()),
             Some(violation) => Err(SimFailure::Violation {
                 title: self.summary.title.clone(),
-                violation: violation.clone(),
+                rule: violation.rule,
             }),
         }
     }
