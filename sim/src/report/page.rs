@@ -192,8 +192,8 @@ fn plots(run: &Run<'_>) -> String {
         escape(&run.summary.title),
         figure("Share of a CPU", share_plot(run.summary)),
         figure(
-            "Share over time, each second",
-            share_over_time_plot(run.recorder)
+            "Share over time, each second; colours as above",
+            share_over_time_plot(run)
         ),
         figure(
             "Who ran when, at the window's start",
@@ -229,21 +229,29 @@ fn colour_of(name: &str, rows: &[Row]) -> usize {
         .unwrap_or(0)
 }
 
-fn share_over_time_plot(recorder: &Recorder) -> String {
-    let seconds = recorder.window_ns() as f64 / 1e9;
-    let tasks = &recorder.tasks()[..recorder.tasks().len().min(BARS_MAX)];
+fn share_over_time_plot(run: &Run<'_>) -> String {
+    // Less than this at the end says nothing of a second.
+    const PART_MIN: f64 = 0.1;
+    let seconds = run.recorder.window_ns() as f64 / 1e9;
     let percents = |task: &TaskRecord| -> Vec<(f64, f64)> {
+        let part = |second: usize| (seconds - second as f64).min(1.0);
         let each = task.run_each_s_ns.iter().enumerate();
-        // The last second may be a part of one.
-        let whole = |second: usize| (seconds - second as f64).clamp(1e-9, 1.0);
-        each.map(|(second, ns)| (second as f64 + 0.5, *ns as f64 / 1e7 / whole(second)))
-            .collect()
+        let told = each.filter(|(second, _)| *second == 0 || part(*second) >= PART_MIN);
+        told.map(|(second, ns)| {
+            let part = part(second);
+            (
+                second as f64 + part / 2.0,
+                *ns as f64 / 1e7 / part.max(1e-9),
+            )
+        })
+        .collect()
     };
     let mut plot = Plot::new(
         Axis::linear("second", 0.0, seconds),
         Axis::linear("% of a CPU", 0.0, 100.0),
     );
-    for (colour, task) in tasks.iter().enumerate() {
+    for task in run.recorder.tasks().iter().take(BARS_MAX) {
+        let colour = colour_of(&task.name, &run.summary.tasks);
         plot.line(&percents(task), colour);
     }
     plot.finish("Share of a CPU of each task over time")

@@ -6,6 +6,8 @@ use std::fmt::Write;
 const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 240.0;
 const LEFT: f64 = 52.0;
+/// Room for the names of rows.
+const LEFT_OF_ROWS: f64 = 100.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 36.0;
@@ -52,10 +54,6 @@ impl Axis {
         }
     }
 
-    fn x(&self, value: f64) -> f64 {
-        LEFT + self.part(value) * (WIDTH - LEFT - RIGHT)
-    }
-
     fn y(&self, value: f64) -> f64 {
         HEIGHT - BOTTOM - self.part(value) * (HEIGHT - TOP - BOTTOM)
     }
@@ -88,6 +86,7 @@ impl Axis {
 pub struct Plot {
     x: Axis,
     y: Axis,
+    left: f64,
     body: String,
 }
 
@@ -97,6 +96,7 @@ impl Plot {
         let mut plot = Self {
             x,
             y,
+            left: LEFT,
             body: String::new(),
         };
         plot.draw_grid();
@@ -110,6 +110,7 @@ impl Plot {
         let mut plot = Self {
             x,
             y,
+            left: LEFT_OF_ROWS,
             body: String::new(),
         };
         plot.draw_columns();
@@ -118,10 +119,14 @@ impl Plot {
             let name = escape(name);
             plot.add(format_args!(
                 r#"<text x="{:.1}" y="{at:.1}" text-anchor="end">{name}</text>"#,
-                LEFT - 5.0
+                LEFT_OF_ROWS - 5.0
             ));
         }
         plot
+    }
+
+    fn x(&self, value: f64) -> f64 {
+        self.left + self.x.part(value) * (WIDTH - self.left - RIGHT)
     }
 
     // Writing into a String cannot fail.
@@ -133,7 +138,7 @@ impl Plot {
         self.draw_columns();
         for tick in self.y.ticks() {
             let (at, text) = (self.y.y(tick), number(tick));
-            let (from, to) = (LEFT, WIDTH - RIGHT);
+            let (from, to) = (self.left, WIDTH - RIGHT);
             self.add(format_args!(
                 r#"<line class="grid" x1="{from}" y1="{at:.1}" x2="{to}" y2="{at:.1}"/>"#
             ));
@@ -151,7 +156,7 @@ impl Plot {
 
     fn draw_columns(&mut self) {
         for tick in self.x.ticks() {
-            let (at, text) = (self.x.x(tick), number(tick));
+            let (at, text) = (self.x(tick), number(tick));
             let (from, to) = (TOP, HEIGHT - BOTTOM);
             self.add(format_args!(
                 r#"<line class="grid" x1="{at:.1}" y1="{from}" x2="{at:.1}" y2="{to}"/>"#
@@ -161,7 +166,7 @@ impl Plot {
                 to + 14.0
             ));
         }
-        let (middle, label) = ((LEFT + WIDTH - RIGHT) / 2.0, escape(&self.x.label));
+        let (middle, label) = ((self.left + WIDTH - RIGHT) / 2.0, escape(&self.x.label));
         self.add(format_args!(
             r#"<text x="{middle:.1}" y="{:.1}" text-anchor="middle">{label}</text>"#,
             HEIGHT - 4.0
@@ -172,7 +177,7 @@ impl Plot {
     pub fn line(&mut self, points: &[(f64, f64)], colour: usize) {
         let mut path = String::new();
         for (x, y) in points {
-            let _ = write!(path, "{:.1},{:.1} ", self.x.x(*x), self.y.y(*y));
+            let _ = write!(path, "{:.1},{:.1} ", self.x(*x), self.y.y(*y));
         }
         self.add(format_args!(
             r#"<polyline class="c{}" points="{}"/>"#,
@@ -194,7 +199,7 @@ impl Plot {
         colour: usize,
         title: &str,
     ) {
-        let (left, right) = (self.x.x(from), self.x.x(to));
+        let (left, right) = (self.x(from), self.x(to));
         let height = (HEIGHT - TOP - BOTTOM) / rows as f64 * 0.7;
         let top = self.row_middle(row, rows) - height / 2.0;
         let (width, title) = ((right - left).max(0.2), escape(title));
