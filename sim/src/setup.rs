@@ -238,6 +238,7 @@ pub enum Due {
     Timer {
         timer: u32,
         period_ns: u64,
+        absolute: bool,
     },
     /// As written into the slot, whatever it is: for hostile programs.
     Raw(u64),
@@ -248,11 +249,13 @@ pub enum Step {
     /// Uses the CPU for this much CPU time.
     Run(Length),
     Sleep(Length),
-    /// Sleeps until the timer's next multiple; a miss begins anew from now. The timer starts when it is first used.
-    /// The wake-up is a due event: its tardiness is traced.
+    /// Sleeps until the timer's next multiple. The timer starts when a task first uses it; all that name the same
+    /// number share it. The wake-up is a due event: its tardiness is traced.
     Timer {
         timer: u32,
         period_ns: u64,
+        /// A miss does not move the multiples; else they begin anew from now.
+        absolute: bool,
     },
     Yield,
     Lock(u32),

@@ -14,7 +14,9 @@ fn four_cpus() -> Machine {
 #[test]
 fn hogs_fill_all_cpus() {
     let mut setup = empty(four_cpus(), 2 * S);
-    setup.tasks = (0..4).map(|n| task(&format!("hog{n}"), Program::Hog)).collect();
+    setup.tasks = (0..4)
+        .map(|n| task(&format!("hog{n}"), Program::Hog))
+        .collect();
     let outcome = run(&setup, consort(), &mut ()).unwrap();
     assert_fine(&outcome);
     assert!(outcome.idle_ns < 20 * MS, "{outcome:?}");
@@ -26,17 +28,23 @@ fn a_mix_on_two_shards_survives_pauses() {
         let mut setup = empty(four_cpus(), 2 * S);
         setup.seed = seed;
         setup.faults.pause = 0.05;
-        setup.tasks = (0..5).map(|n| task(&format!("hog{n}"), Program::Hog)).collect();
-        setup.tasks.extend((0..4).map(|n| {
-            task(&format!("sleeper{n}"), sleeper((n + 1) * MS, 300_000))
-        }));
+        setup.tasks = (0..5)
+            .map(|n| task(&format!("hog{n}"), Program::Hog))
+            .collect();
+        setup
+            .tasks
+            .extend((0..4).map(|n| task(&format!("sleeper{n}"), sleeper((n + 1) * MS, 300_000))));
         setup.tasks.extend(players(4, Some(0), S / 10));
         setup.actions = (0..40)
             .map(|n| Action {
                 at_ns: n * 47 * MS,
                 what: ActionKind::Affinity {
                     task: n as usize % 9,
-                    cpus: if n % 3 == 0 { vec![0, 1, 2, 3] } else { vec![n as u32 % 4] },
+                    cpus: if n % 3 == 0 {
+                        vec![0, 1, 2, 3]
+                    } else {
+                        vec![n as u32 % 4]
+                    },
                 },
             })
             .collect();

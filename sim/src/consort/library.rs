@@ -11,10 +11,20 @@ use std::sync::{Mutex, MutexGuard};
 /// Who may use the scheduler's variables.
 static TURN: Mutex<()> = Mutex::new(());
 
-pub(super) fn turn() -> MutexGuard<'static, ()> {
-    // A run that panicked leaves nothing behind that the next one does not reset.
-    TURN.lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner)
+/// The right to use the scheduler's variables, until it is dropped.
+pub(crate) struct Turn {
+    _guard: MutexGuard<'static, ()>,
+}
+
+impl Turn {
+    pub fn take() -> Self {
+        Self {
+            // A run that panicked leaves nothing behind that the next one does not reset.
+            _guard: TURN
+                .lock()
+                .unwrap_or_else(std::sync::PoisonError::into_inner),
+        }
+    }
 }
 
 /// Loaded once, and never unloaded.

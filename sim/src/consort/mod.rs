@@ -7,6 +7,7 @@ mod library;
 mod members;
 
 pub use library::Library;
+pub(crate) use library::Turn;
 
 use crate::error::Error;
 use crate::ffi::{self, sched_ext_ops, sim_finding, sim_scheduler};
@@ -16,7 +17,6 @@ use crate::setup::{Cpu, Kernel as Version, Tunables};
 use crate::trace::{TaskId, Violation, What};
 use arena::Arena;
 use members::Members;
-use std::sync::MutexGuard;
 
 const COUNTERS: [&str; 14] = [
     "switches",
@@ -41,7 +41,7 @@ pub struct Consort {
     members: Members,
     nr_cpus: u32,
     /// Dropped last: whoever waits for it finds everything put away.
-    _turn: MutexGuard<'static, ()>,
+    _turn: Turn,
 }
 
 /// The scheduler as it is in this repository.
@@ -65,7 +65,7 @@ impl Consort {
     /// Waits until no other run of this process uses the scheduler.
     pub fn new(library: &Library) -> Self {
         Self {
-            _turn: library::turn(),
+            _turn: Turn::take(),
             scheduler: library.scheduler(),
             members: Members::default(),
             nr_cpus: 0,

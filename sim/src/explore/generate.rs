@@ -150,12 +150,24 @@ impl<'a> Generator<'a> {
         let is_realtime = self.random.chance(0.06);
         Task {
             name: format!("t{number}"),
-            cgroup: if self.random.chance(0.5) { 0 } else { self.cgroup() },
+            cgroup: if self.random.chance(0.5) {
+                0
+            } else {
+                self.cgroup()
+            },
             nice: self.nice(),
-            policy: if is_realtime { Policy::Realtime } else { Policy::Normal },
+            policy: if is_realtime {
+                Policy::Realtime
+            } else {
+                Policy::Normal
+            },
             affinity: self.random.chance(0.25).then(|| self.cpus()),
             start_ns: Some(start_ns),
-            program: if is_realtime { self.periodic() } else { self.program() },
+            program: if is_realtime {
+                self.periodic()
+            } else {
+                self.program()
+            },
         }
     }
 
@@ -222,7 +234,10 @@ impl<'a> Generator<'a> {
             };
             let must_have_priority = due == Due::Never;
             let best_effort = (must_have_priority || self.random.chance(0.6)).then(|| {
-                (self.random.between(0, 4) as u32, self.random.between(0, 100))
+                (
+                    self.random.between(0, 4) as u32,
+                    self.random.between(0, 100),
+                )
             });
             body.push(Step::Poll { due, best_effort });
             body.push(Step::Run(self.length(2 * MS)));
@@ -252,7 +267,10 @@ impl<'a> Generator<'a> {
             steps.push(step);
         }
         // Sections that were begun are ended, so that nobody waits for ever by the program's fault.
-        if steps.iter().any(|step| matches!(step, Step::MigrateDisable)) {
+        if steps
+            .iter()
+            .any(|step| matches!(step, Step::MigrateDisable))
+        {
             steps.push(Step::MigrateEnable);
             steps.push(Step::MigrateEnable);
         }
@@ -271,13 +289,15 @@ impl<'a> Generator<'a> {
             16 => Step::Cgroup(self.cgroup()),
             17 => Step::Loop {
                 times: Some(self.random.between(1, 5)),
-                steps: vec![
-                    Step::Lock(0),
-                    Step::Run(self.length(MS)),
-                    Step::Unlock(0),
-                ],
+                steps: vec![Step::Lock(0), Step::Run(self.length(MS)), Step::Unlock(0)],
             },
-            18 => Step::Policy(*self.random.pick(&[Policy::Normal, Policy::Normal, Policy::Realtime])),
+            18 => {
+                Step::Policy(
+                    *self
+                        .random
+                        .pick(&[Policy::Normal, Policy::Normal, Policy::Realtime]),
+                )
+            }
             _ => Step::Resume(self.other_task()),
         }
     }
@@ -285,8 +305,12 @@ impl<'a> Generator<'a> {
     fn action(&mut self) -> Action {
         let task = self.other_task();
         let what = match self.random.between(0, 14) {
-            0 => ActionKind::CpuOffline(self.random.between(0, u64::from(self.setup.machine.cpus())) as Cpu),
-            1 => ActionKind::CpuOnline(self.random.between(0, u64::from(self.setup.machine.cpus())) as Cpu),
+            0 => ActionKind::CpuOffline(
+                self.random.between(0, u64::from(self.setup.machine.cpus())) as Cpu,
+            ),
+            1 => ActionKind::CpuOnline(
+                self.random.between(0, u64::from(self.setup.machine.cpus())) as Cpu,
+            ),
             2 | 3 => ActionKind::Nice {
                 task,
                 nice: self.nice(),

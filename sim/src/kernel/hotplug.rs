@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CPUs that come and go. As in core.c and ext.c: sched_cpu_deactivate, balance_push, sched_cpu_activate.
 
-use super::Kernel;
+use super::{Kernel, Life, Task};
 use crate::setup::Cpu;
 use crate::trace::{TaskId, What};
 
 impl Kernel {
     pub(crate) fn cpu_offline(&mut self, cpu: Cpu) {
-        if !self.online.has(cpu) || self.online.count() == 1 {
+        // Who has disabled migration there is waited for; here the CPU stays instead.
+        let is_needed = |task: &Task| {
+            task.cpu == cpu && task.c.migration_disabled != 0 && task.life != Life::Dead
+        };
+        if !self.online.has(cpu) || self.online.count() == 1 || self.tasks.iter().any(is_needed) {
             return;
         }
         self.emit(What::CpuOnline(false));

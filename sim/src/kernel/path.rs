@@ -82,6 +82,10 @@ impl Kernel {
                 if self.is_void(irq) {
                     return;
                 }
+                if irq == Irq::Tick && !self.online.has(cpu) {
+                    self.cpus[cpu as usize].tick_armed = false;
+                    return;
+                }
                 let cpu = self.route(cpu);
                 self.cpus[cpu as usize].pending.push_back(irq);
                 self.enter(cpu);

@@ -113,7 +113,11 @@ impl Kernel {
         self.now_ns = 0;
         self.plan();
         while self.violation.is_none() {
-            if self.queue.next_at_ns().is_none_or(|at_ns| at_ns > self.end_ns) {
+            if self
+                .queue
+                .next_at_ns()
+                .is_none_or(|at_ns| at_ns > self.end_ns)
+            {
                 break;
             }
             let Some((at_ns, what)) = self.queue.pop() else {

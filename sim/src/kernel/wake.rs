@@ -3,7 +3,9 @@
 //! wake_up_new_task.
 
 use super::{Irq, Kernel, Life};
-use crate::ffi::{SCX_ENQ_CPU_SELECTED, SCX_ENQ_INITIAL, SCX_ENQ_NOCLOCK, SCX_ENQ_WAKEUP, SCX_WAKE_FORK};
+use crate::ffi::{
+    SCX_ENQ_CPU_SELECTED, SCX_ENQ_INITIAL, SCX_ENQ_NOCLOCK, SCX_ENQ_WAKEUP, SCX_WAKE_FORK,
+};
 use crate::setup::Cpu;
 use crate::trace::{TaskId, What};
 
@@ -52,7 +54,10 @@ impl Kernel {
 
     fn activate_woken(&mut self, task: TaskId, cpu: Cpu) {
         self.emit(What::Woken { task, on: cpu });
-        self.enqueue_task(task, SCX_ENQ_WAKEUP | SCX_ENQ_NOCLOCK | SCX_ENQ_CPU_SELECTED);
+        self.enqueue_task(
+            task,
+            SCX_ENQ_WAKEUP | SCX_ENQ_NOCLOCK | SCX_ENQ_CPU_SELECTED,
+        );
         self.wakeup_preempt(cpu, task);
     }
 

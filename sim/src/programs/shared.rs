@@ -20,6 +20,8 @@ pub(crate) struct Shared {
     barriers: BTreeMap<u32, Vec<TaskId>>,
     /// Sleeping until somebody resumes them.
     suspended: Vec<TaskId>,
+    /// The latest multiple of each timer.
+    timers: BTreeMap<u32, u64>,
 }
 
 impl Shared {
@@ -71,6 +73,23 @@ impl Shared {
         }
         waiting.push(task);
         None
+    }
+
+    /// The timer's next multiple. One that was missed is due at once, and others are counted from it, or from where
+    /// it should have been.
+    pub fn next_of_timer(
+        &mut self,
+        timer: u32,
+        period_ns: u64,
+        absolute: bool,
+        now_ns: u64,
+    ) -> u64 {
+        let at_ns = self.timers.entry(timer).or_insert(now_ns);
+        *at_ns += period_ns;
+        if *at_ns < now_ns && !absolute {
+            *at_ns = now_ns;
+        }
+        *at_ns
     }
 
     pub fn suspend(&mut self, task: TaskId) {

@@ -28,7 +28,6 @@ pub(crate) struct Steps {
     at: usize,
     /// Turns left of each loop that is being run, by its begin.
     turns: BTreeMap<usize, u64>,
-    timers: BTreeMap<u32, u64>,
     /// A due event to be served when the program goes on.
     due_ns: Option<u64>,
     /// Draws of lengths that depend on those before, by the op that draws.
@@ -61,7 +60,6 @@ impl Steps {
             ops,
             at: 0,
             turns: BTreeMap::new(),
-            timers: BTreeMap::new(),
             due_ns: None,
             films: BTreeMap::new(),
             draws: BTreeMap::new(),
@@ -129,22 +127,19 @@ impl Steps {
         }
     }
 
-    /// The timer's next multiple; one that was missed begins anew from now.
-    fn next_of_timer(&mut self, timer: u32, period_ns: u64, now_ns: u64) -> u64 {
-        let next_ns = self.timers.entry(timer).or_insert(now_ns);
-        *next_ns += period_ns;
-        if *next_ns < now_ns {
-            *next_ns = now_ns;
-        }
-        *next_ns
-    }
-
     fn poll(&mut self, at: &mut At<'_>, due: &Due, best_effort: Option<(u32, u64)>) -> Do {
         let now_ns = at.now_ns();
         let due_ns = match due {
             Due::Never => NEVER,
             Due::In(length) => now_ns + self.draw(at, length),
-            Due::Timer { timer, period_ns } => self.next_of_timer(*timer, *period_ns, now_ns),
+            Due::Timer {
+                timer,
+                period_ns,
+                absolute,
+            } => {
+                at.k.shared
+                    .next_of_timer(*timer, *period_ns, *absolute, now_ns)
+            }
             Due::Raw(due_ns) => *due_ns,
         };
         let next = Next {
@@ -163,8 +158,15 @@ impl Steps {
         match step {
             Step::Run(length) => Do::Work(self.draw(at, &length)),
             Step::Sleep(length) => Do::Sleep(at.now_ns() + self.draw(at, &length)),
-            Step::Timer { timer, period_ns } => {
-                let due_ns = self.next_of_timer(timer, period_ns, at.now_ns());
+            Step::Timer {
+                timer,
+                period_ns,
+                absolute,
+            } => {
+                let now_ns = at.now_ns();
+                let due_ns =
+                    at.k.shared
+                        .next_of_timer(timer, period_ns, absolute, now_ns);
                 self.due_ns = Some(due_ns);
                 Do::Sleep(due_ns)
             }

@@ -150,11 +150,16 @@ fn timer_of(
 fn timer(node: &Node<'_>, context: &mut Context<'_>) -> Result<Step, BadScenario> {
     let fields = node.fields()?;
     let (timer, period_ns) = timer_of(&fields, "ref", context)?;
-    if let Some(mode) = fields.get("mode") {
-        mode.choice(&[("relative", ())])?;
-    }
+    let absolute = match fields.get("mode") {
+        Some(mode) => mode.choice(&[("relative", false), ("absolute", true)])?,
+        None => false,
+    };
     fields.finish()?;
-    Ok(Step::Timer { timer, period_ns })
+    Ok(Step::Timer {
+        timer,
+        period_ns,
+        absolute,
+    })
 }
 
 /// The wait, and the numbers of its condition and lock.
@@ -241,7 +246,11 @@ fn due(node: &Node<'_>, context: &mut Context<'_>) -> Result<Due, BadScenario> {
     }
     let (timer, period_ns) = timer_of(&fields, "timer", context)?;
     fields.finish()?;
-    Ok(Due::Timer { timer, period_ns })
+    Ok(Due::Timer {
+        timer,
+        period_ns,
+        absolute: false,
+    })
 }
 
 #[cfg(test)]

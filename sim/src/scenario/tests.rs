@@ -72,6 +72,7 @@ fn rt_apps_phases_and_its_freedom() {
     let timer = |timer| Step::Timer {
         timer,
         period_ns: 30_000_000,
+        absolute: false,
     };
     for (task, own) in [(0, 0), (1, 2)] {
         let light = Step::Loop {
@@ -215,7 +216,8 @@ fn consorts_own_keys() {
             poll(
                 Due::Timer {
                     timer: 0,
-                    period_ns: 10_000_000
+                    period_ns: 10_000_000,
+                    absolute: false,
                 },
                 None
             ),
