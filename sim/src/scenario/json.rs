@@ -12,23 +12,35 @@ use jsonc_parser::{
     CollectOptions, ParseOptions,
 };
 
-use super::error::{BadScenario, Position};
+use super::{
+    error::{BadScenario, Position},
+    mend::{mend, Mended},
+};
 use crate::setup::Setup;
 
 /// The text that is being read, and its name in messages.
 pub struct Source<'a> {
-    pub file: &'a str,
-    pub text: &'a str,
+    file: &'a str,
+    text: &'a str,
+    mended: Mended,
 }
 
 impl<'a> Source<'a> {
+    pub fn new(file: &'a str, text: &'a str) -> Self {
+        Self {
+            file,
+            text,
+            mended: mend(text),
+        }
+    }
+
     /// The value that the text is.
     ///
     /// # Errors
     /// The text is no JSON, or nothing.
-    pub fn value(&self) -> Result<Value<'a>, BadScenario> {
+    pub fn value(&self) -> Result<Value<'_>, BadScenario> {
         let parsed =
-            jsonc_parser::parse_to_ast(self.text, &CollectOptions::default(), &tolerance());
+            jsonc_parser::parse_to_ast(&self.mended.text, &CollectOptions::default(), &tolerance());
         match parsed {
             Ok(result) => result.value.ok_or_else(|| {
                 self.complaint(0, "", "is empty: expected a JSON object with \"tasks\"")
@@ -59,7 +71,7 @@ impl<'a> Source<'a> {
     fn complaint(&self, offset: usize, field: &str, text: impl Into<String>) -> BadScenario {
         BadScenario {
             file: self.file.to_owned(),
-            position: Position::of(self.text, offset),
+            position: Position::of(self.text, self.mended.old_offset(offset)),
             field: field.to_owned(),
             text: text.into(),
         }
@@ -123,6 +135,7 @@ impl<'a> Node<'a> {
                 let range = other.range();
                 let text = self
                     .source
+                    .mended
                     .text
                     .get(range.start..range.end)
                     .unwrap_or_default();
@@ -399,10 +412,7 @@ mod tests {
     use super::*;
 
     fn with_fields<T>(text: &str, check: impl FnOnce(&Fields<'_>) -> T) -> T {
-        let source = Source {
-            file: "a.json",
-            text,
-        };
+        let source = Source::new("a.json", text);
         let value = source.value().unwrap();
         check(&Node::root(&source, &value).fields().unwrap())
     }
@@ -433,16 +443,10 @@ mod tests {
 
     #[test]
     fn no_json_is_refused_where_it_ends_to_be_json() {
-        let source = Source {
-            file: "a.json",
-            text: "{\n  \"a\": }",
-        };
+        let source = Source::new("a.json", "{\n  \"a\": }");
         let error = source.value().unwrap_err();
         assert_eq!(error.position, Position { line: 2, column: 8 }, "{error}");
-        let nothing = Source {
-            file: "a.json",
-            text: " // nothing\n",
-        };
+        let nothing = Source::new("a.json", " // nothing\n");
         assert!(nothing.value().unwrap_err().text.contains("is empty"));
     }
 

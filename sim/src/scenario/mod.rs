@@ -10,6 +10,7 @@ mod error;
 mod groups;
 mod json;
 mod machine;
+mod mend;
 mod names;
 mod programs;
 mod properties;
@@ -36,15 +37,17 @@ use self::{
 use crate::setup::{Program, Setup, Step, Task};
 
 /// rt-app's keys that only concern how rt-app itself runs.
-const RT_APP_OWN: [&str; 11] = [
+const RT_APP_OWN: [&str; 13] = [
     "calibration",
     "cumulative_slack",
+    "frag",
     "ftrace",
     "gnuplot",
     "io_device",
     "lock_pages",
     "log_basename",
     "log_size",
+    "logsize",
     "logdir",
     "mem_buffer_size",
     "pi_enabled",
@@ -80,7 +83,7 @@ pub fn load(path: &Path) -> Result<Scenario, LoadError> {
 /// # Errors
 /// What is wrong, where, and what was expected.
 pub fn parse(file: &str, text: &str) -> Result<Scenario, BadScenario> {
-    let source = Source { file, text };
+    let source = Source::new(file, text);
     let value = source.value()?;
     let fields = Node::root(&source, &value).fields()?;
     let name = Path::new(file).file_stem().unwrap_or_default();
@@ -188,6 +191,7 @@ fn setup(fields: &Fields<'_>, task_fields: &Fields<'_>) -> Result<(Setup, u64), 
         None => Vec::new(),
     };
     fields.finish()?;
+    shared.check_conditions()?;
     count_barriers(&mut all);
     let setup = Setup {
         machine,

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names of what tasks share, and their numbers: without gaps, in order of appearance.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use super::error::BadScenario;
 use crate::setup::{Cgroup, CgroupIndex, Domain, DomainIndex};
 
 /// Numbers for names.
@@ -23,8 +24,12 @@ impl Names {
 pub struct Shared {
     pub timers: Names,
     pub locks: Names,
-    pub conditions: Names,
     pub barriers: Names,
+    conditions: Names,
+    /// Conditions that somebody waits for.
+    waited_for: BTreeSet<u32>,
+    /// Conditions that somebody wakes, and what is wrong if nobody waits.
+    woken: BTreeMap<u32, BadScenario>,
     pub cgroups: Vec<Cgroup>,
     pub domains: Vec<Domain>,
 }
@@ -42,8 +47,10 @@ impl Default for Shared {
         Self {
             timers: Names::default(),
             locks: Names::default(),
-            conditions: Names::default(),
             barriers: Names::default(),
+            conditions: Names::default(),
+            waited_for: BTreeSet::new(),
+            woken: BTreeMap::new(),
             cgroups: vec![root],
             domains: Vec::new(),
         }
@@ -51,6 +58,35 @@ impl Default for Shared {
 }
 
 impl Shared {
+    /// The condition of this name, for a task that waits for it.
+    pub fn waits(&mut self, name: &str) -> u32 {
+        let condition = self.conditions.number(name);
+        self.waited_for.insert(condition);
+        condition
+    }
+
+    /// The condition of this name, for a task that wakes who waits for it; `error` is what is wrong if nobody does.
+    pub fn wakes(&mut self, name: &str, error: impl FnOnce() -> BadScenario) -> u32 {
+        let condition = self.conditions.number(name);
+        self.woken.entry(condition).or_insert_with(error);
+        condition
+    }
+
+    /// To be called when all tasks are known.
+    ///
+    /// # Errors
+    /// Somebody wakes what nobody waits for: a slip in the name.
+    pub fn check_conditions(&self) -> Result<(), BadScenario> {
+        let mut unheard = self
+            .woken
+            .iter()
+            .filter(|(it, _)| !self.waited_for.contains(it));
+        match unheard.next() {
+            Some((_, error)) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
     /// The cgroup of a path such as `/films/loud`; it and those above it come to be when they are first named.
     pub fn cgroup(&mut self, path: &str) -> CgroupIndex {
         let mut group = 0;

@@ -17,8 +17,17 @@ pub struct Properties {
     pub cgroup: Option<CgroupIndex>,
 }
 
-/// rt-app's keys that mean nothing to a simulated CPU, which has one speed and no pages.
-const WITHOUT_EFFECT: [&str; 4] = ["util_min", "util_max", "hold_ns", "nodes_membind"];
+/// rt-app's keys that mean nothing here: a simulated CPU has one speed and no pages, and slices that a task asks the
+/// stock scheduler for are not those of another.
+const WITHOUT_EFFECT: [&str; 7] = [
+    "dl-deadline",
+    "dl-period",
+    "dl-runtime",
+    "hold_ns",
+    "nodes_membind",
+    "util_max",
+    "util_min",
+];
 
 impl Properties {
     pub fn policy(&self) -> Policy {
@@ -111,5 +120,11 @@ pub fn cpu_list(node: &Node<'_>, cpus: Cpu) -> Result<Vec<Cpu>, BadScenario> {
 
 /// A CPU of the machine.
 pub fn cpu(node: &Node<'_>, cpus: Cpu) -> Result<Cpu, BadScenario> {
-    Ok(node.whole(0..=i64::from(cpus) - 1)? as Cpu)
+    let cpu = node.whole(0..=i64::from(cpus) - 1).map_err(|mut error| {
+        if cpus == 1 {
+            error.text += "; \"machine\": {\"cpus\": N} says how many there are";
+        }
+        error
+    })?;
+    Ok(cpu as Cpu)
 }

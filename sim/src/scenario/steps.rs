@@ -103,16 +103,32 @@ fn add(
         "lock" => Step::Lock(shared.locks.number(node.text()?)),
         "unlock" => Step::Unlock(shared.locks.number(node.text()?)),
         "wait" => wait(node, shared)?.0,
-        "signal" => Step::Signal(shared.conditions.number(node.text()?)),
-        "broad" => Step::Broadcast(shared.conditions.number(node.text()?)),
+        "signal" => Step::Signal(wakes(node, shared)?),
+        "broad" => Step::Broadcast(wakes(node, shared)?),
         "sync" => return sync(node, shared, steps),
         // How many tasks it waits for is known when all are read.
         "barrier" => Step::Barrier {
             barrier: shared.barriers.number(node.text()?),
             tasks: 0,
         },
-        "suspend" => suspend(node, context)?,
-        "resume" => Step::Resume(context.directory.only(node)?),
+        "suspend" => {
+            let name = match node.text()? {
+                "" => context.task,
+                name => name,
+            };
+            let (condition, lock) = (shared.waits(name), shared.locks.number(name));
+            return Ok(steps.extend(locked(lock, Step::Wait { condition, lock })));
+        }
+        "resume" => {
+            let name = node.text()?;
+            let condition = shared.wakes(name, || {
+                node.error(format!(
+                    "is {name:?}, expected a name on which a task suspends itself"
+                ))
+            });
+            let lock = shared.locks.number(name);
+            return Ok(steps.extend(locked(lock, Step::Broadcast(condition))));
+        }
         "yield" => Step::Yield,
         "fork" => Step::Fork(context.directory.first(node)?),
         "poll" => poll(node, context)?,
@@ -123,6 +139,20 @@ fn add(
         _ => Step::Exit,
     });
     Ok(())
+}
+
+/// The number of a condition that somebody waits for.
+fn wakes(node: &Node<'_>, shared: &mut Shared) -> Result<u32, BadScenario> {
+    let name = node.text()?;
+    Ok(shared.wakes(name, || {
+        node.error(format!(
+            "is {name:?}, expected a condition that a task waits for"
+        ))
+    }))
+}
+
+fn locked(lock: u32, step: Step) -> [Step; 3] {
+    [Step::Lock(lock), step, Step::Unlock(lock)]
 }
 
 /// The number of a timer, and its period.
@@ -168,10 +198,7 @@ fn wait(node: &Node<'_>, shared: &mut Shared) -> Result<(Step, u32, u32), BadSce
     let condition = fields.need("ref", "a condition's name")?.text()?;
     let lock = fields.need("mutex", "a lock's name")?.text()?;
     fields.finish()?;
-    let (condition, lock) = (
-        shared.conditions.number(condition),
-        shared.locks.number(lock),
-    );
+    let (condition, lock) = (shared.waits(condition), shared.locks.number(lock));
     Ok((Step::Wait { condition, lock }, condition, lock))
 }
 
@@ -185,16 +212,6 @@ fn sync(node: &Node<'_>, shared: &mut Shared, steps: &mut Vec<Step>) -> Result<(
         Step::Unlock(lock),
     ]);
     Ok(())
-}
-
-fn suspend(node: &Node<'_>, context: &Context<'_>) -> Result<Step, BadScenario> {
-    let name = node.text()?;
-    if name.is_empty() || name == context.task {
-        return Ok(Step::Suspend);
-    }
-    Err(node.error(format!(
-        "is {name:?}, expected \"\" or the task's own name: a task suspends itself"
-    )))
 }
 
 fn poll(node: &Node<'_>, context: &mut Context<'_>) -> Result<Step, BadScenario> {

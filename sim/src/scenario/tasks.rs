@@ -40,16 +40,6 @@ impl Directory {
         Ok(self.named(node)?.0)
     }
 
-    /// The only task of the name that `node` is.
-    pub fn only(&self, node: &Node<'_>) -> Result<TaskIndex, BadScenario> {
-        match self.named(node)? {
-            (index, 0 | 1) => Ok(index),
-            (_, count) => Err(node.error(format!(
-                "names {count} instances, expected a task of one instance"
-            ))),
-        }
-    }
-
     /// All tasks of the name that `node` is.
     pub fn all(&self, node: &Node<'_>) -> Result<std::ops::Range<TaskIndex>, BadScenario> {
         let (first, count) = self.named(node)?;
@@ -234,7 +224,6 @@ fn uses_time(steps: &[Step]) -> bool {
         | Step::Yield
         | Step::Wait { .. }
         | Step::Barrier { .. }
-        | Step::Suspend
         | Step::Poll { .. }
         | Step::Exit => true,
         _ => false,

@@ -104,7 +104,7 @@ fn tasks_that_depend_on_each_other() {
         r#"{"tasks": {
             "a": { "lock": "m", "wait": {"ref": "c", "mutex": "m"}, "unlock": "m", "barrier": "b" },
             "b": { "instance": 2, "barrier": "b", "sync": {"ref": "c", "mutex": "n"}, "resume": "c" },
-            "c": { "suspend": "c", "fork": "d", "broad": "c", "signal": "e" },
+            "c": { "suspend", "fork": "d", "broad": "c", "signal": "c", "suspend": "n" },
             "d": { "instance": 0, "loop": 1, "run": 1 }
         }}"#,
     );
@@ -112,30 +112,25 @@ fn tasks_that_depend_on_each_other() {
         barrier: 0,
         tasks: 3,
     };
-    let wait = |lock| Step::Wait { condition: 0, lock };
+    // "c" is a condition, and the lock of those who suspend themselves on it; "n" is both, too.
+    let (lock, unlock) = (Step::Lock, Step::Unlock);
+    let wait = |condition, lock| Step::Wait { condition, lock };
     assert_eq!(
         steps_of(&setup, 0),
-        [Step::Lock(0), wait(0), Step::Unlock(0), barrier.clone()]
+        [lock(0), wait(0, 0), unlock(0), barrier.clone()]
     );
+    let sync = [lock(1), Step::Signal(0), wait(0, 1), unlock(1)];
+    let resume = [lock(2), Step::Broadcast(0), unlock(2)];
     assert_eq!(
         steps_of(&setup, 2),
-        [
-            barrier,
-            Step::Lock(1),
-            Step::Signal(0),
-            wait(1),
-            Step::Unlock(1),
-            Step::Resume(3)
-        ]
+        [&[barrier][..], &sync, &resume].concat()
     );
+    let on_itself = [lock(2), wait(0, 2), unlock(2)];
+    let others = [Step::Fork(4), Step::Broadcast(0), Step::Signal(0)];
+    let on_another = [lock(1), wait(1, 1), unlock(1)];
     assert_eq!(
         steps_of(&setup, 3),
-        [
-            Step::Suspend,
-            Step::Fork(4),
-            Step::Broadcast(0),
-            Step::Signal(1)
-        ]
+        [&on_itself[..], &others, &on_another].concat()
     );
     assert_eq!((setup.tasks[4].start_ns, setup.tasks.len()), (None, 5));
 }
@@ -308,11 +303,13 @@ fn bad_scenarios_are_refused_with_their_place() {
         (r#"{"tasks": {"a": {"run": 1, "policy": "SCHED_DEADLINE"}}}"#, "a.json:1:38: tasks.a.policy: SCHED_DEADLINE is not"),
         (r#"{"tasks": {"a": {"run": 1, "policy": "FIFO"}}}"#, "a.json:1:38: tasks.a.policy: is \"FIFO\", expected \"SCHED_OTHER\""),
         (r#"{"tasks": {"a": {"run": 1, "priority": 20}}}"#, "a.json:1:40: tasks.a.priority: is 20, expected a whole number from -20 to 19"),
-        (r#"{"tasks": {"a": {"run": 1, "cpus": [0, 1]}}}"#, "a.json:1:40: tasks.a.cpus[1]: is 1, expected a whole number from 0 to 0"),
+        (r#"{"tasks": {"a": {"run": 1, "cpus": [0, 1]}}}"#, "a.json:1:40: tasks.a.cpus[1]: is 1, expected a whole number from 0 to 0; \"machine\": {\"cpus\": N} says"),
+        (r#"{"tasks": {"a": {"suspend", "yield", "run": -1}}}"#, "a.json:1:45: tasks.a.run: is -1"),
+        (r#"{"tasks": {"a": {"run"}}}"#, "a.json:1:23: tasks.a.run: is \"\", expected a whole number of microseconds"),
         (r#"{"tasks": {"a": {"run": 1, "cpus": []}}}"#, "a.json:1:36: tasks.a.cpus: is empty"),
         (r#"{"tasks": {"a": {"run": 1, "fork": "b"}}}"#, "a.json:1:36: tasks.a.fork: is \"b\", expected the name of a task: a"),
-        (r#"{"tasks": {"a": {"instance": 2, "suspend": ""}, "b": {"run": 1, "resume": "a"}}}"#, "a.json:1:75: tasks.b.resume: names 2 instances"),
-        (r#"{"tasks": {"a": {"suspend": "b"}}}"#, "a.json:1:29: tasks.a.suspend: is \"b\", expected"),
+        (r#"{"tasks": {"a": {"suspend": ""}, "b": {"run": 1, "resume": "c"}}}"#, "a.json:1:60: tasks.b.resume: is \"c\", expected a name on which"),
+        (r#"{"tasks": {"a": {"suspend", "signal": "b"}}}"#, "a.json:1:39: tasks.a.signal: is \"b\", expected a condition that"),
         (r#"{"tasks": {"a": {"hog": true, "run": 1}}}"#, "a.json:1:31: tasks.a.run: is no known key"),
         (r#"{"tasks": {"a": {"hog": true, "mute_liar": "d"}}}"#, "a.json:1:44: tasks.a.mute_liar: stands beside \"hog\""),
         (r#"{"tasks": {"a": {"player": {"load": 0}}}}"#, "a.json:1:37: tasks.a.player.load: is 0, expected a number from 0.001 to 10"),

@@ -150,7 +150,7 @@ mod tests {
         text: &str,
         parse: impl Fn(&Node<'_>) -> Result<T, BadScenario>,
     ) -> Result<T, BadScenario> {
-        let source = Source { file: "a", text };
+        let source = Source::new("a", text);
         let value = source.value()?;
         parse(&Node::root(&source, &value))
     }
