@@ -8,7 +8,7 @@ use crate::ffi::{
 };
 use crate::kernel::Kernel;
 use crate::trace::TaskId;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 /// Each program has one thread: its slot is the first of its page.
 const SLOT: u32 = 0;
@@ -23,7 +23,8 @@ struct Client {
 
 #[derive(Default)]
 pub(super) struct Members {
-    clients: BTreeMap<TaskId, Client>,
+    /// By task.
+    clients: Vec<Option<Client>>,
     /// The scheduler's numbers of the setup's domains; 0: could not be made.
     domains: Vec<u32>,
     free_numbers: VecDeque<u32>,
@@ -31,8 +32,12 @@ pub(super) struct Members {
 }
 
 impl Members {
+    fn client(&mut self, task: TaskId) -> Option<&mut Client> {
+        self.clients.get_mut(task as usize)?.as_mut()
+    }
+
     pub fn slot(&mut self, task: TaskId) -> Option<(*mut consort_slot, bool)> {
-        let client = self.clients.get_mut(&task)?;
+        let client = self.client(task)?;
         let is_attached = client.page.header.attached != 0;
         (client.is_member && is_attached).then(|| {
             (
@@ -96,16 +101,10 @@ impl Consort {
 
     pub(super) fn join_domain(&mut self, k: &mut Kernel, task: TaskId, domain: usize) -> bool {
         let number = self.members.domains[domain];
-        if number == 0
-            || self
-                .members
-                .clients
-                .get(&task)
-                .is_some_and(|it| it.is_member)
-        {
+        if number == 0 || self.members.client(task).is_some_and(|it| it.is_member) {
             return false;
         }
-        if !self.members.clients.contains_key(&task) {
+        if self.members.client(task).is_none() {
             let client = Client {
                 number: self.members.take_number(),
                 page: new_page(),
@@ -113,10 +112,12 @@ impl Consort {
                 keys_compare: false,
                 is_member: false,
             };
-            self.members.clients.insert(task, client);
+            let slots = self.members.clients.len().max(task as usize + 1);
+            self.members.clients.resize_with(slots, || None);
+            self.members.clients[task as usize] = Some(client);
         }
         let keys_compare = k.setup.domains[domain].order == CONSORT_ORDER_PROGRAM;
-        let Some(client) = self.members.clients.get_mut(&task) else {
+        let Some(client) = self.members.client(task) else {
             return false;
         };
         client.page.slots[SLOT as usize] = new_page().slots[SLOT as usize];
@@ -136,7 +137,7 @@ impl Consort {
                 join(&mut args);
             }
         }
-        let Some(client) = self.members.clients.get_mut(&task) else {
+        let Some(client) = self.members.client(task) else {
             return false;
         };
         client.is_member = args.error == 0;
@@ -161,7 +162,7 @@ impl Consort {
     }
 
     pub(super) fn leave_domain(&mut self, k: &mut Kernel, task: TaskId) -> Option<usize> {
-        let client = self.members.clients.get_mut(&task)?;
+        let client = self.members.client(task)?;
         if !std::mem::take(&mut client.is_member) {
             return None;
         }
@@ -171,7 +172,7 @@ impl Consort {
 
     /// The daemon has noticed that a program ended.
     pub(super) fn forget(&mut self, k: &mut Kernel, task: TaskId) {
-        let Some(client) = self.members.clients.get_mut(&task) else {
+        let Some(client) = self.members.client(task) else {
             return;
         };
         client.is_member = false;
