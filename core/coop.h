@@ -18,7 +18,7 @@
 #ifndef CORE_COOP_H
 #define CORE_COOP_H
 
-#include "line.h"
+#include "fifo.h"
 #include "tree.h"
 
 /* How long a member waits at most before it counts as due. */
@@ -38,7 +38,7 @@ enum coop_order {
 struct domain {
 	struct group group;
 	struct heap due; /* waiting members that are due within PATIENCE_NS, by due time */
-	struct line patient; /* the other waiting members, by the end of their patience */
+	struct fifo patient; /* the other waiting members, by the end of their patience */
 	struct heap indebted; /* waiting members in due debt, by the virtual time at which they are out of it */
 	struct heap asleep; /* members that sleep until their due time */
 	struct heap_link upcoming; /* in the place's due or ahead queue, see place.h */
@@ -138,7 +138,7 @@ static __always_inline void domain_await_due(struct domain __arena *d, struct me
 	m->indebted = !member_due_counts(m, d);
 	m->patient = !m->indebted && !soon;
 	if (m->patient)
-		line_append(&d->patient, &m->due, patience_ns);
+		fifo_append(&d->patient, &m->due, patience_ns);
 	else if (m->indebted)
 		heap_push(&d->indebted, &m->due, member_out_of_debt_at(m, d),
 			  soon ? m->due_ns : patience_ns);
@@ -180,7 +180,7 @@ static __always_inline void domain_enqueue(struct domain __arena *d, struct memb
 static __always_inline void domain_dequeue(struct domain __arena *d, struct member __arena *m)
 {
 	if (m->due.queued && m->patient)
-		line_remove(&d->patient, &m->due);
+		fifo_remove(&d->patient, &m->due);
 	else if (m->due.queued)
 		heap_remove(m->indebted ? &d->indebted : &d->due, &m->due);
 	tree_dequeue(&m->node);

@@ -5,10 +5,12 @@
  * Problem  Domains must run at their due times, within the shares that virtual time gives to everybody.
  * Rule     Of the domains that are not ahead of the others by more than the window, the one whose waiting member's
  *          due event expired first runs that member (the domain borrows). Else virtual time decides at
- *          each level of the tree, and inside a domain its decision function. A task runs until its slice ends
- *          or the next due time of a domain that may then run.
+ *          each level of the tree, and inside a domain its decision function; but a domain that is due within
+ *          its grace lets an outsider go first. A task runs until its slice ends or the next due time of a
+ *          domain that may then run.
  * Bound    A domain is ahead by at most a slice + window + one event: its members' due events are late by the running task's
- *          event, not by a round of slices; everybody's share is exact but for the window.
+ *          event, not by a round of slices; everybody's share is exact but for the window. An outsider that was
+ *          let go first is ahead by at most a slice and the domain's grace.
  * Source   000 Figures 2.13, 2.15, 2.17; the window bounds what 000 section 2.3.3 leaves open. The two queues
  *          are those of WF2Q+: who may run now, and who will by which virtual time.
  * Limits   One lock a place. A place does not know of the others; the host moves tasks between them.
@@ -150,6 +152,49 @@ static __always_inline int place_may_borrow(const struct place __arena *pl,
 	       !vtime_before(pl->root.vmin, domain_may_borrow_at(pl, d));
 }
 
+/* The one after the first of those that wait in a fair group; NULL if there is none. */
+static __always_inline struct tree_node __arena *group_second(const struct group __arena *g)
+{
+	struct heap_link __arena *first = g->ready.top, *left, *right;
+
+	left = first ? first->left : NULL;
+	right = first ? first->right : NULL;
+	if (!left)
+		return NULL;
+	return node_of_ready(right && heap_before(right, left) ? right : left);
+}
+
+/*
+ * Virtual time would have a domain run now that is due in a moment: would it, its due event had to wait for the event
+ * that it begins now. So an outsider goes first until then, the best of the others if that is one, unless it
+ * is ahead by more than a slice: it gets nothing that it would not get next.
+ */
+static __always_inline struct tree_node __arena *
+place_make_room(struct place __arena *pl, struct tree_node __arena *n, struct tree_node __arena *up,
+		struct tree_node __arena *running, u64 now_ns)
+{
+	struct domain __arena *d = domain_of(group_of(n));
+	struct tree_node __arena *other;
+	u64 due_ns;
+
+	other = group_first(&pl->root);
+	if (other == n)
+		other = group_second(&pl->root);
+	if (up && up != n && (!other || vtime_before(up->vtime, other->vtime)))
+		other = up;
+	if (!other || other->kind == NODE_COOP)
+		return n;
+	due_ns = domain_next_due_ns(d);
+	if (running && n == up && member_of(running)->due_ns < due_ns)
+		due_ns = member_of(running)->due_ns;
+	if (due_ns <= now_ns || due_ns - now_ns > d->grace_ns || d->is_ahead ||
+	    !place_root_may_borrow(pl))
+		return n;
+	return vtime_before(n->vtime + vtime_of_ns(pl->quantum_ns, WEIGHT_ONE), other->vtime) ?
+		       n :
+		       other;
+}
+
 /* By virtual time at each level; `running` competes at every level that it is below. */
 static __always_inline void place_choose_fair(struct place __arena *pl,
 					      struct tree_node __arena *running, u64 now_ns,
@@ -172,6 +217,8 @@ static __always_inline void place_choose_fair(struct place __arena *pl,
 		/* It is the smallest of the runnable ones; the one that was may have left without being charged. */
 		if (n)
 			g->vmin = vtime_max(g->vmin, n->vtime);
+		if (n && n->kind == NODE_COOP && g == &pl->root)
+			n = place_make_room(pl, n, up, running, now_ns);
 		if (!level)
 			c->vtime = n ? n->vtime : 0;
 		if (!n || n->kind == NODE_TASK)

@@ -139,7 +139,7 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		count_on(cpu)->wakeups++;
 		verdict = wake_decide(c, cpu, t, now_ns);
 	}
-	if (c->running && verdict != WAKE_WAIT)
+	if (c->running && (verdict == WAKE_RUN || verdict == WAKE_KICK))
 		count_on(cpu)->preemptions++;
 	if (verdict == WAKE_RUN) {
 		task_begin(c, cpu, t, now_ns, cpu == bpf_get_smp_processor_id());
@@ -147,6 +147,8 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	} else {
 		task_wait(t, now_ns);
 		wake_inform(c, cpu, t, now_ns);
+		if (verdict == WAKE_SOON)
+			wake_compare_soon(c, cpu);
 	}
 	lock_release(&s->lock);
 

@@ -189,7 +189,7 @@ core_fn task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
 		tree_charge(&t->member.node, ran_ns);
 		if (t->stand_in.active)
 			weigh_member(t);
-		place_refresh(place_at(t->place), d);
+		place_refresh_charged(place_at(t->place), d);
 	} else {
 		tree_charge(&t->member.node, ran_ns);
 		if (t->reservation)

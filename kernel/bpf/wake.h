@@ -6,6 +6,8 @@
  *          borrow, or if virtual time puts it before the running one. A running member of a domain is not
  *          preempted for a due event of another: it is asked to poll, by its yield-by time. But where none of
  *          its domain waits, one more switch costs nobody anything, and the one that wakes runs at once.
+ *          An outsider is left alone for its first moments: a writer is not to be interrupted at every message by
+ *          its reader.
  * Source   000 section 2.3.3 (borrowing); cooperation-facts: outsiders need wake-up preemption among themselves.
  */
 #ifndef CONSORT_WAKE_H
@@ -13,8 +15,12 @@
 
 #include "queue.h"
 
+/* For so long virtual time does not take the CPU from an outsider for a task that wakes. */
+#define WAKE_GRACE_NS 100000ULL
+
 enum wake_verdict {
 	WAKE_WAIT,
+	WAKE_SOON, /* it waits, and the CPU is to choose again when the running task has had its first moments */
 	WAKE_RUN, /* insert into the CPU's local queue now */
 	WAKE_KICK, /* the CPU must choose again */
 };
@@ -77,6 +83,8 @@ static inline enum wake_verdict wake_decide(struct consort_cpu __arena *c, u32 c
 		return WAKE_RUN;
 	if (!wake_beats(c, t, now_ns))
 		return WAKE_WAIT;
+	if (!in_domain(running) && now_ns < c->since_ns + WAKE_GRACE_NS && !is_due(t, now_ns))
+		return WAKE_SOON;
 	/* Whoever was chosen for the CPU may not have begun to run yet: leave the order to the next choice. */
 	if (cpu != bpf_get_smp_processor_id() || task_of(bpf_get_current_task_btf()) != running)
 		return WAKE_KICK;
@@ -96,6 +104,18 @@ static inline void wake_inform(struct consort_cpu __arena *c, u32 cpu, struct ta
 	c->since_ns = since_ns;
 	if (compare_at_ns < c->compare_at_ns)
 		c->compare_at_ns = compare_at_ns;
+}
+
+/* The running task is compared again when its first moments are over. */
+static inline void wake_compare_soon(struct consort_cpu __arena *c, u32 cpu)
+{
+	u64 at_ns = c->since_ns + WAKE_GRACE_NS;
+
+	if (c->compare_at_ns <= at_ns)
+		return;
+	c->compare_at_ns = at_ns;
+	if (cpu == bpf_get_smp_processor_id())
+		timer_arm(c, cpu, at_ns);
 }
 
 /* On many CPUs: makes the CPU that should run the task look for it. */

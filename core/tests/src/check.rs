@@ -184,15 +184,15 @@ pub fn due_ns(h: &Host, t: usize) -> u64 {
         .min(h.tasks[t].waits_since_ns + PATIENCE)
 }
 
-/// The links of a line, from its first to its last.
-fn waiting(line: &line) -> Vec<*mut heap_link> {
+/// The links of a fifo, from its first to its last.
+fn in_turn(fifo: &fifo) -> Vec<*mut heap_link> {
     let mut found = Vec::new();
-    let (mut at, mut before) = (line.first, std::ptr::null_mut());
+    let (mut at, mut before) = (fifo.first, std::ptr::null_mut());
 
     while !at.is_null() {
         let l = unsafe { &*at };
         assert_eq!(l.right, before, "a link does not point to the one before");
-        assert_eq!(l.queued, 1, "a link in a line is not marked as queued");
+        assert_eq!(l.queued, 1, "a link in a fifo is not marked as queued");
         assert!(
             before.is_null() || !key_before(l, unsafe { &*before }),
             "a link is after one that comes later"
@@ -200,7 +200,7 @@ fn waiting(line: &line) -> Vec<*mut heap_link> {
         found.push(at);
         (before, at) = (at, l.left);
     }
-    assert_eq!(line.last, before, "a line does not know its last link");
+    assert_eq!(fifo.last, before, "a fifo does not know its last link");
     found
 }
 
@@ -226,7 +226,7 @@ fn member(h: &Host, t: usize, d: &domain) {
         assert_eq!(m.indebted == 0, counts, "member {t}: in debt or not");
         let (held, at) = match (counts, m.patient) {
             (true, 0) => (holds(&d.due, link), m.due.major),
-            (true, _) => (waiting(&d.patient).contains(&link), m.due.major),
+            (true, _) => (in_turn(&d.patient).contains(&link), m.due.major),
             (false, _) => (holds(&d.indebted, link), m.due.minor),
         };
         assert!(
@@ -267,7 +267,7 @@ pub fn domains(h: &Host) {
             .iter()
             .map(|q| links(q).len())
             .sum::<usize>()
-            + waiting(&d.patient).len();
+            + in_turn(&d.patient).len();
         let wanted = members
             .iter()
             .filter(|&&t| h.tasks[t].member.due.queued != 0)

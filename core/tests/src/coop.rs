@@ -85,6 +85,7 @@ fn nice(level: u32) -> u64 {
 struct Shape {
     vtime: u64,
     window_ns: u64,
+    quantum_ns: u64,
     domains: Vec<DomainArgs>,
     /// Which domain, if any, and the nice level.
     tasks: Vec<(Option<usize>, u32)>,
@@ -95,17 +96,19 @@ fn shape() -> impl Strategy<Value = Shape> {
         prop_oneof![2 => Just(ORDER_PROGRAM), 1 => Just(ORDER_PROGRESS), 1 => Just(ORDER_SERVICE)];
     let domain = (order, 0..=3 * MS).prop_map(|(order, grace_ns)| DomainArgs { order, grace_ns });
     let level = || prop_oneof![3 => Just(20u32), 1 => 0u32..40];
-    let task = (prop::option::weighted(0.8, 0..DOMAINS), level());
+    let task = (prop::option::weighted(0.7, 0..DOMAINS), level());
 
     (
         prop_oneof![Just(0u64), any::<u64>()],
         0..=8 * MS,
+        0..=4 * MS,
         prop::collection::vec(domain, DOMAINS),
         prop::collection::vec(task, 1..=TASKS),
     )
-        .prop_map(|(vtime, window_ns, domains, tasks)| Shape {
+        .prop_map(|(vtime, window_ns, quantum_ns, domains, tasks)| Shape {
             vtime,
             window_ns,
+            quantum_ns,
             domains,
             tasks,
         })
@@ -113,6 +116,7 @@ fn shape() -> impl Strategy<Value = Shape> {
 
 fn build(shape: &Shape) -> Host {
     let mut h = Host::new(shape.vtime, 1000 * PATIENCE, shape.window_ns);
+    unsafe { (*h.place.at()).quantum_ns = shape.quantum_ns };
     let group = h.add_group(None, u64::from(WEIGHT_ONE));
 
     for &args in &shape.domains {

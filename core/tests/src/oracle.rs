@@ -74,8 +74,8 @@ fn best(h: &Host, domain: usize, running: Option<usize>) -> Vec<usize> {
     }
 }
 
-/// The smallest of a group's members that wait, or that the running task is below.
-fn smallest(h: &Host, g: *mut group) -> Vec<*mut tree_node> {
+/// The smallest of a group's members that wait, or that the running task is below; `but` is left out.
+fn smallest(h: &Host, g: *mut group, but: *mut tree_node) -> Vec<*mut tree_node> {
     let runs_below = |n: *mut tree_node| {
         h.running
             .is_some_and(|r| unsafe { core_tree_member_above(h.node(r), g) == n })
@@ -83,7 +83,7 @@ fn smallest(h: &Host, g: *mut group) -> Vec<*mut tree_node> {
     let among: Vec<_> = check::members(h, g)
         .into_iter()
         .map(|(_, n)| n)
-        .filter(|&n| unsafe { (*n).ready.queued != 0 } || runs_below(n))
+        .filter(|&n| n != but && (unsafe { (*n).ready.queued != 0 } || runs_below(n)))
         .collect();
     let before = |a: *mut tree_node, b: *mut tree_node| unsafe {
         core_vtime_before((*a).vtime, (*b).vtime) != 0
@@ -96,24 +96,76 @@ fn smallest(h: &Host, g: *mut group) -> Vec<*mut tree_node> {
         .collect()
 }
 
+/// Whether a domain, smallest at the root, lets `other` go first: it is due in a moment.
+fn makes_room(h: &Host, domain: usize, other: *mut tree_node) -> bool {
+    let d = &*h.domains[domain];
+    let slice = unsafe { core_vtime_of_ns(h.place.quantum_ns, WEIGHT_ONE.into()) };
+    let latest = d.group.node.vtime.wrapping_add(slice);
+    let due_ns = (0..h.tasks.len())
+        .filter(|&t| h.tasks[t].domain == Some(domain))
+        .filter_map(|t| {
+            let m = &h.tasks[t].member;
+            let counts = unsafe { core_member_due_counts(&**m, d) != 0 };
+            match (h.waits(t) && counts, h.running == Some(t)) {
+                (true, _) => Some(check::due_ns(h, t)),
+                (_, true) => Some(m.due_ns),
+                // Who should be awake is not waited for.
+                _ => (m.asleep != 0 && m.due_ns > h.now_ns).then_some(m.due_ns),
+            }
+        })
+        .min();
+
+    due_ns.is_some_and(|due_ns| due_ns > h.now_ns && due_ns - h.now_ns <= d.grace_ns)
+        && unsafe { core_place_may_borrow(&*h.place, d) != 0 }
+        && unsafe { u32::from((*other).kind) != NODE_COOP }
+        && unsafe { core_vtime_before(latest, (*other).vtime) == 0 }
+}
+
 /// Whom virtual time may choose: below every smallest member of every level.
 fn by_vtime(h: &Host, g: *mut group, expired: &[Contender], found: &mut Vec<usize>) {
-    for n in smallest(h, g) {
-        let running = h
-            .running
-            .filter(|&r| unsafe { core_tree_member_above(h.node(r), g) == n });
-        let below = check::groups(h)
-            .into_iter()
-            .find(|(_, g)| unsafe { &raw mut (**g).node == n });
+    for n in smallest(h, g, std::ptr::null_mut()) {
+        let domain = check::groups(h).into_iter().find_map(|(id, g)| match id {
+            check::Id::Domain(d) if unsafe { &raw mut (*g).node == n } => Some(d),
+            _ => None,
+        });
+        let others = smallest(h, g, n);
+        let go_first: Vec<_> = others
+            .iter()
+            .copied()
+            .filter(|&other| domain.is_some_and(|d| g == h.root() && makes_room(h, d, other)))
+            .collect();
 
-        match below {
-            None => found.extend((0..h.tasks.len()).filter(|&t| h.node(t) == n)),
-            Some((check::Id::Domain(d), _)) => {
-                let own = earliest(h, expired.iter().filter(|c| c.domain == d));
-                found.extend(own.map_or_else(|| best(h, d, running), |own| own.1));
-            }
-            Some((_, inner)) => by_vtime(h, inner, expired, found),
+        for &other in &go_first {
+            below(h, g, other, expired, found);
         }
+        if others.is_empty() || go_first.len() < others.len() {
+            below(h, g, n, expired, found);
+        }
+    }
+}
+
+/// Whom a member of a group may have run: itself, or whom it chooses.
+fn below(
+    h: &Host,
+    g: *mut group,
+    n: *mut tree_node,
+    expired: &[Contender],
+    found: &mut Vec<usize>,
+) {
+    let running = h
+        .running
+        .filter(|&r| unsafe { core_tree_member_above(h.node(r), g) == n });
+    let inner = check::groups(h)
+        .into_iter()
+        .find(|(_, g)| unsafe { &raw mut (**g).node == n });
+
+    match inner {
+        None => found.extend((0..h.tasks.len()).filter(|&t| h.node(t) == n)),
+        Some((check::Id::Domain(d), _)) => {
+            let own = earliest(h, expired.iter().filter(|c| c.domain == d));
+            found.extend(own.map_or_else(|| best(h, d, running), |own| own.1));
+        }
+        Some((_, inner)) => by_vtime(h, inner, expired, found),
     }
 }
 
