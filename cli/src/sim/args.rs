@@ -31,9 +31,6 @@ pub enum SimCommand {
     /// that change, memory that is not there. One that breaks a promise is made smaller as long as it still does, and
     /// written to a file, with the command that replays it.
     Explore(ExploreArgs),
-    /// Run some of the seeds of `explore`, and say how each went
-    #[command(hide = true)]
-    Worker(WorkerArgs),
 }
 
 const SIM_EXIT_CODES: &str = "\
@@ -124,10 +121,6 @@ pub struct ExploreArgs {
     #[arg(long, value_name = "N")]
     pub first: Option<u64>,
 
-    /// Go on after a broken promise, and list what broke at the end
-    #[arg(long)]
-    pub all: bool,
-
     /// Where the scenario that broke a promise is written to
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub save: PathBuf,
@@ -142,7 +135,7 @@ fn explore_help() -> String {
         "\
 Examples:
   consort sim explore --minutes 3
-  consort sim explore --first 1 --seeds 1000 --all
+  consort sim explore --first 1 --seeds 1000
   consort sim explore --first 4711 --seeds 1        one seed again
 
 {SIM_EXIT_CODES}"
@@ -155,16 +148,6 @@ fn parse_minutes(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|minutes| (0.01..=100_000.0).contains(minutes));
     minutes.ok_or_else(|| "expected a number of minutes, such as 3 or 0.5".to_owned())
-}
-
-#[derive(Debug, Args)]
-pub struct WorkerArgs {
-    /// The first seed
-    pub first: u64,
-    /// How many
-    pub count: u64,
-    /// From each to the next
-    pub step: u64,
 }
 
 /// What a scenario leaves to the command line.

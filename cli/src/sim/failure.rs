@@ -28,9 +28,6 @@ pub enum SimFailure {
 
     #[error("{0}")]
     Found(String),
-
-    #[error("cannot start a process for `explore`: {0}")]
-    Worker(io::Error),
 }
 
 impl SimFailure {

@@ -8,8 +8,6 @@ mod failure;
 mod files;
 mod run;
 mod simulate;
-mod worker;
-mod workers;
 
 use args::SimCommand;
 pub use failure::SimFailure;
@@ -23,6 +21,5 @@ pub fn sim(command: &SimCommand) -> Result<(), SimFailure> {
         SimCommand::Run(args) => run::run(args),
         SimCommand::Compare(args) => compare::compare(args),
         SimCommand::Explore(args) => explore::explore(args),
-        SimCommand::Worker(args) => worker::work(args),
     }
 }

@@ -117,7 +117,8 @@ fn add(
                 name => name,
             };
             let (condition, lock) = (shared.waits(name), shared.locks.number(name));
-            return Ok(steps.extend(locked(lock, Step::Wait { condition, lock })));
+            steps.extend(locked(lock, Step::Wait { condition, lock }));
+            return Ok(());
         }
         "resume" => {
             let name = node.text()?;
@@ -127,7 +128,8 @@ fn add(
                 ))
             });
             let lock = shared.locks.number(name);
-            return Ok(steps.extend(locked(lock, Step::Broadcast(condition))));
+            steps.extend(locked(lock, Step::Broadcast(condition)));
+            return Ok(());
         }
         "yield" => Step::Yield,
         "fork" => Step::Fork(context.directory.first(node)?),
