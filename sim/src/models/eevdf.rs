@@ -279,7 +279,7 @@ impl Scheduler for Eevdf {
         }
         self.queue(cpu).enqueue(task);
         self.activate(k, task);
-        let wakes = flags & u64::from(SCX_ENQ_WAKEUP) != 0;
+        let wakes = flags & SCX_ENQ_WAKEUP != 0;
         if wakes && self.queues[cpu as usize].preempts(task) {
             self.resched(k, cpu);
         } else {

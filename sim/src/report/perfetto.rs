@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn cpus_show_who_runs() {
         let expected = [
-            ("a", 1 * MS, 9 * MS),
+            ("a", MS, 9 * MS),
             ("b", 10 * MS, 2 * MS),
             ("a", 12 * MS, 28 * MS),
         ];

@@ -204,16 +204,26 @@ fn wait(node: &Node<'_>, shared: &mut Shared) -> Result<(Step, u32, u32), BadSce
     Ok((Step::Wait { condition, lock }, condition, lock))
 }
 
-/// As rt-app's tutorial spells it out.
+/// Signals and waits. rt-app's tutorial says that it takes the lock for that; its examples have taken it before.
 fn sync(node: &Node<'_>, shared: &mut Shared, steps: &mut Vec<Step>) -> Result<(), BadScenario> {
     let (wait, condition, lock) = wait(node, shared)?;
-    steps.extend([
-        Step::Lock(lock),
-        Step::Signal(condition),
-        wait,
-        Step::Unlock(lock),
-    ]);
+    if holds(steps, lock) {
+        steps.extend([Step::Signal(condition), wait]);
+    } else {
+        steps.extend([
+            Step::Lock(lock),
+            Step::Signal(condition),
+            wait,
+            Step::Unlock(lock),
+        ]);
+    }
     Ok(())
+}
+
+/// Whether the lock was taken by the steps so far, and not given back.
+fn holds(steps: &[Step], lock: u32) -> bool {
+    let concerns = |step: &&Step| **step == Step::Lock(lock) || **step == Step::Unlock(lock);
+    steps.iter().rfind(concerns) == Some(&Step::Lock(lock))
 }
 
 fn poll(node: &Node<'_>, context: &mut Context<'_>) -> Result<Step, BadScenario> {

@@ -136,6 +136,24 @@ fn tasks_that_depend_on_each_other() {
 }
 
 #[test]
+fn sync_takes_the_lock_unless_it_is_held() {
+    let setup = read(
+        r#"{"tasks": {
+            "held": { "lock": "m", "sync": {"ref": "c", "mutex": "m"}, "unlock": "m" },
+            "free": { "lock": "m", "unlock": "m", "sync": {"ref": "c", "mutex": "m"} }
+        }}"#,
+    );
+    let (lock, unlock) = (Step::Lock(0), Step::Unlock(0));
+    let wait = Step::Wait {
+        condition: 0,
+        lock: 0,
+    };
+    let sync = [lock, Step::Signal(0), wait, unlock];
+    assert_eq!(steps_of(&setup, 0), sync);
+    assert_eq!(steps_of(&setup, 1)[2..], sync);
+}
+
+#[test]
 fn how_tasks_are_scheduled() {
     let setup = read(
         r#"{
