@@ -100,7 +100,20 @@ enum consort_request_type {
 	CONSORT_JOIN = 2,
 	CONSORT_LEAVE = 3,
 	CONSORT_CONTROL = 4, /* followed by JSON text: what the consort command says */
+	/* These need no page and no HELLO. */
+	CONSORT_RESERVE = 5, /* a rate for a process or thread, or another one */
+	CONSORT_RELEASE = 6,
+	CONSORT_LEND = 7, /* a part of the caller's reservation */
+	CONSORT_RECOLLECT = 8,
 };
+
+enum consort_reserve_flags {
+	CONSORT_RESERVE_THREAD =
+		1 << 0, /* tid is meant as a thread, even if it is a process' first */
+};
+
+/* Rates on the wire: millionths of one CPU. */
+#define CONSORT_RATE_ONE_CPU 1000000u
 
 /* How a domain orders its members' best-effort events. */
 enum consort_order {
@@ -122,12 +135,16 @@ struct consort_request {
 	__u32 magic;
 	__u16 version;
 	__u16 type; /* enum consort_request_type */
-	__s32 tid; /* JOIN, LEAVE: the thread, as the caller sees it; 0 is the caller's only thread */
+	__s32 tid; /* JOIN, LEAVE: the thread, as the caller sees it; 0 is the caller's only thread.
+		    * RESERVE, RELEASE: a process or thread, 0 is the caller's process.
+		    * LEND, RECOLLECT: the receiver; the lender is the caller's process */
 	__u32 slot; /* JOIN, LEAVE: index into consort_page.slots */
-	__u64 event_ns; /* JOIN: the longest event that a member runs; sets the domain's grace */
-	__u32 order; /* JOIN: enum consort_order */
-	__u32 flags; /* JOIN: enum consort_join_flags */
-	char domain[CONSORT_NAME_MAX + 1]; /* JOIN: 0-terminated; empty: a private domain */
+	__u64 event_ns; /* JOIN: the longest event that a member runs; sets the domain's grace.
+			 * RESERVE: the period */
+	__u32 order; /* JOIN: enum consort_order. RESERVE, LEND: a rate. RECOLLECT: a rate, 0 is all */
+	__u32 flags; /* JOIN: enum consort_join_flags. RESERVE, RELEASE: enum consort_reserve_flags */
+	char domain[CONSORT_NAME_MAX + 1]; /* JOIN: 0-terminated; empty: a private domain.
+					    * RESERVE: the class */
 };
 
 #define CONSORT_TEXT_MAX 192
@@ -137,7 +154,7 @@ struct consort_reply {
 	__u16 version;
 	__u16 type; /* of the request */
 	__s32 error; /* 0 or a positive errno */
-	__u32 client; /* HELLO: this program's number, for messages and traces */
+	__u32 client; /* HELLO: this program's number, for messages and traces. RESERVE: the reservation's */
 	char text[CONSORT_TEXT_MAX]; /* 0-terminated: what was wrong, what was expected, what to do */
 };
 

@@ -77,6 +77,13 @@ pub enum Command {
     Reserve(ReserveArgs),
     /// End a reservation.
     Release(ReleaseArgs),
+    /// Lend a part of a reservation to another process or thread, until it is recollected.
+    ///
+    /// The receiver gets a reservation in the lender's class if it has none. Lent parts may be lent on. They come
+    /// back with `consort recollect`, and when either side ends.
+    Lend(LendArgs),
+    /// Take back what was lent, or return it: the lender's owner may, and the receiver's.
+    Recollect(RecollectArgs),
     /// Show what reservations asked for, get and use.
     ///
     /// Root sees everybody's, others their own.
@@ -262,11 +269,43 @@ pub struct ReleaseArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
+  consort lend 4711 4712 0.2            # 4712 has 0.2 more, and 4711 has 0.2 less
+  consort recollect 4711 4712 0.05      # a part of it
+  consort recollect 4711 4712           # the rest")]
+pub struct LendArgs {
+    /// The process or thread that has the reservation
+    pub from: i32,
+
+    /// The process or thread that is to use a part of it
+    pub to: i32,
+
+    /// A part of one CPU, such as 0.2
+    #[arg(allow_negative_numbers = true)]
+    pub rate: f64,
+}
+
+#[derive(Debug, Args)]
+pub struct RecollectArgs {
+    /// The lender
+    pub from: i32,
+
+    /// The receiver
+    pub to: i32,
+
+    /// How much [default: all]
+    #[arg(allow_negative_numbers = true)]
+    pub rate: Option<f64>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
   consort usage
   consort usage --json | jq '.reservations[] | select(.used[2] < .asked)'
 
 The JSON is a list `reservations` of: reservation, uid, kind (process, thread), number, command, class, asked (nominal
-rate), given (effective rate while all want the CPU), period_ns, used (over the last second, ten seconds, minute; null
+rate), lent and held (credits: lists of reservation, the other side's, and rate), given (effective rate while all want
+the CPU, credits counted), period_ns, used (over the last second, ten seconds, minute; null
 before there is something to tell), used_total_ns, threads.")]
 pub struct UsageArgs {
     /// Print JSON

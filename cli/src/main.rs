@@ -35,6 +35,8 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args).map(|never| match never {}),
         Command::Reserve(args) => reserve::reserve(&args),
         Command::Release(args) => reserve::release(&args),
+        Command::Lend(args) => reserve::lend(&args),
+        Command::Recollect(args) => reserve::recollect(&args),
         Command::Usage(args) => usage::usage(&args),
         Command::Class(args) => class::class(&args.command),
         Command::Sim { command } => sim::sim(&command).map_err(Failure::from),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `consort reserve` and `consort release`.
+//! `consort reserve`, `release`, `lend` and `recollect`.
 
 use serde_json::{json, Value};
 
 use crate::{
-    args::{ReleaseArgs, ReserveArgs},
+    args::{LendArgs, RecollectArgs, ReleaseArgs, ReserveArgs},
     connection::Connection,
     failure::Failure,
 };
@@ -17,14 +17,19 @@ pub fn request(
     rate: f64,
     period_ns: u64,
 ) -> Result<Value, Failure> {
-    // JSON has no word for what is no number.
-    if !rate.is_finite() {
-        return Err(Failure::BadRate(rate));
-    }
+    check_number(rate)?;
     Ok(json!({
         "command": "reserve", "number": number, "scope": scope, "class": class, "rate": rate,
         "period_ns": period_ns,
     }))
+}
+
+/// JSON has no word for what is no number.
+fn check_number(rate: f64) -> Result<(), Failure> {
+    match rate.is_finite() {
+        true => Ok(()),
+        false => Err(Failure::BadRate(rate)),
+    }
 }
 
 fn scope(thread: bool) -> &'static str {
@@ -45,5 +50,20 @@ pub fn reserve(args: &ReserveArgs) -> Result<(), Failure> {
 pub fn release(args: &ReleaseArgs) -> Result<(), Failure> {
     let scope = scope(args.thread);
     let request = json!({"command": "release", "number": args.number, "scope": scope});
+    Connection::open()?.control(&request).map(|_| ())
+}
+
+/// Asks the daemon to let another use a part of a reservation.
+pub fn lend(args: &LendArgs) -> Result<(), Failure> {
+    check_number(args.rate)?;
+    let request = json!({"command": "lend", "from": args.from, "to": args.to, "rate": args.rate});
+    Connection::open()?.control(&request).map(|_| ())
+}
+
+/// Asks the daemon to take back what was lent.
+pub fn recollect(args: &RecollectArgs) -> Result<(), Failure> {
+    args.rate.map_or(Ok(()), check_number)?;
+    let request =
+        json!({"command": "take_back", "from": args.from, "to": args.to, "rate": args.rate});
     Connection::open()?.control(&request).map(|_| ())
 }

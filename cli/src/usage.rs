@@ -29,7 +29,7 @@ fn describe(reservations: &Value) -> String {
         return "no reservations\n".to_owned();
     };
     let mut out = String::from(
-        "  number  command          class           asked   given    1 s    10 s     60 s  period    threads\n",
+        "  number  command          class           asked    lent    held   given    1 s    10 s     60 s  period    threads\n",
     );
     for held in list {
         let used = |window: usize| match held["used"][window].as_f64() {
@@ -39,11 +39,13 @@ fn describe(reservations: &Value) -> String {
         // Writing into a String cannot fail.
         let _ = writeln!(
             out,
-            "{:>8}  {:<15}  {:<12}  {:>7.4} {:>7.4} {:>7} {:>7} {:>7}  {:<8}  {}",
+            "{:>8}  {:<15}  {:<12}  {:>7.4} {:>7.4} {:>7.4} {:>7.4} {:>7} {:>7} {:>7}  {:<8}  {}",
             held["number"],
             word(&held["command"]),
             word(&held["class"]),
             held["asked"].as_f64().unwrap_or_default(),
+            sum(&held["lent"]),
+            sum(&held["held"]),
             held["given"].as_f64().unwrap_or_default(),
             used(0),
             used(1),
@@ -53,4 +55,12 @@ fn describe(reservations: &Value) -> String {
         );
     }
     out
+}
+
+/// Of a list of credits.
+fn sum(credits: &Value) -> f64 {
+    let rates = credits.as_array().into_iter().flatten();
+    rates
+        .filter_map(|credit| credit["rate"].as_f64())
+        .fold(0.0, |sum, rate| sum + rate)
 }

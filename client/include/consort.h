@@ -151,6 +151,41 @@ int consort_poll_epoll(struct consort_member *member, const struct consort_next 
 /* What the scheduler says right now, without polling. Same errors as consort_poll(). */
 int consort_others(struct consort_member *member, struct consort_others *others);
 
+/* ---- reservations ---- */
+
+/*
+ * Reserves a rate, a part of one CPU (above 0, at most 1), of a class for this process and all that it will start; or
+ * changes what it has reserved, in one step. period_ns, 1 ms to 10 s, is the time over which the rate is needed.
+ * Waits at most one second. After an error nothing has changed.
+ *
+ * -EINVAL    the rate is out of range; class is null
+ * -ENOENT    there is no such class: see `consort class list`
+ * -ERANGE    rate or period are out of the daemon's range
+ * -ENOSPC    the class has not that much left; the text has the numbers
+ * -EDQUOT    the user's limit
+ * -EBUSY     a thread of this process is a member of a domain
+ * -ENOTCONN  no daemon is there
+ */
+int consort_reserve(const char *class_name, double rate, uint64_t period_ns);
+
+/* Ends this process' reservation. -ENOENT: it has none. */
+int consort_release(void);
+
+/*
+ * Lends a part of this process' reservation to a process or thread, until it is recollected or either side ends. A
+ * receiver without a reservation gets one in the same class.
+ *
+ * -EINVAL  the rate is out of range; to itself; in a circle; into another class
+ * -ENOENT  this process has no reservation
+ * -ENOSPC  more than it has left
+ * -EPERM   a stranger without a reservation
+ * -ESRCH   there is no such process or thread
+ */
+int consort_lend(int to, double rate);
+
+/* Takes back what was lent to it, or all of it if rate is 0. -ENOENT: nothing is lent there. -ENOSPC: less is. */
+int consort_recollect(int to, double rate);
+
 /* ---- event loop ---- */
 
 /* Runs one thread's events: expired due events first, then best-effort events by (priority, key). */

@@ -29,6 +29,12 @@ pub enum Error {
     NameEncoding,
     #[error("longest event of {event_ns} ns is out of range: {EVENT_MIN_NS} to {EVENT_MAX_NS} ns is expected, or 0 for the scheduler's choice")]
     EventRange { event_ns: u64 },
+    #[error("rate {rate} is out of range: a part of one CPU, above 0 and at most 1, is expected")]
+    RateRange { rate: f64 },
+    #[error("class name of {bytes} bytes is too long: at most {NAME_MAX} are expected")]
+    ClassTooLong { bytes: usize },
+    #[error("no daemon is there to reserve with: start `consort serve`")]
+    NoDaemon,
     #[error("{what} is {value}, which this version does not know")]
     UnknownOption { what: &'static str, value: u32 },
     #[error("this thread is a member already: leave first, or use the member it has")]
@@ -97,9 +103,11 @@ impl Error {
             | Error::NameCharacter { .. }
             | Error::NameEncoding
             | Error::EventRange { .. }
+            | Error::RateRange { .. }
             | Error::UnknownOption { .. }
             | Error::Null { .. } => libc::EINVAL,
-            Error::NameTooLong { .. } => libc::ENAMETOOLONG,
+            Error::NameTooLong { .. } | Error::ClassTooLong { .. } => libc::ENAMETOOLONG,
+            Error::NoDaemon => libc::ENOTCONN,
             Error::AlreadyMember | Error::DescriptorTaken { .. } => libc::EEXIST,
             Error::NoFreeSlot => libc::EAGAIN,
             Error::Forked => libc::ESTALE,

@@ -31,6 +31,12 @@ pub const PAGE_BYTES: usize = consort_abi::CONSORT_PAGE_BYTES as usize;
 pub const HELLO: u16 = consort_abi::CONSORT_HELLO as u16;
 pub const JOIN: u16 = consort_abi::CONSORT_JOIN as u16;
 pub const LEAVE: u16 = consort_abi::CONSORT_LEAVE as u16;
+pub const RESERVE: u16 = consort_abi::CONSORT_RESERVE as u16;
+pub const RELEASE: u16 = consort_abi::CONSORT_RELEASE as u16;
+pub const LEND: u16 = consort_abi::CONSORT_LEND as u16;
+pub const RECOLLECT: u16 = consort_abi::CONSORT_RECOLLECT as u16;
+pub const RESERVE_THREAD: u32 = consort_abi::CONSORT_RESERVE_THREAD as u32;
+pub const RATE_ONE_CPU: u32 = consort_abi::CONSORT_RATE_ONE_CPU as u32;
 pub const JOIN_PREEMPT: u32 = consort_abi::CONSORT_JOIN_PREEMPT as u32;
 
 pub const RUNNING: u32 = consort_abi::CONSORT_RUNNING as u32;

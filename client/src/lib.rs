@@ -36,6 +36,7 @@ mod member;
 mod page;
 mod poll;
 mod process;
+mod reservation;
 mod slack;
 
 pub use clock::now_ns;
@@ -48,6 +49,7 @@ pub use layout::{
 };
 pub use member::Member;
 pub use poll::{Next, Others, Standing};
+pub use reservation::{lend, recollect, release, Reservation};
 
 /// The README's examples compile.
 #[cfg(doctest)]

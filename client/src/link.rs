@@ -308,7 +308,7 @@ impl Up {
     }
 }
 
-fn request(kind: u16) -> RawRequest {
+pub(crate) fn request(kind: u16) -> RawRequest {
     // SAFETY: all bytes zero is a valid request.
     let mut request: RawRequest = unsafe { std::mem::zeroed() };
     request.magic = MAGIC;
@@ -317,7 +317,7 @@ fn request(kind: u16) -> RawRequest {
     request
 }
 
-fn refuse(action: &'static str, reply: &Reply) -> Result<(), Error> {
+pub(crate) fn refuse(action: &'static str, reply: &Reply) -> Result<(), Error> {
     if reply.errno == 0 {
         return Ok(());
     }
@@ -335,7 +335,7 @@ fn refuse(action: &'static str, reply: &Reply) -> Result<(), Error> {
     })
 }
 
-fn new_socket() -> Result<OwnedFd, Error> {
+pub(crate) fn new_socket() -> Result<OwnedFd, Error> {
     let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: plain system call; the descriptor is ours alone.
     unsafe {
@@ -348,7 +348,7 @@ fn new_socket() -> Result<OwnedFd, Error> {
 }
 
 /// True: connected. False: nobody is there, or it is too busy to take a call.
-fn connect_to_daemon(socket: &OwnedFd) -> Result<bool, Error> {
+pub(crate) fn connect_to_daemon(socket: &OwnedFd) -> Result<bool, Error> {
     let path = socket_path();
     // SAFETY: all bytes zero is a valid address.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };

@@ -8,6 +8,8 @@
 //! | `{"command": "clients", "after": N}` | anybody; strangers' only for root | [`crate::status::ClientPage`] |
 //! | `{"command": "reserve", "number": N, "scope": "any"|"thread", "class": C, "rate": R, "period_ns": N}` | owner, root | `{"reservation": N}` |
 //! | `{"command": "release", "number": N, "scope": S}` | owner, root | `{"reservation": N}` |
+//! | `{"command": "lend", "from": N, "to": N, "rate": R}` | the lender's owner, root | `{}` |
+//! | `{"command": "take_back", "from": N, "to": N, "rate": R}` | either's owner, root | `{}` |
 //! | `{"command": "reservations", "after": N}` | anybody; strangers' only for root | [`crate::division::ReservationPage`] |
 //! | `{"command": "classes"}` | anybody | [`crate::division::DivisionStatus`] |
 //! | `{"command": "class_set", "name": C, "capacity": A, "overbooking": A}` | root | `classes` |
@@ -25,6 +27,7 @@ use crate::{
     clients::ConnectionId,
     config::{self, Amount},
     division::{DivisionStatus, ReservationPage},
+    lending::Back,
     peer::Peer,
     reservations::Ask,
     service::Service,
@@ -59,6 +62,16 @@ enum Command {
         #[serde(default)]
         scope: Scope,
     },
+    Lend {
+        from: i32,
+        to: i32,
+        rate: f64,
+    },
+    TakeBack {
+        from: i32,
+        to: i32,
+        rate: Option<f64>,
+    },
     Reservations {
         after: Option<u32>,
     },
@@ -82,6 +95,10 @@ impl Command {
         )
     }
 }
+
+/// The answer of what has nothing to tell.
+#[derive(Serialize)]
+struct Done {}
 
 /// The answer to `reserve` and `release`.
 #[derive(Serialize)]
@@ -132,6 +149,14 @@ pub fn answer(service: &mut Service, peer: &Peer, text: &str) -> Result<Vec<u8>,
         Command::Release { number, scope } => {
             let reservation = service.release(peer, number, scope)?;
             serde_json::to_vec(&Reserved { reservation })
+        }
+        Command::Lend { from, to, rate } => {
+            service.lend(peer, from, to, rate)?;
+            serde_json::to_vec(&Done {})
+        }
+        Command::TakeBack { from, to, rate } => {
+            service.take_back(peer, Back { from, to, rate })?;
+            serde_json::to_vec(&Done {})
         }
         Command::Reservations { after } => {
             serde_json::to_vec(&ReservationPage::of(service, shown_uid, after))

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::{
     admission::Reservation,
     classes::{Overbooking, FLEXIBLE},
+    credits::Credit,
     rate::Rate,
     service::Service,
     usage::WINDOWS,
@@ -60,7 +61,11 @@ pub struct ReservationStatus {
     pub class: String,
     /// The nominal rate.
     pub asked: f64,
-    /// The effective rate.
+    /// Of that and of what it was lent, what others use now; each with the number of the reservation.
+    pub lent: Vec<CreditStatus>,
+    /// What others have lent to it.
+    pub held: Vec<CreditStatus>,
+    /// The effective rate: credits are counted.
     pub given: f64,
     pub period_ns: u64,
     /// CPUs used over the last second, ten seconds and minute; `null` before there is anything to tell.
@@ -68,6 +73,13 @@ pub struct ReservationStatus {
     pub used_total_ns: u64,
     /// Threads that share it now.
     pub threads: u32,
+}
+
+#[derive(Debug, Serialize)]
+pub struct CreditStatus {
+    /// The other side.
+    pub reservation: u32,
+    pub rate: f64,
 }
 
 impl DivisionStatus {
@@ -152,12 +164,24 @@ impl Service {
             command: self.processes.command(&held.target),
             class: class.map_or_else(String::new, |class| class.name.clone()),
             asked: held.rate.value(),
-            given: ledger.effective(held.class, held.rate).value(),
+            lent: self.credits(|credit| (credit.from == number).then_some(credit.to)),
+            held: self.credits(|credit| (credit.to == number).then_some(credit.from)),
+            given: ledger
+                .effective(held.class, self.reservations.balance(number))
+                .value(),
             period_ns: held.period_ns,
             used,
             used_total_ns,
             threads,
         }
+    }
+
+    fn credits(&self, other_side: impl Fn(&Credit) -> Option<u32>) -> Vec<CreditStatus> {
+        let of = |credit: &Credit| {
+            let (reservation, rate) = (other_side(credit)?, Rate(credit.rate).value());
+            Some(CreditStatus { reservation, rate })
+        };
+        self.reservations.credits.iter().filter_map(of).collect()
     }
 
     /// CPUs used over each window, the sum in nanoseconds, and the threads that share it now.

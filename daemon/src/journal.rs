@@ -14,7 +14,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{classes::Classes, targets::Target};
+use crate::{classes::Classes, credits::Credits, targets::Target};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
@@ -31,6 +31,10 @@ pub enum Entry {
     },
     Release {
         number: u32,
+    },
+    /// Who has lent what, all of it.
+    Credits {
+        credits: Credits,
     },
     /// The machine was divided otherwise than `file` says; forgotten when the file has changed.
     Classes {

@@ -3,7 +3,10 @@
 
 use std::{os::fd::OwnedFd, time::Instant};
 
-use consort_abi::{CONSORT_CONTROL, CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_SLOTS};
+use consort_abi::{
+    CONSORT_CONTROL, CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_LEND, CONSORT_RECOLLECT,
+    CONSORT_RELEASE, CONSORT_RESERVE, CONSORT_SLOTS,
+};
 use consort_kernel::{DomainOptions, JoinArgs};
 use nix::errno::Errno;
 use tracing::debug;
@@ -12,6 +15,7 @@ use crate::{
     clients::{ConnectionId, Member},
     control,
     domains::{self, Domain},
+    lending::Back,
     peer::{Peer, Thread},
     service::Service,
     wire::{self, Join, Reply, Request},
@@ -36,6 +40,15 @@ struct Granted {
     client: u32,
     page: Option<OwnedFd>,
     json: Vec<u8>,
+}
+
+impl Granted {
+    fn reservation(number: u32) -> Self {
+        Granted {
+            client: number,
+            ..Granted::default()
+        }
+    }
 }
 
 impl Service {
@@ -71,6 +84,16 @@ impl Service {
             Request::Hello => self.hello(id),
             Request::Join(join) => self.join(id, &peer, &join, now),
             Request::Leave { tid, slot } => self.leave(id, &peer, tid, slot, now),
+            Request::Reserve(ask) => self.reserve(&peer, &ask).map(Granted::reservation),
+            Request::Release { number, scope } => {
+                self.release(&peer, number, scope).map(Granted::reservation)
+            }
+            Request::Lend { to, rate } => {
+                self.lend(&peer, 0, to, rate).map(|()| Granted::default())
+            }
+            Request::Recollect { to, rate } => self
+                .take_back(&peer, Back { from: 0, to, rate })
+                .map(|()| Granted::default()),
             Request::Control { text } => {
                 self.users.charge(peer.uid, CONTROL_COST - 1);
                 control::answer(self, &peer, &text).map(|json| Granted {
@@ -299,6 +322,10 @@ fn kind_of(request: &Request) -> u16 {
         Request::Join(_) => CONSORT_JOIN,
         Request::Leave { .. } => CONSORT_LEAVE,
         Request::Control { .. } => CONSORT_CONTROL,
+        Request::Reserve(_) => CONSORT_RESERVE,
+        Request::Release { .. } => CONSORT_RELEASE,
+        Request::Lend { .. } => CONSORT_LEND,
+        Request::Recollect { .. } => CONSORT_RECOLLECT,
     };
     kind as u16
 }

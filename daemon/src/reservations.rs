@@ -14,9 +14,10 @@ use crate::{
     admission::{Ledger, Reservation, PERIOD_MAX_NS, PERIOD_MIN_NS},
     classes::{Class, Classes},
     config::Division,
+    credits::Credits,
     journal::{Entry, Journal},
     peer::Peer,
-    rate::Rate,
+    rate::{Rate, RATE_MIN},
     service::Service,
     targets::{Scope, Target},
     usage::History,
@@ -29,7 +30,7 @@ const SWEEP_RESERVATIONS: usize = 64;
 const SEARCHES_MAX: usize = 8;
 
 /// What is asked for.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
     /// A process or a thread; 0 is the process that asks.
     pub number: i32,
@@ -42,6 +43,7 @@ pub struct Ask {
 
 pub struct Reservations {
     pub ledger: Ledger,
+    pub credits: Credits,
     /// As the operator's file divides the machine.
     file: Classes,
     journal: Option<Journal>,
@@ -66,6 +68,7 @@ impl Reservations {
         Reservations {
             file: division.classes.clone(),
             ledger: Ledger::new(division.classes, division.limits),
+            credits: Credits::default(),
             journal: None,
             in_force: HashMap::new(),
             doomed: Vec::new(),
@@ -77,7 +80,16 @@ impl Reservations {
         self.in_force.get(&number)
     }
 
-    fn write(&mut self, entry: &Entry) -> Result<(), Refusal> {
+    /// What a reservation may use: its own rate, with what it was lent and without what it has lent.
+    pub fn balance(&self, number: u32) -> Rate {
+        self.credits.balance(number, self.own(number))
+    }
+
+    pub(crate) fn own(&self, number: u32) -> Rate {
+        self.ledger.get(number).map_or(Rate(0), |held| held.rate)
+    }
+
+    pub(crate) fn write(&mut self, entry: &Entry) -> Result<(), Refusal> {
         let Some(journal) = &mut self.journal else {
             return Ok(());
         };
@@ -110,10 +122,14 @@ impl Reservations {
         }
         let held = self.ledger.iter();
         entries.extend(held.map(|(number, reservation)| self.entry(number, reservation)));
+        if self.credits != Credits::default() {
+            let credits = self.credits.clone();
+            entries.push(Entry::Credits { credits });
+        }
         entries
     }
 
-    fn compact(&mut self) {
+    pub(crate) fn compact(&mut self) {
         let holding = self.ledger.len();
         if !self
             .journal
@@ -142,14 +158,15 @@ impl Service {
         let (journal, entries) = Journal::open(journal)?;
         let file = division.classes.clone();
         self.reservations = Reservations::new(division);
-        let (now, held) = replay(&file, &entries);
+        let Replay { now, held, credits } = replay(&file, &entries);
         self.host
             .set_classes(&now.table())
             .map_err(io::Error::other)?;
         self.reservations.ledger.set_classes(now);
         for (number, entry) in held {
-            self.restore(number, &entry);
+            self.restore(number, entry, &credits);
         }
+        self.restore_credits(credits);
         self.reservations.journal = Some(journal);
         let entries = self.reservations.entries();
         match &mut self.reservations.journal {
@@ -158,7 +175,7 @@ impl Service {
         }
     }
 
-    fn restore(&mut self, number: u32, entry: &Entry) {
+    fn restore(&mut self, number: u32, entry: &Entry, credits: &Credits) {
         let Entry::Reserve {
             uid,
             class,
@@ -178,7 +195,9 @@ impl Service {
         let admitted = ledger.classes().find(class).and_then(|class| {
             let rate = Rate(*rate);
             // Its user's limits were looked at when it was made.
-            ledger.admit(0, class, rate, None)?;
+            if rate > Rate(0) {
+                ledger.admit(0, class, rate, None)?;
+            }
             let (uid, period_ns, target) = (*uid, *period_ns, target.clone());
             Ok(Reservation {
                 uid,
@@ -189,8 +208,9 @@ impl Service {
             })
         });
         let threads = self.processes.threads_below(target);
+        let usable = credits.balance(number, Rate(*rate));
         let restored = admitted.and_then(|reservation| {
-            let id = self.put_in_force(&reservation, &threads)?;
+            let id = self.put_in_force(&reservation, usable, &threads)?;
             Ok((id, reservation))
         });
         match restored {
@@ -220,6 +240,17 @@ impl Service {
             None => peer.uid,
         };
         self.admit(uid, class, rate, old)?;
+        let moves = old.filter(|old| {
+            self.reservations
+                .ledger
+                .get(*old)
+                .is_some_and(|old| old.class != class)
+        });
+        if moves.is_some_and(|old| self.reservations.credits.concern(old)) {
+            let text =
+                "credits stay in their class: recollect and return them before changing the class";
+            return Err(Refusal::new(Errno::EBUSY, text));
+        }
         let period_ns = ask.period_ns;
         let wanted = Reservation {
             uid,
@@ -230,7 +261,7 @@ impl Service {
         };
         match old {
             Some(number) => self.change(number, wanted),
-            None => self.begin(wanted),
+            None => self.begin(wanted, rate),
         }
     }
 
@@ -253,9 +284,10 @@ impl Service {
         self.reservations.ledger.admit(uid, class, rate, old)
     }
 
-    fn begin(&mut self, wanted: Reservation) -> Result<u32, Refusal> {
+    /// `usable`: at which rate it begins; its own, unless it is made for a credit.
+    pub(crate) fn begin(&mut self, wanted: Reservation, usable: Rate) -> Result<u32, Refusal> {
         let threads = self.processes.threads_of(&wanted.target);
-        let id = self.put_in_force(&wanted, &threads)?;
+        let id = self.put_in_force(&wanted, usable, &threads)?;
         let number = self.reservations.ledger.next_number();
         let entry = self.reservations.entry(number, &wanted);
         if let Err(refusal) = self.reservations.write(&entry) {
@@ -276,10 +308,14 @@ impl Service {
         self.reservations.ledger.insert(number, reservation);
     }
 
-    fn put_in_force(&mut self, wanted: &Reservation, threads: &[i32]) -> Result<u32, Refusal> {
-        let id = self
-            .host
-            .create_reservation(wanted.class as u32, wanted.rate.weight())?;
+    fn put_in_force(
+        &mut self,
+        wanted: &Reservation,
+        usable: Rate,
+        threads: &[i32],
+    ) -> Result<u32, Refusal> {
+        let weight = usable.max(RATE_MIN).weight();
+        let id = self.host.create_reservation(wanted.class as u32, weight)?;
         match self.add_threads(id, &wanted.target, threads) {
             Ok(()) => Ok(id),
             Err(refusal) => {
@@ -320,9 +356,20 @@ impl Service {
         let Some((id, old)) = self.held(number) else {
             return Err(unknown(&wanted.target));
         };
+        let credits = &self.reservations.credits;
+        let (held_rate, out) = (credits.held(number), credits.out(number));
+        if out > Rate(0) && wanted.rate + held_rate < out + RATE_MIN {
+            let text = format!(
+                "{out} of it are lent: recollect some, or ask for at least {}",
+                out + RATE_MIN - held_rate
+            );
+            return Err(Refusal::new(Errno::EBUSY, text));
+        }
         let apply = |service: &mut Service, what: &Reservation| {
-            let (class, rate) = (what.class as u32, what.rate.weight());
-            service.host.change_reservation(id, class, rate)
+            let rate = what.rate + held_rate - out;
+            service
+                .host
+                .change_reservation(id, what.class as u32, rate.weight())
         };
         apply(self, &wanted)?;
         let entry = self.reservations.entry(number, &wanted);
@@ -337,7 +384,7 @@ impl Service {
         Ok(number)
     }
 
-    fn held(&self, number: u32) -> Option<(u32, Reservation)> {
+    pub(crate) fn held(&self, number: u32) -> Option<(u32, Reservation)> {
         let id = self.reservations.in_force.get(&number)?.id;
         Some((id, self.reservations.ledger.get(number)?.clone()))
     }
@@ -356,7 +403,8 @@ impl Service {
         Ok(number)
     }
 
-    fn drop_reservation(&mut self, number: u32) {
+    pub(crate) fn drop_reservation(&mut self, number: u32) {
+        self.end_credits(number);
         self.reservations.ledger.remove(number);
         if let Some(gone) = self.reservations.in_force.remove(&number) {
             self.end(gone.id);
@@ -461,10 +509,18 @@ impl Service {
     }
 }
 
-/// What a journal comes to: the classes, and the last entry of each reservation that was not released.
-fn replay<'a>(file: &Classes, entries: &'a [Entry]) -> (Classes, Vec<(u32, &'a Entry)>) {
+/// What a journal comes to.
+struct Replay<'a> {
+    now: Classes,
+    /// The last entry of each reservation that was not released.
+    held: Vec<(u32, &'a Entry)>,
+    credits: Credits,
+}
+
+fn replay<'a>(file: &Classes, entries: &'a [Entry]) -> Replay<'a> {
     let mut classes = file.clone();
     let mut held: Vec<(u32, &Entry)> = Vec::new();
+    let mut last_credits = Credits::default();
     for entry in entries {
         match entry {
             Entry::Classes { file: then, now } if then == file => classes = now.clone(),
@@ -474,9 +530,14 @@ fn replay<'a>(file: &Classes, entries: &'a [Entry]) -> (Classes, Vec<(u32, &'a E
                 None => held.push((*number, entry)),
             },
             Entry::Release { number } => held.retain(|held| held.0 != *number),
+            Entry::Credits { credits } => last_credits = credits.clone(),
         }
     }
-    (classes, held)
+    Replay {
+        now: classes,
+        held,
+        credits: last_credits,
+    }
 }
 
 fn check_period(period_ns: u64) -> Result<(), Refusal> {

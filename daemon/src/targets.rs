@@ -91,7 +91,10 @@ impl Processes {
     /// True while the number means the same process or thread.
     pub fn exists(&self, target: &Target) -> bool {
         match target {
-            Target::Process { pid, start } => peer::start_time(&self.folder(*pid)) == Some(*start),
+            Target::Process { pid, start } => {
+                peer::start_time(&self.folder(*pid)) == Some(*start)
+                    && !self.living_threads(*pid).is_empty()
+            }
             Target::Thread { tid, start, .. } => {
                 peer::thread_start(&self.folder(*tid)) == Some(*start)
             }
@@ -102,7 +105,7 @@ impl Processes {
     pub fn threads_of(&self, target: &Target) -> Vec<i32> {
         match target {
             Target::Thread { tid, .. } => vec![*tid],
-            Target::Process { pid, .. } => numbers_in(&self.folder(*pid).join("task")),
+            Target::Process { pid, .. } => self.living_threads(*pid),
         }
     }
 
@@ -125,11 +128,18 @@ impl Processes {
         while let Some(parent) = left.pop() {
             for child in children.remove(&i64::from(parent)).unwrap_or_default() {
                 if seen.insert(child) {
-                    threads.extend(numbers_in(&self.folder(child).join("task")));
+                    threads.extend(self.living_threads(child));
                     left.push(child);
                 }
             }
         }
+        threads
+    }
+
+    fn living_threads(&self, pid: i32) -> Vec<i32> {
+        let tasks = self.folder(pid).join("task");
+        let mut threads = numbers_in(&tasks);
+        threads.retain(|tid| peer::thread_start(&tasks.join(tid.to_string())).is_some());
         threads
     }
 

@@ -5,11 +5,13 @@ use std::{mem::size_of, os::fd::OwnedFd};
 
 use consort_abi::{
     consort_reply, consort_request, CONSORT_ABI_MAGIC, CONSORT_ABI_VERSION, CONSORT_CONTROL,
-    CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_NAME_MAX, CONSORT_TEXT_MAX,
+    CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_LEND, CONSORT_NAME_MAX,
+    CONSORT_RATE_ONE_CPU, CONSORT_RECOLLECT, CONSORT_RELEASE, CONSORT_RESERVE,
+    CONSORT_RESERVE_THREAD, CONSORT_TEXT_MAX,
 };
 use nix::errno::Errno;
 
-use crate::Refusal;
+use crate::{reservations::Ask, targets::Scope, Refusal};
 
 pub const REQUEST_BYTES: usize = size_of::<consort_request>();
 pub const REPLY_BYTES: usize = size_of::<consort_reply>();
@@ -20,12 +22,31 @@ pub const ANSWER_BYTES_MAX: usize = 65536;
 pub const MESSAGE_BYTES_MAX: usize = REQUEST_BYTES + CONTROL_TEXT_BYTES_MAX;
 
 /// A request whose shape is right; its fields are still the program's claims.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Request {
     Hello,
     Join(Join),
-    Leave { tid: i32, slot: u32 },
-    Control { text: String },
+    Leave {
+        tid: i32,
+        slot: u32,
+    },
+    Control {
+        text: String,
+    },
+    Reserve(Ask),
+    Release {
+        number: i32,
+        scope: Scope,
+    },
+    Lend {
+        to: i32,
+        rate: f64,
+    },
+    /// `None`: all of it.
+    Recollect {
+        to: i32,
+        rate: Option<f64>,
+    },
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +128,10 @@ fn decode(raw: &consort_request, rest: &[u8]) -> Result<Request, Malformed> {
         CONSORT_JOIN => {
             let name: Vec<u8> = raw.domain.iter().map(|byte| *byte as u8).collect();
             let Some(end) = name.iter().position(|byte| *byte == 0) else {
-                let text = format!("the domain's name has no end: expected at most {} bytes and a 0", name.len() - 1);
+                let text = format!(
+                    "the domain's name has no end: expected at most {} bytes and a 0",
+                    name.len() - 1
+                );
                 return refuse(Errno::ENAMETOOLONG, text);
             };
             Ok(Request::Join(Join {
@@ -124,13 +148,74 @@ fn decode(raw: &consort_request, rest: &[u8]) -> Result<Request, Malformed> {
             slot: raw.slot,
         }),
         CONSORT_CONTROL => match std::str::from_utf8(rest) {
-            Ok(text) => Ok(Request::Control { text: text.to_owned() }),
-            Err(_) => refuse(Errno::EINVAL, "the control text is not UTF-8: expected JSON".to_owned()),
+            Ok(text) => Ok(Request::Control {
+                text: text.to_owned(),
+            }),
+            Err(_) => refuse(
+                Errno::EINVAL,
+                "the control text is not UTF-8: expected JSON".to_owned(),
+            ),
         },
+        CONSORT_RESERVE => decode_reserve(raw),
+        CONSORT_RELEASE => match scope(raw.flags) {
+            Ok(scope) => Ok(Request::Release {
+                number: raw.tid,
+                scope,
+            }),
+            Err(text) => refuse(Errno::EINVAL, text),
+        },
+        CONSORT_LEND => Ok(Request::Lend {
+            to: raw.tid,
+            rate: rate(raw.order),
+        }),
+        CONSORT_RECOLLECT => Ok(Request::Recollect {
+            to: raw.tid,
+            rate: (raw.order != 0).then(|| rate(raw.order)),
+        }),
         other => refuse(
             Errno::EOPNOTSUPP,
-            format!("unknown request type {other}: expected 1 (hello), 2 (join), 3 (leave) or 4 (control)"),
+            format!("unknown request type {other}: expected 1 (hello) to 8 (recollect)"),
         ),
+    }
+}
+
+fn decode_reserve(raw: &consort_request) -> Result<Request, Malformed> {
+    let refuse = |errno, text: String| {
+        Err(Malformed {
+            kind: raw.type_,
+            refusal: Refusal::new(errno, text),
+            close: false,
+        })
+    };
+    let name: Vec<u8> = raw.domain.iter().map(|byte| *byte as u8).collect();
+    let Ok(class) = std::ffi::CStr::from_bytes_until_nul(&name) else {
+        let text = "the class' name has no end: expected at most 32 bytes and a 0".to_owned();
+        return refuse(Errno::ENAMETOOLONG, text);
+    };
+    match scope(raw.flags) {
+        Ok(scope) => Ok(Request::Reserve(Ask {
+            number: raw.tid,
+            scope,
+            class: class.to_string_lossy().into_owned(),
+            rate: rate(raw.order),
+            period_ns: raw.event_ns,
+        })),
+        Err(text) => refuse(Errno::EINVAL, text),
+    }
+}
+
+/// A part of one CPU.
+fn rate(millionths: u32) -> f64 {
+    f64::from(millionths) / f64::from(CONSORT_RATE_ONE_CPU)
+}
+
+fn scope(flags: u32) -> Result<Scope, String> {
+    match flags {
+        0 => Ok(Scope::Any),
+        CONSORT_RESERVE_THREAD => Ok(Scope::Thread),
+        other => Err(format!(
+            "unknown reserve flags {other:#x}: expected 0 or {CONSORT_RESERVE_THREAD:#x} (thread)"
+        )),
     }
 }
 

@@ -13,10 +13,12 @@ use std::{
 };
 
 use common::{gettid, join, write_thread, Daemon, FakeHost, Folder};
+use consort_abi::{CONSORT_LEND, CONSORT_RECOLLECT, CONSORT_RELEASE, CONSORT_RESERVE};
 use consort_daemon::{
     classes::{Class, Overbooking},
     config::Division,
-    division::{DivisionStatus, ReservationPage},
+    division::{CreditStatus, DivisionStatus, ReservationPage},
+    lending::Back,
     limits::Limits,
     peer::{Peer, Processes},
     reservations::Ask,
@@ -106,6 +108,19 @@ impl World {
         released.map_err(|refusal| refusal.errno)
     }
 
+    fn lend(&mut self, from: i32, to: i32, rate: f64) -> Result<(), Errno> {
+        let peer = self.peer(ROOT);
+        let lent = self.service.lend(&peer, from, to, rate);
+        lent.map_err(|refusal| refusal.errno)
+    }
+
+    fn take_back(&mut self, from: i32, to: i32, rate: Option<f64>) -> Result<(), Errno> {
+        let peer = self.peer(ROOT);
+        let back = Back { from, to, rate };
+        let taken = self.service.take_back(&peer, back);
+        taken.map_err(|refusal| refusal.errno)
+    }
+
     fn set_guaranteed(&mut self, capacity: u64) -> Result<(), (Errno, String)> {
         let class = Class {
             name: "guaranteed".to_owned(),
@@ -116,12 +131,15 @@ impl World {
         set.map_err(|refusal| (refusal.errno, refusal.text))
     }
 
-    /// By process: class and nominal rate in millionths.
+    /// By process: class and the nominal rate that it may use, credits counted, in millionths.
     fn admitted(&self) -> BTreeMap<i32, (String, u64)> {
         let page = ReservationPage::of(&self.service, None, None);
         let held = page.reservations.into_iter();
         held.map(|held| {
-            let rate = (held.asked * 1e6).round() as u64;
+            let sum =
+                |credits: &[CreditStatus]| credits.iter().map(|credit| credit.rate).sum::<f64>();
+            let usable = held.asked + sum(&held.held) - sum(&held.lent);
+            let rate = (usable * 1e6).round() as u64;
             (held.number, (held.class, rate))
         })
         .collect()
@@ -361,7 +379,7 @@ fn classes_keep_what_they_promised() {
 }
 
 /// What a script of requests comes to, if it is not killed before.
-type Script = [fn(&mut World); 8];
+type Script = [fn(&mut World); 11];
 
 const SCRIPT: Script = [
     |world| drop(world.reserve(USER, 0, "guaranteed", 0.2)),
@@ -372,6 +390,9 @@ const SCRIPT: Script = [
     |world| drop(world.reserve(ROOT, USER + 2, "guaranteed", 0.9)),
     |world| assert!(world.release(USER).is_ok()),
     |world| drop(world.reserve(ROOT, 0, "guaranteed", 0.3)),
+    |world| world.lend(ROOT, USER + 5, 0.2).unwrap(),
+    |world| world.lend(USER + 5, USER + 1, 0.1).unwrap(),
+    |world| world.take_back(ROOT, USER + 5, Some(0.15)).unwrap(),
 ];
 
 /// The daemon is killed at each of its calls to the scheduler. The next one has what was acknowledged, or that and the
@@ -545,4 +566,126 @@ fn only_the_operator_divides_the_machine() {
     }
     let listed = consort_daemon::control::answer(&mut service, &peer, r#"{"command": "classes"}"#);
     assert!(listed.is_ok());
+}
+
+#[test]
+fn credits_follow_reservations() {
+    let mut world = World::new();
+    world.reserve(ROOT, ROOT, "guaranteed", 0.4).unwrap();
+    world.reserve(ROOT, USER, "guaranteed", 0.1).unwrap();
+    let rates = |world: &World| -> Vec<(i32, u64)> {
+        assert_eq!(world.admitted(), world.in_force());
+        let admitted = world.admitted().into_iter();
+        admitted.map(|(number, (_, rate))| (number, rate)).collect()
+    };
+    world.lend(ROOT, USER, 0.3).unwrap();
+    assert_eq!(rates(&world), [(ROOT, 100_000), (USER, 400_000)]);
+    // A process without a reservation gets one, for as long as it is lent something.
+    world.lend(USER, USER + 1, 0.2).unwrap();
+    assert_eq!(
+        rates(&world),
+        [(ROOT, 100_000), (USER, 200_000), (USER + 1, 200_000)]
+    );
+    for (from, to, rate, errno) in [
+        (ROOT, ROOT, 0.01, Errno::EINVAL),
+        (USER + 1, ROOT, 0.01, Errno::EINVAL),
+        (ROOT, USER, 0.1, Errno::ENOSPC),
+        (USER + 2, ROOT, 0.1, Errno::ENOENT),
+        (ROOT, 9999, 0.01, Errno::ESRCH),
+        (ROOT, USER, 0.0, Errno::ERANGE),
+    ] {
+        assert_eq!(world.lend(from, to, rate), Err(errno), "{from} to {to}");
+    }
+    assert_eq!(world.take_back(USER, ROOT, None), Err(Errno::ENOENT));
+    assert_eq!(world.take_back(ROOT, USER, Some(0.31)), Err(Errno::ENOSPC));
+    // What is lent cannot be asked back by asking for less, nor moved to another class.
+    assert_eq!(
+        world.reserve(ROOT, ROOT, "guaranteed", 0.2).unwrap_err().0,
+        Errno::EBUSY
+    );
+    assert_eq!(
+        world.reserve(ROOT, ROOT, "adaptive", 0.4).unwrap_err().0,
+        Errno::EBUSY
+    );
+    // Recollected down the chain: the second borrower has what is left.
+    world.take_back(ROOT, USER, Some(0.25)).unwrap();
+    assert_eq!(
+        rates(&world),
+        [(ROOT, 350_000), (USER, 100), (USER + 1, 149_900)]
+    );
+    let folder = world.killed();
+    let mut world = World::beside(folder);
+    assert_eq!(
+        rates(&world),
+        [(ROOT, 350_000), (USER, 100), (USER + 1, 149_900)]
+    );
+    // The owner ends: nobody holds anything of it.
+    world.release(ROOT).unwrap();
+    assert_eq!(rates(&world), [(USER, 100), (USER + 1, 99_900)]);
+    world.take_back(USER, USER + 1, None).unwrap();
+    assert_eq!(rates(&world), [(USER, 100_000)]);
+    // The holder ends: it is the owner's again.
+    world.lend(USER, USER + 1, 0.05).unwrap();
+    for promise in world.host.record().reservations.values_mut() {
+        promise.threads.remove(&(USER + 1));
+    }
+    world.service.tick(Instant::now());
+    assert_eq!(rates(&world), [(USER, 100_000)]);
+}
+
+#[test]
+fn strangers_neither_take_credits_nor_are_given_a_class() {
+    let mut world = World::new();
+    let other = USER + 100;
+    write_thread(&world.folder.0, other, &[other], UID + 1, 5);
+    world.reserve(ROOT, USER, "guaranteed", 0.3).unwrap();
+    world.reserve(ROOT, ROOT, "guaranteed", 0.1).unwrap();
+    let stranger = Processes::at(&world.folder.0).peer(other, UID + 1).unwrap();
+    let user = world.peer(USER);
+    let errno = |result: Result<(), consort_daemon::Refusal>| result.unwrap_err().errno;
+    assert_eq!(
+        errno(world.service.lend(&user, other, USER, 0.1)),
+        Errno::EPERM
+    );
+    assert_eq!(
+        errno(world.service.lend(&user, USER, other, 0.1)),
+        Errno::EPERM
+    );
+    assert_eq!(
+        errno(world.service.lend(&stranger, USER, other, 0.1)),
+        Errno::EPERM
+    );
+}
+
+/// As libconsort asks: by the fields of a request, without a page.
+#[test]
+fn a_library_reserves_for_its_program() {
+    let daemon = Daemon::start();
+    let program = daemon.connect();
+    let ask = |kind, rate, flags, class: &str| {
+        let mut request = join(0, 0, class);
+        request.type_ = kind as u16;
+        (request.order, request.flags, request.event_ns) = (rate, flags, PERIOD_NS);
+        program.ask(&request)
+    };
+    let reply = ask(CONSORT_RESERVE, 250_000, 0, "guaranteed");
+    assert_eq!((reply.error, reply.client), (0, 1), "{}", reply.text);
+    let page = program.control(r#"{"command": "reservations"}"#).unwrap();
+    assert_eq!(page["reservations"][0]["asked"], 0.25);
+    assert_eq!(page["reservations"][0]["period_ns"], PERIOD_NS);
+    for (kind, rate, flags, class, errno) in [
+        (CONSORT_RESERVE, 0, 0, "guaranteed", libc::ERANGE),
+        (CONSORT_RESERVE, 600_000, 0, "guaranteed", libc::ENOSPC),
+        (CONSORT_RESERVE, 100_000, 2, "guaranteed", libc::EINVAL),
+        (CONSORT_RESERVE, 100_000, 0, "", libc::ENOENT),
+        (CONSORT_LEND, 100_000, 0, "", libc::EINVAL),
+        (CONSORT_RECOLLECT, 0, 0, "", libc::ENOENT),
+        (CONSORT_RELEASE, 0, 4, "", libc::EINVAL),
+    ] {
+        let reply = ask(kind, rate, flags, class);
+        assert_eq!(reply.error, errno, "{kind}: {}", reply.text);
+        assert!(!reply.text.is_empty());
+    }
+    assert_eq!(ask(CONSORT_RELEASE, 0, 0, "").error, 0);
+    assert_eq!(ask(CONSORT_RELEASE, 0, 0, "").error, libc::ENOENT);
 }

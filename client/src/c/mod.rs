@@ -5,4 +5,5 @@
 mod error;
 mod event_loop;
 mod member;
+mod reservation;
 mod thread;

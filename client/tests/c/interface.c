@@ -44,6 +44,14 @@ static void joining(void)
 	options = (struct consort_options){ .event_ns = 1 };
 	CHECK(consort_join("a", &options, &member) == -EINVAL);
 	CHECK(consort_join("a", NULL, NULL) == -EINVAL);
+	CHECK(consort_reserve(NULL, 0.1, 30000000) == -EINVAL);
+	CHECK(consort_reserve("guaranteed", 1.5, 30000000) == -EINVAL);
+	CHECK(strstr(consort_last_error_text(), "1.5"));
+	CHECK(consort_reserve("guaranteed", 0.5, 30000000) == 0);
+	CHECK(consort_lend(99, -0.1) == -EINVAL);
+	CHECK(consort_lend(99, 0.1) == 0);
+	CHECK(consort_recollect(99, 0) == 0);
+	CHECK(consort_release() == 0);
 	CHECK(consort_join(NULL, NULL, &member) == 0);
 	CHECK(consort_join("a", NULL, &second) == -EEXIST);
 	CHECK(consort_leave(member) == 0);

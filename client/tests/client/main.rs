@@ -12,3 +12,4 @@ mod model;
 mod poll;
 mod process;
 mod rejoin;
+mod reservation;

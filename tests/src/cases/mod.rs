@@ -10,6 +10,7 @@ mod lifecycle;
 mod load;
 mod membership;
 mod policing;
+mod rates;
 
 use crate::suite::Test;
 
@@ -22,6 +23,7 @@ pub fn all() -> impl Iterator<Item = &'static Test> {
         liars::TESTS,
         hostile::TESTS,
         fairness::TESTS,
+        rates::TESTS,
         load::TESTS,
         faults::TESTS,
     ]

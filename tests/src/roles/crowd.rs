@@ -12,7 +12,7 @@ use consort::{now_ns, Domain, Next};
 
 use super::{argument, work_ns};
 use crate::suite::{
-    board::{Board, Field},
+    board::{Board, Field, VARIABLE},
     client::{gettid, Client},
 };
 
@@ -155,4 +155,26 @@ pub fn ping_pong(board: &Board, arguments: &[&str]) -> Result<(), String> {
                 Err(_) => Err("a thread panicked".to_owned()),
             })
     })
+}
+
+/// `family`: on command 1 starts a hog thread and a child that is a hog, and becomes a hog itself. Extra is the child's
+/// number.
+pub fn family(board: &Board, _: &[&str]) -> Result<(), String> {
+    board.set(Field::Ready, 1);
+    while board.get(Field::Command) == 0 {
+        thread::sleep(Duration::from_millis(5));
+    }
+    let mut command = std::process::Command::new("/proc/self/exe");
+    command.args(["role", "hog"]).env(VARIABLE, board.path());
+    let child = command.spawn();
+    let child = child.map_err(|error| format!("cannot start a child: {error}"))?;
+    board.set(Field::Extra, u64::from(child.id()));
+    thread::spawn(|| loop {
+        work_ns(MS);
+    });
+    board.set(Field::Done, 1);
+    // The hogs in it never end; the test ends all.
+    loop {
+        work_ns(MS);
+    }
 }

@@ -20,6 +20,7 @@ const ROLES: &[(&str, Role)] = &[
     ("ticker", honest::ticker),
     ("obedient", honest::obedient),
     ("forker", honest::forker),
+    ("family", crowd::family),
     ("joiner", honest::joiner),
     ("polite-liar", vandal::polite_liar),
     ("mute-liar", vandal::mute_liar),

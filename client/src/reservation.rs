@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reserved rates: a part of a CPU for this process, whatever the others do; and credits, parts of it for others.
+
+use crate::connection::Connection;
+use crate::layout::{
+    RawRequest, LEND, NAME_MAX, RATE_ONE_CPU, RECOLLECT, RELEASE, RESERVE, RESERVE_THREAD,
+};
+use crate::link::{connect_to_daemon, new_socket, refuse, request};
+use crate::Error;
+use std::time::{Duration, Instant};
+
+/// How long an answer is awaited.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// What to reserve: a rate of a class, for this process and all that it will start.
+///
+/// ```no_run
+/// consort::Reservation::in_class("guaranteed").rate(0.3).period_ns(33_000_000).reserve()?;
+/// // ... and when less will do, in one step:
+/// consort::Reservation::in_class("guaranteed").rate(0.2).reserve()?;
+/// # Ok::<(), consort::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct Reservation {
+    class: String,
+    rate: f64,
+    period_ns: u64,
+    /// 0: this process.
+    number: i32,
+    thread: bool,
+}
+
+impl Reservation {
+    /// A reservation in the class of that name; `consort class list` shows those that there are.
+    pub fn in_class(class: impl Into<String>) -> Reservation {
+        Reservation {
+            class: class.into(),
+            rate: 0.0,
+            period_ns: 30_000_000,
+            number: 0,
+            thread: false,
+        }
+    }
+
+    /// The nominal rate: a part of one CPU, above 0 and at most 1.
+    pub fn rate(mut self, rate: f64) -> Reservation {
+        self.rate = rate;
+        self
+    }
+
+    /// The time over which the rate is needed, in nanoseconds: a millisecond to ten seconds, 30 ms by default.
+    pub fn period_ns(mut self, period_ns: u64) -> Reservation {
+        self.period_ns = period_ns;
+        self
+    }
+
+    /// For another process of the same user, instead of this one; root may name any.
+    pub fn for_process(mut self, pid: u32) -> Reservation {
+        (self.number, self.thread) = (pid as i32, false);
+        self
+    }
+
+    /// For one thread, by its number (gettid), instead of this process.
+    pub fn for_thread(mut self, tid: u32) -> Reservation {
+        (self.number, self.thread) = (tid as i32, true);
+        self
+    }
+
+    /// Reserves, or changes what is reserved already, in one step. Waits at most a second.
+    ///
+    /// # Errors
+    /// [`Error::RateRange`]; [`Error::NoDaemon`]; [`Error::Refused`] with the daemon's reason and its numbers: nothing
+    /// has changed then.
+    pub fn reserve(&self) -> Result<(), Error> {
+        let mut message = request(RESERVE);
+        message.tid = self.number;
+        message.event_ns = self.period_ns;
+        message.order = millionths(self.rate)?;
+        message.flags = if self.thread { RESERVE_THREAD } else { 0 };
+        if self.class.len() > NAME_MAX {
+            let bytes = self.class.len();
+            return Err(Error::ClassTooLong { bytes });
+        }
+        for (to, from) in message.domain.iter_mut().zip(self.class.bytes()) {
+            *to = from as _;
+        }
+        ask("reserve", &message)
+    }
+}
+
+/// Ends this process' reservation.
+///
+/// # Errors
+/// [`Error::Refused`] when it has none; [`Error::NoDaemon`].
+pub fn release() -> Result<(), Error> {
+    ask("release", &request(RELEASE))
+}
+
+/// Lends a part of this process' reservation to process or thread `to`, until it is recollected or either ends.
+///
+/// # Errors
+/// [`Error::RateRange`]; [`Error::Refused`] for more than there is, to itself, in a circle, to a stranger without a
+/// reservation, into another class.
+pub fn lend(to: u32, rate: f64) -> Result<(), Error> {
+    let mut message = request(LEND);
+    message.tid = to as i32;
+    message.order = millionths(rate)?;
+    ask("lend", &message)
+}
+
+/// Takes back what was lent to `to`, or a part of it.
+///
+/// # Errors
+/// [`Error::Refused`] when less or nothing is lent there; [`Error::RateRange`].
+pub fn recollect(to: u32, rate: Option<f64>) -> Result<(), Error> {
+    let mut message = request(RECOLLECT);
+    message.tid = to as i32;
+    message.order = rate.map_or(Ok(0), millionths)?;
+    ask("recollect", &message)
+}
+
+fn millionths(rate: f64) -> Result<u32, Error> {
+    let millionths = (rate * f64::from(RATE_ONE_CPU)).round();
+    match (1.0..=f64::from(RATE_ONE_CPU)).contains(&millionths) {
+        true => Ok(millionths as u32),
+        false => Err(Error::RateRange { rate }),
+    }
+}
+
+/// One request on a connection of its own: these are rare, and need no page.
+fn ask(action: &'static str, message: &RawRequest) -> Result<(), Error> {
+    let socket = new_socket()?;
+    if !connect_to_daemon(&socket)? {
+        return Err(Error::NoDaemon);
+    }
+    let mut connection = Connection::new(socket);
+    let ticket = connection.send(message)?;
+    let reply = connection.wait(ticket, Instant::now() + WAIT)?;
+    let waited_ms = WAIT.as_millis() as u64;
+    refuse(action, &reply.ok_or(Error::NoAnswer { waited_ms })?)
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reserving, releasing, lending: what is said to the daemon, what is refused before.
+
+use crate::daemon::{domain_of, Daemon, Manner, REFUSAL};
+use crate::process::isolated;
+use consort::{lend, recollect, release, Error, Reservation};
+use consort_abi::*;
+
+fn guaranteed(rate: f64) -> Reservation {
+    Reservation::in_class("guaranteed").rate(rate)
+}
+
+isolated!(says_what_is_reserved_and_lent, {
+    let daemon = Daemon::start();
+    guaranteed(0.3).period_ns(33_000_000).reserve().unwrap();
+    guaranteed(1.0).for_thread(77).reserve().unwrap();
+    guaranteed(0.000_001).for_process(78).reserve().unwrap();
+    release().unwrap();
+    lend(99, 0.25).unwrap();
+    recollect(99, Some(0.05)).unwrap();
+    recollect(99, None).unwrap();
+    let reserves = daemon.requests_of(CONSORT_RESERVE);
+    let said: Vec<_> = reserves
+        .iter()
+        .map(|ask| (ask.tid, ask.order, ask.event_ns, ask.flags))
+        .collect();
+    let default_ns = 30_000_000;
+    assert_eq!(said[0], (0, 300_000, 33_000_000, 0));
+    assert_eq!(said[1], (77, 1_000_000, default_ns, CONSORT_RESERVE_THREAD));
+    assert_eq!(said[2], (78, 1, default_ns, 0));
+    assert_eq!(domain_of(&reserves[0]), "guaranteed");
+    assert_eq!(daemon.requests_of(CONSORT_RELEASE)[0].tid, 0);
+    let lent = daemon.requests_of(CONSORT_LEND)[0];
+    assert_eq!((lent.tid, lent.order), (99, 250_000));
+    let back = daemon.requests_of(CONSORT_RECOLLECT);
+    assert_eq!((back[0].order, back[1].order), (50_000, 0));
+});
+
+isolated!(what_is_no_rate_is_not_even_asked_for, {
+    let daemon = Daemon::start();
+    for rate in [0.0, -0.1, 1.1, f64::NAN, f64::INFINITY] {
+        let refused = guaranteed(rate).reserve().unwrap_err();
+        assert!(
+            matches!(refused, Error::RateRange { .. }),
+            "{rate}: {refused}"
+        );
+        assert_eq!(refused.errno(), libc::EINVAL);
+        assert!(lend(99, rate).is_err() && recollect(99, Some(rate)).is_err());
+    }
+    let long = Reservation::in_class("c".repeat(64)).rate(0.1);
+    assert_eq!(long.reserve().unwrap_err().errno(), libc::ENAMETOOLONG);
+    assert_eq!(daemon.requests_of(CONSORT_RESERVE).len(), 0);
+});
+
+isolated!(the_daemons_reasons_come_through, {
+    let request = CONSORT_RESERVE;
+    let errno = libc::ENOSPC;
+    let _daemon = Daemon::with(Manner::Refuse { request, errno });
+    let refused = guaranteed(0.3).reserve().unwrap_err();
+    assert_eq!(refused.errno(), libc::ENOSPC);
+    assert!(refused.to_string().contains(REFUSAL), "{refused}");
+});
+
+isolated!(without_a_daemon_there_is_nothing_to_reserve, {
+    assert!(matches!(guaranteed(0.3).reserve(), Err(Error::NoDaemon)));
+    assert_eq!(release().unwrap_err().errno(), libc::ENOTCONN);
+});
