@@ -13,7 +13,7 @@ from pathlib import Path
 from . import bench, report, results
 from .experiments import all_experiments
 from .guest import ROOT, Machine
-from .model import Experiment
+from .model import Experiment, Samples
 from .workloads import Length
 
 TARGET = "x86_64-unknown-linux-gnu"
@@ -96,7 +96,7 @@ def choose(experiments: list[Experiment], pattern: str) -> list[Experiment]:
 
 def finish(options, chosen: list[Experiment], experiments: list[Experiment], samples) -> int:
     judged = [
-        results.judge(experiment, row, samples[experiment.name])
+        results.judge(experiment, row, samples.get(experiment.name, Samples()))
         for experiment in chosen
         for row in experiment.rows
     ]
@@ -119,7 +119,7 @@ def draw(chosen: list[Experiment], samples, folder: Path) -> None:
     with_plots = [experiment for experiment in chosen if experiment.plot]
     try:
         for experiment in with_plots:
-            experiment.plot(samples[experiment.name], folder)
+            experiment.plot(samples.get(experiment.name, Samples()), folder)
     except ImportError as error:
         print(
             f"no plots: {error}; install them with `pip install -r bench/requirements.txt`",
