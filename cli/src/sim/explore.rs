@@ -19,6 +19,8 @@ use super::{
     files::{make_folder, print, write_text},
 };
 
+/// Runs that making a scenario smaller may take: a minute or two.
+const SHRINK_RUNS_MAX: u32 = 400;
 /// Fresh first seeds are multiples of this, so that runs of this many do not overlap.
 const FRESH_STEP: u64 = 1_000_000;
 
@@ -29,6 +31,7 @@ pub fn explore(args: &ExploreArgs) -> Result<(), SimFailure> {
         time_max: args
             .minutes
             .map(|minutes| Duration::from_secs_f64(minutes * 60.0)),
+        shrink_runs_max: SHRINK_RUNS_MAX,
         ..ExploreOptions::default()
     };
     options.jobs = args.jobs.map_or(options.jobs, u64::from).min(args.seeds);

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run of a scenario under a configuration, with its report's trace where one is wanted.
 
-use std::{fs::File, io::BufWriter, path::Path};
+use std::{
+    fs::File,
+    io::{self, BufWriter, Write},
+    path::Path,
+};
 
 use consort_sim::{
     report::{Both, Recorder, Summary, Trace},
@@ -15,11 +19,21 @@ use super::{args::Choice, failure::SimFailure, files::writing};
 pub struct Simulated {
     pub recorder: Recorder,
     pub summary: Summary,
+    /// A very long trace is cut.
+    trace_is_whole: bool,
 }
 
 impl Simulated {
     /// An error if the run broke a promise, for whoever has shown all else.
     pub fn verdict(&self) -> Result<(), SimFailure> {
+        if !self.trace_is_whole {
+            let title = &self.summary.title;
+            // Who does not read this misses only that.
+            let _ = writeln!(
+                io::stderr(),
+                "consort: {title}: the trace ends early: what follows would be more than viewers take"
+            );
+        }
         match &self.summary.violation {
             None => Ok(()),
             Some(violation) => Err(SimFailure::Violation {
@@ -49,19 +63,23 @@ pub fn simulate(
     let mut setup = scenario.setup.clone();
     configuration.apply(&mut setup);
     let mut recorder = Recorder::new(&setup, scenario.warmup_ns);
-    let outcome = match trace {
-        None => run(&setup, configuration.scheduler(), &mut recorder)?,
+    let (outcome, trace_is_whole) = match trace {
+        None => (run(&setup, configuration.scheduler(), &mut recorder)?, true),
         Some(path) => {
             let file = File::create(path).map_err(writing(path))?;
             let mut trace = Trace::new(&setup, BufWriter::new(file)).map_err(writing(path))?;
             let mut both = Both(&mut recorder, &mut trace);
             let outcome = run(&setup, configuration.scheduler(), &mut both)?;
-            trace.finish(outcome.end_ns).map_err(writing(path))?;
-            outcome
+            let is_whole = trace.finish(outcome.end_ns).map_err(writing(path))?;
+            (outcome, is_whole)
         }
     };
     recorder.finish(outcome.end_ns);
     let title = format!("{}, {configuration}", scenario.name);
     let summary = Summary::new(&title, &recorder, &outcome);
-    Ok(Simulated { recorder, summary })
+    Ok(Simulated {
+        recorder,
+        summary,
+        trace_is_whole,
+    })
 }

@@ -3,14 +3,17 @@
 //!
 //! Rule     A queue for each CPU (fair_queue.rs). A waking task goes to an idle CPU near its previous one, else to that;
 //!          a CPU without work takes some from the fullest queue, and every some ticks from one that is fuller by
-//!          two. Slices last 0.7 ms * (1 + log2 of the CPUs, at most 3): on 7.2 a timer ends them (HRTICK), on 6.18
+//!          two. An idle CPU is told when somebody begins to wait. Slices last 0.7 ms * (1 + log2 of the CPUs, at most 3): on 7.2 a timer ends them (HRTICK), on 6.18
 //!          the tick does.
 //! Source   Linux' scheduler as documented (sched-eevdf, sysctl_sched_base_slice, SCHED_TUNABLESCALING_LOG), and what
 //!          was measured in guests.
 //! Limits   No utilisation, no wake affinity to the waker, no group entities; balancing counts tasks, not load.
 
+use std::cmp::Reverse;
+
 use super::{
     fair_queue::{Entity, FairQueue},
+    tell_idle,
     weights::{of_nice, Weights},
 };
 use crate::{
@@ -169,15 +172,14 @@ impl Eevdf {
         }
     }
 
-    /// Takes a waiting task from the fullest queue that is fuller than this one by `by`.
-    fn pull(&mut self, k: &Kernel, cpu: Cpu, by: usize) {
-        let own = self.queues[cpu as usize].runnable();
+    /// Takes a waiting task from the fullest queue of those that have at least `tasks`, and one for this CPU.
+    fn pull(&mut self, k: &Kernel, cpu: Cpu, tasks: usize) {
+        let runnable = |other: &Cpu| self.queues[*other as usize].runnable();
         let others = (0..self.queues.len() as Cpu).filter(|other| *other != cpu);
-        let fuller = others.filter(|other| self.queues[*other as usize].runnable() >= own + by);
-        // The first of the fullest: the same on each run.
-        let from = fuller.max_by_key(|it| (self.queues[*it as usize].runnable(), Cpu::MAX - it));
-        let task = from.and_then(|from| {
-            let mut waiting = self.queues[from as usize].waiting();
+        let mut fuller: Vec<Cpu> = others.filter(|other| runnable(other) >= tasks).collect();
+        fuller.sort_by_key(|other| Reverse(runnable(other)));
+        let task = fuller.into_iter().find_map(|other| {
+            let mut waiting = self.queues[other as usize].waiting();
             waiting.find(|task| k.is_queued(*task) && k.may_run_on(*task, cpu))
         });
         if let Some(task) = task {
@@ -190,12 +192,12 @@ impl Eevdf {
         if self.queues.len() == 1 {
             return;
         }
-        let now_ns = k.now_ns();
-        if self.queues[cpu as usize].runnable() == 0 {
-            self.pull(k, cpu, 2);
+        let (now_ns, own) = (k.now_ns(), self.queues[cpu as usize].runnable());
+        if own == 0 {
+            self.pull(k, cpu, 1);
         } else if now_ns >= self.cpus[cpu as usize].balance_at_ns {
             self.cpus[cpu as usize].balance_at_ns = now_ns + BALANCE_TICKS * self.tick_ns;
-            self.pull(k, cpu, 2);
+            self.pull(k, cpu, own + 2);
         }
     }
 
@@ -282,8 +284,11 @@ impl Scheduler for Eevdf {
         let wakes = flags & SCX_ENQ_WAKEUP != 0;
         if wakes && self.queues[cpu as usize].preempts(task) {
             self.resched(k, cpu);
-        } else {
-            self.arm(k, cpu);
+            return;
+        }
+        self.arm(k, cpu);
+        if self.queues[cpu as usize].runnable() > 1 || k.current(cpu).is_some() {
+            tell_idle(k, task);
         }
     }
 

@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 
+use super::tell_idle;
 use crate::{
     error::Error,
     ffi::SCX_KICK_PREEMPT,
@@ -75,7 +76,12 @@ impl Scheduler for RoundRobin {
 
     fn enqueue(&mut self, k: &mut Kernel, task: TaskId, _flags: u64) {
         self.forget(task);
-        self.queues[k.cpu_of(task) as usize].push_back(task);
+        let cpu = k.cpu_of(task);
+        let queue = &mut self.queues[cpu as usize];
+        queue.push_back(task);
+        if queue.len() > 1 || k.current(cpu).is_some() {
+            tell_idle(k, task);
+        }
     }
 
     fn quiescent(&mut self, _k: &mut Kernel, task: TaskId, _flags: u64) {
