@@ -97,6 +97,11 @@ fn overview(summary: &Summary) -> String {
             violation.at_ns as f64 / 1e9,
             escape(&violation.detail)
         );
+        let state = escape(&violation.state.join("\n"));
+        let _ = writeln!(
+            text,
+            "<details><summary>What was known then</summary><pre>{state}</pre></details>"
+        );
     }
     let rows: Vec<&Row> = summary.groups.iter().chain([&summary.total]).collect();
     text + &html_table(&rows)

@@ -8,6 +8,9 @@ use super::summary::{Row, Summary};
 /// With more tasks than this, a table has a line for all instances of a task.
 const TASKS_MAX: usize = 24;
 
+/// Of what the scheduler and the kernel knew when a promise was broken; the JSON has all.
+const STATE_LINES_MAX: usize = 100;
+
 /// A column: its title, its unit, and what a row says there.
 struct Column {
     title: &'static str,
@@ -160,6 +163,9 @@ fn remarks(summary: &Summary) -> String {
             "\n{}: {} at {at_s:.9} s: {}",
             summary.title, violation.rule, violation.detail
         );
+        for line in violation.state.iter().take(STATE_LINES_MAX) {
+            let _ = writeln!(text, "    {line}");
+        }
     }
     text
 }
@@ -228,9 +234,10 @@ all       97.50      75.0        10.000           1      3.000   3.000   3.000  
             at_ns: 1_500_000_000,
             rule: "lost-task",
             detail: "b".into(),
-            state: Vec::new(),
+            state: vec!["CPU 0: idle".into()],
         });
-        assert!(table(&summary).contains("two, coop: lost-task at 1.500000000 s: b"));
+        let told = "\ntwo, coop: lost-task at 1.500000000 s: b\n    CPU 0: idle\n";
+        assert!(table(&summary).ends_with(told));
     }
 
     #[test]
