@@ -104,8 +104,7 @@ core_fn place_refresh(struct place __arena *pl in_arena, struct domain __arena *
 }
 
 /* The same where nothing but the domain's virtual time has. */
-static __always_inline void place_refresh_charged(struct place __arena *pl,
-						  struct domain __arena *d)
+static __always_inline void place_refresh_charged(struct place __arena *pl, struct domain __arena *d)
 {
 	if (d->upcoming.queued && !d->is_ahead && !d->indebted.top &&
 	    !vtime_before(pl->root.vmin, domain_may_borrow_at(pl, d)))

@@ -128,6 +128,8 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		task_move(t, t->home, t->set, place, t->demoted);
 	task_take(t);
 	woke = !t->member.node.active;
+	if (woke && c->running != t)
+		charge_running(c, now_ns);
 	task_activate(t);
 	if (runs_on(p, flags)) {
 		c->running = t;
@@ -139,7 +141,7 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		count_on(cpu)->wakeups++;
 		verdict = wake_decide(c, cpu, t, now_ns);
 	}
-	if (c->running && (verdict == WAKE_RUN || verdict == WAKE_KICK))
+	if (c->running && verdict != WAKE_WAIT)
 		count_on(cpu)->preemptions++;
 	if (verdict == WAKE_RUN) {
 		task_begin(c, cpu, t, now_ns, cpu == bpf_get_smp_processor_id());
@@ -147,8 +149,6 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	} else {
 		task_wait(t, now_ns);
 		wake_inform(c, cpu, t, now_ns);
-		if (verdict == WAKE_SOON)
-			wake_compare_soon(c, cpu);
 	}
 	lock_release(&s->lock);
 
@@ -162,7 +162,7 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 
 /* What the task that just ran has done about its contract. */
 static inline void look_at_contract(struct task __arena *t, const struct task_struct *p,
-				    u64 since_ns, u32 cpu, u64 now_ns)
+				    const struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
 {
 	struct consort_slot *s = slot_of(t);
 	u32 seq;
@@ -170,7 +170,7 @@ static inline void look_at_contract(struct task __arena *t, const struct task_st
 	if (!s)
 		return;
 	seq = *(volatile u32 *)&s->poll_seq;
-	if (!t->demoted && task_overran(t, p, since_ns, now_ns)) {
+	if (!t->demoted && task_overran(t, p, c, now_ns)) {
 		count_on(cpu)->overruns++;
 		task_set_demoted(t, 1);
 	} else if (seq != t->poll_seq) {
@@ -288,12 +288,15 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	USES_ARENA();
 	if (!one_cpu && topology.nr_shards > 1)
 		balance(c, cpu, now_ns);
+	/* Linux 6.18 asks although a higher class will have the CPU, and would not tell us that it has got it. */
+	if (!one_cpu && !prev && higher_class_waits(cpu))
+		return;
 	s = shard_at(c->shard);
 	lock_take(&s->lock);
 	t = task_of_prev(c, prev);
 	if (t) {
 		if (t->set)
-			look_at_contract(t, prev, c->since_ns, cpu, now_ns);
+			look_at_contract(t, prev, c, cpu, now_ns);
 		if (!one_cpu)
 			divide(c, t, prev->se.sum_exec_runtime - t->charged_ns);
 		task_charge(t, prev, now_ns);
@@ -468,6 +471,7 @@ SEC("struct_ops/consort_cpu_release")
 void BPF_PROG(consort_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	USES_ARENA();
+	cpu_is_taken(cpu_at(cpu));
 	if (bpf_ksym_exists(scx_bpf_reenqueue_local))
 		scx_bpf_reenqueue_local();
 	if (!one_cpu)

@@ -48,6 +48,7 @@ s32 BPF_PROG(consort_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_ar
 	struct group_set __arena *set, *parent;
 	u64 id = cgrp->kn->id, at;
 	u32 weight = weight_of_cgroup(args->weight);
+	s32 err;
 
 	if (!cgrp->level) {
 		at = (u64)root_set;
@@ -65,7 +66,10 @@ s32 BPF_PROG(consort_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_ar
 		return -12;
 	group_set_init(set, id, parent, weight);
 	at = (u64)set;
-	return bpf_map_update_elem(&group_sets, &id, &at, BPF_ANY);
+	err = bpf_map_update_elem(&group_sets, &id, &at, BPF_ANY);
+	if (err)
+		free_pages(set, group_set_bytes());
+	return err;
 }
 
 SEC("struct_ops.s/consort_cgroup_exit")

@@ -24,6 +24,16 @@ static inline u8 stay_of(const struct task_struct *p, u32 cpu)
 	return p->migration_disabled > current ? STAY : STAY_NOT;
 }
 
+/* Nobody of ours runs there any more. */
+static inline void cpu_is_taken(struct consort_cpu __arena *c)
+{
+	struct lock __arena *l = &shard_at(c->shard)->lock;
+
+	lock_take(l);
+	c->running = NULL;
+	lock_release(l);
+}
+
 /* The CPU has switched: the task that was put aside may go. */
 static inline void release_left(struct consort_cpu __arena *c, u32 cpu)
 {

@@ -204,9 +204,11 @@ core_fn task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
  */
 static inline void task_charge(struct task __arena *t, const struct task_struct *p, u64 now_ns)
 {
-	u64 total_ns = p->se.sum_exec_runtime, ran_ns = total_ns - t->charged_ns;
+	u64 total_ns = p->se.sum_exec_runtime;
+	s64 ran_ns = total_ns - t->charged_ns;
 
-	if (!ran_ns)
+	/* Negative: the estimates were too high; that much it will run for nothing. */
+	if (ran_ns <= 0)
 		return;
 	t->charged_ns = total_ns;
 	task_charge_ns(t, ran_ns, now_ns);
@@ -227,6 +229,37 @@ static inline bool other_place_waits(struct consort_cpu __arena *c, u32 place)
 	if (place < SHARDS_MAX)
 		return place_head(&c->place)->ready.top;
 	return place_head(&shard_at(c->shard)->place)->ready.top;
+}
+
+/* The task is not to be taken for the running one any more: it sleeps, ends, or goes to another shard. */
+static inline void task_end(struct task __arena *t)
+{
+	struct consort_cpu __arena *c = cpu_at(t->cpu);
+
+	if (c->running == t)
+		c->running = NULL;
+}
+
+/* A task that has run alone for less is charged when it is next compared. */
+#define ESTIMATE_MIN_NS 1000000
+
+/*
+ * A task wakes beside a running one, which has not been charged for as long as nobody else wanted the CPU: it is now,
+ * by the clock, so that the one that wakes finds virtual times as they are. What the kernel has measured is used later.
+ */
+static inline void charge_running(struct consort_cpu __arena *c, u64 now_ns)
+{
+	struct task __arena *running = c->running;
+	s64 ran_ns = now_ns - c->since_ns - c->estimated_ns;
+
+	if (!running || ran_ns < ESTIMATE_MIN_NS)
+		return;
+	c->estimated_ns += ran_ns;
+	running->charged_ns += ran_ns;
+	tree_charge(&running->member.node, ran_ns);
+	if (in_domain(running))
+		place_refresh_charged(place_at(running->place),
+				      domain_in(running->set, running->place));
 }
 
 /*
@@ -256,33 +289,28 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 		if (in_domain(t) && at_ns != NEVER_NS && !d->preempt)
 			at_ns += d->grace_ns;
 	}
+	if (!one_cpu && t->cpu != cpu)
+		task_end(t);
 	t->cpu = cpu;
 	c->running = t;
 	c->since_ns = now_ns;
+	c->estimated_ns = 0;
 	c->compare_at_ns = at_ns;
 	if (here)
 		timer_arm(c, cpu, at_ns);
 	return 0;
 }
 
-/* The task is not to be taken for the running one any more: it sleeps, ends, or goes to another shard. */
-static inline void task_end(struct task __arena *t)
-{
-	struct consort_cpu __arena *c = cpu_at(t->cpu);
-
-	if (c->running == t)
-		c->running = NULL;
-}
-
 /*
  * Whether a member has outstayed the time by which it was to poll, grace included, by the CPU time that it has had
  * since it was chosen: what interrupts and higher classes took from it is not its fault.
  */
-static inline bool task_overran(struct task __arena *t, const struct task_struct *p, u64 since_ns,
-				u64 now_ns)
+static inline bool task_overran(struct task __arena *t, const struct task_struct *p,
+				const struct consort_cpu __arena *c, u64 now_ns)
 {
 	struct domain __arena *d = domain_in(t->set, t->place);
-	u64 ran_ns = p->se.sum_exec_runtime - t->charged_ns + TIMER_EARLY_NS;
+	u64 ran_ns = p->se.sum_exec_runtime - t->charged_ns + c->estimated_ns + TIMER_EARLY_NS;
+	u64 since_ns = c->since_ns;
 
 	if (t->yield_by_ns == NEVER_NS || d->preempt)
 		return false;

@@ -47,10 +47,50 @@ static inline void leave_shard(struct task __arena *t, const struct task_struct 
 	lock_release(l);
 }
 
+/* How many tasks of a place are looked at: those of CPUs' own places may be bound elsewhere. */
+#define STEAL_LOOKS 8
+
+static inline bool task_may_run_on(const struct task __arena *t, u32 cpu)
+{
+	struct task_struct *p = bpf_task_from_pid(t->pid);
+	bool may = p && may_run_on(t, p, cpu);
+
+	if (p)
+		bpf_task_release(p);
+	return may;
+}
+
 /*
- * The task that `from` would run next, if it may run on `cpu`: with a reference, out of all queues and inactive, in
- * the place `to`, and marked as being stolen by `cpu`.
+ * Of the tasks that a place would run next, takes the first that may run on `cpu` from its queue: the CPU's `own_choice`.
+ * With the place's lock held.
  */
+core_fn take_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
+{
+	struct choice __arena *best = &cpu_at(cpu)->own_choice;
+	struct task __arena *t, *others = NULL;
+
+	USES_ARENA();
+	for (u32 look = 0; look < STEAL_LOOKS && can_loop; look++) {
+		place_choose(pl, NULL, now_ns, best);
+		if (!best->task)
+			break;
+		t = task_of_node(best->task);
+		task_take(t);
+		if (task_may_run_on(t, cpu))
+			break;
+		best->task = NULL;
+		t->next_free = others;
+		others = t;
+	}
+	while (others && can_loop) {
+		t = others;
+		others = t->next_free;
+		task_wait(t, now_ns);
+	}
+	return 0;
+}
+
+/* Steals from `from` for `cpu`: the task is then inactive, in the place `to`, and marked as being stolen. */
 static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_ns)
 {
 	struct place __arena *pl = place_at(from);
@@ -62,18 +102,12 @@ static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_
 	if (!place_head(pl)->ready.top)
 		return NULL;
 	lock_take(l);
-	place_choose(pl, NULL, now_ns, best);
+	take_for(pl, cpu, now_ns);
 	if (best->task) {
 		t = task_of_node(best->task);
 		p = bpf_task_from_pid(t->pid);
-		if (p && !may_run_on(t, p, cpu)) {
-			bpf_task_release(p);
-			p = NULL;
-		}
-		if (p) {
-			t->thief = cpu + 1;
-			task_change_shard(t, from < SHARDS_MAX ? to : place_of_cpu(cpu));
-		}
+		t->thief = p ? cpu + 1 : 0;
+		task_change_shard(t, from < SHARDS_MAX ? to : place_of_cpu(cpu));
 	}
 	lock_release(l);
 	return p;

@@ -96,6 +96,7 @@ struct consort_cpu {
 	struct task __arena *running; /* chosen last; NULL: idle */
 	struct task __arena *left; /* put aside for a moment when a higher class took the CPU */
 	u64 since_ns; /* when it was chosen or compared */
+	u64 estimated_ns; /* of its run since then, charged already */
 	u64 compare_at_ns; /* when the running task is to be compared again; NEVER_NS: when it stops */
 	u64 timer_at_ns; /* when this CPU's one-shot timer fires; NEVER_NS: not armed */
 	s64 own_lead; /* by how much virtual time its own place has had more of it than its shard's */

@@ -4,10 +4,8 @@
  *
  * Rule     On an idle CPU a task runs at once. Beside a running task it runs at once if it is due and its domain may
  *          borrow, or if virtual time puts it before the running one. A running member of a domain is not
- *          preempted for a due event of another: it is asked to poll, by its yield-by time. But where none of
- *          its domain waits, one more switch costs nobody anything, and the one that wakes runs at once.
- *          An outsider is left alone for its first moments: a writer is not to be interrupted at every message by
- *          its reader.
+ *          preempted for a due event of another: it is asked to poll, by its yield-by time. But one of its own
+ *          domain that wakes in time runs at once: the interrupted event then goes on, and no switch is lost.
  * Source   000 section 2.3.3 (borrowing); cooperation-facts: outsiders need wake-up preemption among themselves.
  */
 #ifndef CONSORT_WAKE_H
@@ -15,12 +13,8 @@
 
 #include "queue.h"
 
-/* For so long virtual time does not take the CPU from an outsider for a task that wakes. */
-#define WAKE_GRACE_NS 100000ULL
-
 enum wake_verdict {
 	WAKE_WAIT,
-	WAKE_SOON, /* it waits, and the CPU is to choose again when the running task has had its first moments */
 	WAKE_RUN, /* insert into the CPU's local queue now */
 	WAKE_KICK, /* the CPU must choose again */
 };
@@ -56,13 +50,18 @@ static inline bool vtime_beats(struct task __arena *t, struct task __arena *runn
 	return false;
 }
 
-static inline bool wake_beats(struct consort_cpu __arena *c, struct task __arena *t, u64 now_ns)
+static inline bool wake_beats(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t,
+			      u64 now_ns)
 {
 	struct task __arena *running = c->running;
 
 	if (in_domain(running) && in_domain(t)) {
 		struct domain __arena *d = domain_in(running->set, running->place);
+		struct consort_slot *slot = slot_of(running);
 
+		/* Its polls since it was chosen may have been no system calls. */
+		if (slot)
+			slot_read(running, slot, cpu, now_ns);
 		if (is_due(t, now_ns) && !is_due(running, now_ns) &&
 		    (d->preempt || (running->set == t->set && !d->group.ready.top)))
 			return true;
@@ -71,7 +70,7 @@ static inline bool wake_beats(struct consort_cpu __arena *c, struct task __arena
 	}
 	if (!in_domain(running) && is_due(t, now_ns))
 		return true;
-	return vtime_beats(t, running, now_ns - c->since_ns);
+	return vtime_beats(t, running, now_ns - c->since_ns - c->estimated_ns);
 }
 
 static inline enum wake_verdict wake_decide(struct consort_cpu __arena *c, u32 cpu,
@@ -80,11 +79,9 @@ static inline enum wake_verdict wake_decide(struct consort_cpu __arena *c, u32 c
 	struct task __arena *running = c->running;
 
 	if (!running)
-		return WAKE_RUN;
-	if (!wake_beats(c, t, now_ns))
+		return !one_cpu && higher_class_waits(cpu) ? WAKE_WAIT : WAKE_RUN;
+	if (!wake_beats(c, cpu, t, now_ns))
 		return WAKE_WAIT;
-	if (!in_domain(running) && now_ns < c->since_ns + WAKE_GRACE_NS && !is_due(t, now_ns))
-		return WAKE_SOON;
 	/* Whoever was chosen for the CPU may not have begun to run yet: leave the order to the next choice. */
 	if (cpu != bpf_get_smp_processor_id() || task_of(bpf_get_current_task_btf()) != running)
 		return WAKE_KICK;
@@ -97,25 +94,15 @@ static inline void wake_inform(struct consort_cpu __arena *c, u32 cpu, struct ta
 {
 	struct task __arena *running = c->running;
 	u64 compare_at_ns = c->compare_at_ns, since_ns = c->since_ns;
+	u64 estimated_ns = c->estimated_ns;
 
 	if (!running || (compare_at_ns != NEVER_NS && !in_domain(t)))
 		return;
 	task_begin(c, cpu, running, now_ns, cpu == bpf_get_smp_processor_id());
 	c->since_ns = since_ns;
+	c->estimated_ns = estimated_ns;
 	if (compare_at_ns < c->compare_at_ns)
 		c->compare_at_ns = compare_at_ns;
-}
-
-/* The running task is compared again when its first moments are over. */
-static inline void wake_compare_soon(struct consort_cpu __arena *c, u32 cpu)
-{
-	u64 at_ns = c->since_ns + WAKE_GRACE_NS;
-
-	if (c->compare_at_ns <= at_ns)
-		return;
-	c->compare_at_ns = at_ns;
-	if (cpu == bpf_get_smp_processor_id())
-		timer_arm(c, cpu, at_ns);
 }
 
 /* On many CPUs: makes the CPU that should run the task look for it. */
