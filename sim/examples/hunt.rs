@@ -1,6 +1,19 @@
 use consort_sim::consort::Library;
 use consort_sim::explore::{explore, generate, try_setup, ExploreOptions};
 fn main() {
+    if std::env::args().nth(1).as_deref() == Some("trace") {
+        let text = std::fs::read_to_string(std::env::args().nth(2).unwrap()).unwrap();
+        let line = text.lines().find(|l| l.starts_with("{\"machine")).unwrap();
+        let setup: consort_sim::setup::Setup = serde_json::from_str(line).unwrap();
+        let o = consort_sim::run(
+            &setup,
+            consort_sim::consort(),
+            &mut |e: &consort_sim::trace::Event| println!("{} cpu{} {:?}", e.at_ns, e.cpu, e.what),
+        )
+        .unwrap();
+        println!("{:?}", o.violation.map(|v| v.detail));
+        return;
+    }
     let args: Vec<u64> = std::env::args()
         .skip(1)
         .map(|a| a.parse().unwrap())

@@ -40,13 +40,13 @@ struct checking {
 	bool broken;
 };
 
-#define broken(c, name, text, args...)                                                       \
-	({                                                                                   \
-		if (!(c)->broken) {                                                          \
-			snprintf((c)->finding->rule, sizeof((c)->finding->rule), name);      \
+#define broken(c, name, text, args...)                                                            \
+	({                                                                                        \
+		if (!(c)->broken) {                                                               \
+			snprintf((c)->finding->rule, sizeof((c)->finding->rule), name);           \
 			snprintf((c)->finding->detail, sizeof((c)->finding->detail), text, args); \
-		}                                                                            \
-		(c)->broken = true;                                                          \
+		}                                                                                 \
+		(c)->broken = true;                                                               \
 	})
 
 /* A heap holds `count` links, each in its place; -1 if it is broken. */
@@ -148,7 +148,8 @@ static void check_group(void *context, struct group *g)
 	}
 	if (s.sum.nr_active != g->nr_active || s.sum.weight != g->weight_active)
 		broken(c, "sums",
-		       "a group of place %u at level %u counts %u active members of weight %llu, there are %u of %llu",
+		       "a group of place %u at level %u counts %u active members of weight %llu, "
+		       "there are %u of %llu",
 		       v->place, g->level, g->nr_active, g->weight_active, s.sum.nr_active,
 		       s.sum.weight);
 	if (s.sum.nr_waiting != (u32)links)
@@ -175,6 +176,8 @@ static void check_place(struct checking *c, u32 place)
 		       pl->nr_runnable, nr_runnable);
 }
 
+#define AHEAD_NS 8000000ULL
+
 static void check_task(struct checking *c, const struct sim_task_ref *ref)
 {
 	const struct task_struct *p = ref->task;
@@ -189,19 +192,95 @@ static void check_task(struct checking *c, const struct sim_task_ref *ref)
 		broken(c, "lost-task", "task %d was given to the scheduler, and is in no queue",
 		       p->pid - 1);
 	if (!ref->is_held && t->member.node.ready.queued)
-		broken(c, "two-places", "task %d waits in a queue, and was not given to the scheduler",
-		       p->pid - 1);
+		broken(c, "two-places",
+		       "task %d waits in a queue, and was not given to the scheduler", p->pid - 1);
 	if (t->member.node.ready.queued && !t->member.node.active)
 		broken(c, "sums", "task %d waits and is not active", p->pid - 1);
 	if (in_domain(t) ? t->member.node.parent != &domain_in(t->set, t->place)->group :
 			   t->member.node.parent != group_in(t->home, t->place))
 		broken(c, "tree", "task %d is not below its group", p->pid - 1);
-	if (t->charged_ns > p->se.sum_exec_runtime)
+	/* What a task that is about to run is charged beforehand, it may not have had yet. */
+	if (t->charged_ns > ref->had_ns + AHEAD_NS)
 		broken(c, "charge", "task %d was charged %llu ns, it had %llu", p->pid - 1,
-		       t->charged_ns, p->se.sum_exec_runtime);
+		       t->charged_ns, ref->had_ns);
 }
 
-static bool check(const struct sim_task_ref *tasks, u32 nr_tasks, struct sim_finding *finding)
+/*
+ * Lemma 1: of two runnable members of a group, on one CPU, none is ahead of the other by more than it can run before
+ * it is compared again, at its rate. To a slice come: for a domain its members' slices, window and grace; what a
+ * timer may be late; and what a task that runs alone is not charged for until it is looked at.
+ */
+#define LATE_NS 4000000ULL
+
+struct lemma {
+	struct checking *checking;
+	const struct group *of;
+	u32 nr_tasks;
+	u64 slice_ns;
+	bool any;
+	u64 most_ahead; /* virtual time of the one farthest ahead, less what it may be ahead */
+	u64 least;
+};
+
+static u64 ahead_max_ns(const struct lemma *l, const struct tree_node *n)
+{
+	u64 ns = l->slice_ns + SLICE_BY_TIMER_NS + LATE_NS;
+	const struct domain *d;
+
+	if (n->kind != NODE_COOP)
+		return ns;
+	d = domain_of(group_of((struct tree_node *)n));
+	return ns + l->slice_ns * l->nr_tasks + 2 * tunables.window_ns + d->grace_ns;
+}
+
+static void lemma_node(struct lemma *l, struct tree_node *n)
+{
+	u64 less;
+
+	if (n->parent != l->of || !n->active)
+		return;
+	less = n->vtime - vtime_of_ns(ahead_max_ns(l, n), node_weight(n));
+	l->most_ahead = l->any ? vtime_max(l->most_ahead, less) : less;
+	l->least = l->any && vtime_before(l->least, n->vtime) ? l->least : n->vtime;
+	l->any = true;
+}
+
+static void lemma_child(void *context, struct group *g)
+{
+	lemma_node(context, &g->node);
+}
+
+static void check_lemma(void *context, struct group *g)
+{
+	struct visiting *v = context;
+	u64 slice_ns = tunables.granularity_ns > tunables.min_slice_ns ? tunables.granularity_ns :
+									 tunables.min_slice_ns;
+	struct lemma l = { .of = g, .nr_tasks = v->checking->nr_tasks, .slice_ns = slice_ns };
+
+	if (g->node.kind != NODE_FAIR)
+		return;
+	each_group(v->place, lemma_child, &l);
+	for (u32 i = 0; i < v->checking->nr_tasks; i++) {
+		struct task *t = find_task(v->checking->tasks[i].task);
+
+		if (t)
+			lemma_node(&l, &t->member.node);
+	}
+	if (l.any && vtime_before(l.least, l.most_ahead))
+		broken(v->checking,
+		       "lemma-1", "a member of a group at level %u is ahead by %llu us of weight 1 more than it may be",
+		       g->level, vtime_to_ns(l.most_ahead - l.least, WEIGHT_ONE) / 1000);
+}
+
+/* Virtual time begins where a run wants it to: near its wrap, for one. */
+static void begin_vtime(u64 vtime)
+{
+	for (u32 i = 0; i < nr_places(); i++)
+		place_at(place_number(i))->root.vmin = vtime;
+}
+
+static bool check(const struct sim_task_ref *tasks, u32 nr_tasks, bool lemma,
+		  struct sim_finding *finding)
 {
 	struct checking c = { tasks, nr_tasks, finding, false };
 
@@ -212,9 +291,13 @@ static bool check(const struct sim_task_ref *tasks, u32 nr_tasks, struct sim_fin
 		check_task(&c, &tasks[i]);
 	for (u32 i = 0; i < nr_places() && !c.broken; i++)
 		check_place(&c, place_number(i));
+	if (lemma && one_cpu && !c.broken) {
+		struct visiting v = { &c, place_of_shard(0) };
+
+		each_group(v.place, check_lemma, &v);
+	}
 	for (u32 cpu = 0; cpu < topology.nr_cpus; cpu++)
-		if (cpu_at(cpu)->online && cpu_at(cpu)->running &&
-		    !cpu_at(cpu)->running->kernel_task)
+		if (cpu_at(cpu)->online && cpu_at(cpu)->running && !cpu_at(cpu)->running->kernel_task)
 			broken(&c, "stale", "CPU %u takes a task for running that has gone", cpu);
 	return c.broken;
 }

@@ -63,6 +63,7 @@ struct sim_finding {
 /* A task that the scheduler is responsible for, and whether the kernel has given it to it, to wait. */
 struct sim_task_ref {
 	struct task_struct *task;
+	u64 had_ns; /* CPU time, up to now */
 	bool is_held;
 };
 
@@ -105,7 +106,10 @@ struct sim_scheduler {
 	/* To be called before each callback. Returns whether a loop of the last one had to be ended. */
 	bool (*begin)(void);
 	/* Looks for broken rules; true if one was found. Nobody may be inside a callback. */
-	bool (*check)(const struct sim_task_ref *tasks, u32 nr_tasks, struct sim_finding *finding);
+	bool (*check)(const struct sim_task_ref *tasks, u32 nr_tasks, bool lemma,
+		      struct sim_finding *finding);
+	/* After init_arena: where virtual time begins. */
+	void (*begin_vtime)(u64 vtime);
 	struct sim_task_view (*view)(const struct task_struct *p);
 	/* Domains and cgroups' groups that exist beside the root. */
 	u32 (*sets_left)(void);

@@ -129,6 +129,7 @@ static struct sim_scheduler scheduler = {
 	.reset = reset,
 	.begin = begin,
 	.check = check,
+	.begin_vtime = begin_vtime,
 	.view = view,
 	.sets_left = sets_left,
 };

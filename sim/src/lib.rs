@@ -9,6 +9,7 @@ pub mod explore;
 mod ffi;
 mod kernel;
 pub mod models;
+pub mod mutate;
 mod programs;
 pub mod random;
 pub mod report;

@@ -32,6 +32,43 @@ pub struct Setup {
     pub faults: Faults,
 }
 
+impl Setup {
+    /// Whether nobody's weight, slice or group changes during the run, and nothing is lent to a domain: then virtual
+    /// times may be compared with what members could have run.
+    pub(crate) fn weights_stay(&self) -> bool {
+        let joins = |task: &Task| match &task.program {
+            Program::Steps(steps) => any_step(steps, &|step| matches!(step, Step::Join(_))),
+            Program::Player(player) => player.domain.is_some(),
+            Program::Hog => false,
+            _ => true,
+        };
+        let changes = |step: &Step| matches!(step, Step::Nice(_) | Step::Cgroup(_));
+        let stays = |task: &Task| match &task.program {
+            Program::Steps(steps) => !any_step(steps, &changes),
+            _ => true,
+        };
+        let acts = |action: &Action| {
+            matches!(
+                action.what,
+                ActionKind::Nice { .. }
+                    | ActionKind::MoveToCgroup { .. }
+                    | ActionKind::CgroupWeight { .. }
+                    | ActionKind::Tunables(_)
+            )
+        };
+        let is_lent = |task: &Task| joins(task) && task.cgroup != 0;
+        self.tasks.iter().all(|task| stays(task) && !is_lent(task))
+            && !self.actions.iter().any(acts)
+    }
+}
+
+fn any_step(steps: &[Step], is_it: &dyn Fn(&Step) -> bool) -> bool {
+    steps.iter().any(|step| match step {
+        Step::Loop { steps, .. } => any_step(steps, is_it),
+        step => is_it(step),
+    })
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kernel {
     #[serde(rename = "6.18")]

@@ -23,8 +23,7 @@ static inline bool sim_spin(bool again)
 		sim_host->spin();
 	return true;
 }
-#define bpf_for(i, start, end) \
-	for ((i) = (start); (i) < (end) && sim_spin((i) != (start)); (i)++)
+#define bpf_for(i, start, end) for ((i) = (start); (i) < (end) && sim_spin((i) != (start)); (i)++)
 
 #define bpf_for_each(type, at, args...)                                                  \
 	for (struct bpf_iter_##type sim_it = { bpf_iter_##type##_new(&sim_it, ##args) }; \

@@ -11,7 +11,8 @@ pub(crate) use library::Turn;
 
 use crate::error::Error;
 use crate::ffi::{self, sched_ext_ops, sim_finding, sim_scheduler};
-use crate::kernel::{Custody, Kernel};
+use crate::kernel::{Custody, Kernel, Task};
+use crate::random::Random;
 use crate::scheduler::Scheduler;
 use crate::setup::{Cpu, Kernel as Version, Tunables};
 use crate::trace::{TaskId, Violation, What};
@@ -35,11 +36,16 @@ const COUNTERS: [&str; 14] = [
     "lost",
 ];
 
+/// Virtual time that a nice 0 task gains in a fifth of a second: 2^10 a nanosecond.
+const WRAP_WITHIN: u64 = 200_000_000 << 10;
+
 /// One at a time in a process: the scheduler's variables are the program's.
 pub struct Consort {
     scheduler: &'static sim_scheduler,
     members: Members,
     nr_cpus: u32,
+    /// No weight changes in this run: what a member was charged is what it would be charged now.
+    weights_stay: bool,
     /// Dropped last: whoever waits for it finds everything put away.
     _turn: Turn,
 }
@@ -69,6 +75,7 @@ impl Consort {
             scheduler: library.scheduler(),
             members: Members::default(),
             nr_cpus: 0,
+            weights_stay: false,
         }
     }
 
@@ -130,6 +137,7 @@ impl Consort {
             *s.use_timers = true;
         }
         self.nr_cpus = machine.cpus();
+        self.weights_stay = k.setup.weights_stay();
         self.write_tunables(k.setup.tunables);
     }
 
@@ -147,6 +155,19 @@ impl Consort {
         }
     }
 
+    /// Virtual time begins anywhere, by the seed: half of the runs see it wrap.
+    fn begin_vtime(&mut self, k: &Kernel) {
+        let mut random = Random::derived(k.setup.seed, 2);
+        let begin = match random.chance(0.5) {
+            true => u64::MAX - random.between(0, WRAP_WITHIN),
+            false => 0,
+        };
+        if let Some(begin_vtime) = self.scheduler.begin_vtime {
+            // SAFETY: after the arena was made, before any task.
+            unsafe { begin_vtime(begin) };
+        }
+    }
+
     fn start_arena(&mut self, k: &mut Kernel) -> Result<(), Error> {
         let mut args = ffi::consort_init_args::default();
         self.enter_free(k);
@@ -156,6 +177,7 @@ impl Consort {
         }
         match args.error {
             0 => {
+                self.begin_vtime(k);
                 Arena::mark_start();
                 Ok(())
             }
@@ -345,11 +367,17 @@ impl Scheduler for Consort {
 
     fn check(&mut self, k: &mut Kernel) -> Option<Violation> {
         let check = self.scheduler.check?;
+        let (now_ns, cpus) = (k.now_ns, &k.cpus);
+        let running_ns = |task: &Task| match cpus[task.cpu as usize].current == Some(task.id) {
+            true => now_ns - cpus[task.cpu as usize].exec_start_ns,
+            false => 0,
+        };
         let tasks: Vec<ffi::sim_task_ref> = k
             .tasks
             .iter_mut()
             .filter(|task| task.enabled)
             .map(|task| ffi::sim_task_ref {
+                had_ns: task.c.se.sum_exec_runtime + running_ns(task),
                 task: &mut *task.c,
                 is_held: matches!(task.custody, Custody::Scheduler(_)),
             })
@@ -357,7 +385,14 @@ impl Scheduler for Consort {
         let mut finding = sim_finding::default();
         host::enter(k);
         // SAFETY: living tasks, and nobody is inside the scheduler.
-        let broken = unsafe { check(tasks.as_ptr(), tasks.len() as u32, &mut finding) };
+        let broken = unsafe {
+            check(
+                tasks.as_ptr(),
+                tasks.len() as u32,
+                self.weights_stay,
+                &mut finding,
+            )
+        };
         broken.then(|| Violation {
             at_ns: k.now_ns,
             rule: "state",

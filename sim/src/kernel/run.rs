@@ -129,6 +129,7 @@ impl Kernel {
         }
         self.now_ns = self.now_ns.max(self.end_ns);
         let totals = self.totals();
+        self.check_shares();
         if self.violation.is_none() {
             self.unload();
         }

@@ -2,7 +2,7 @@
 //! One task makes way for the next. As in core.c and ext.c: __schedule, pick_next_task, put_prev_task_scx,
 //! set_next_task_scx, update_curr_scx, switch_class.
 
-use super::{Dsq, Kernel, Life, NEVER_NS, SLICE_DEFAULT_NS, SLICE_INFINITE};
+use super::{Dsq, Irq, Kernel, Life, NEVER_NS, SLICE_DEFAULT_NS, SLICE_INFINITE};
 use crate::ffi::{SCX_DEQ_SLEEP, SCX_ENQ_HEAD};
 use crate::setup::{Cpu, Kernel as Version};
 use crate::trace::{Left, TaskId, What};
@@ -168,6 +168,10 @@ impl Kernel {
             Some(task) => {
                 self.idle.clear(cpu);
                 self.check_runs(cpu, task);
+                if !self.online.has(cpu) {
+                    // balance_push: a CPU that goes offline sends away whatever it gets.
+                    self.cpus[index].pending.push_back(Irq::MoveAway(task));
+                }
                 let task = &mut self.tasks[task as usize];
                 task.on_cpu = true;
                 task.switches += 1;

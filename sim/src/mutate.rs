@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Builds of the scheduler with one bug planted: what the search is worth is what it finds.
+
+use crate::consort::Library;
+use crate::error::Error;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// One bug: in `file`, the text `from`, which must be there, becomes `to`.
+#[derive(Clone, Copy, Debug)]
+pub struct Mutation {
+    pub name: &'static str,
+    pub file: &'static str,
+    pub from: &'static str,
+    pub to: &'static str,
+}
+
+const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
+
+/// One of each kind that schedulers are known for.
+pub const MUTATIONS: [Mutation; 15] = [
+    Mutation {
+        name: "unsigned-virtual-time",
+        file: "core/vtime.h",
+        from: "return (s64)(a - b) < 0;",
+        to: "return a < b;",
+    },
+    Mutation {
+        name: "dropped-wake-up",
+        file: SCHEDULER,
+        from: "\t\twake_kick(p, cpu, verdict);",
+        to: "\t\t(void)verdict;",
+    },
+    Mutation {
+        name: "missed-affinity",
+        file: SCHEDULER,
+        from: "bpf_cpumask_test_cpu(cpu, p->cpus_ptr)",
+        to: "true",
+    },
+    Mutation {
+        name: "leaked-timer",
+        file: "kernel/bpf/timer.h",
+        from: "\tc->timer_at_ns = NEVER_NS;\n",
+        to: "",
+    },
+    Mutation {
+        name: "double-insert",
+        file: SCHEDULER,
+        from: "\telse\n\t\ttask_take(next);",
+        to: "",
+    },
+    Mutation {
+        name: "unsettled-heap",
+        file: "core/heap.h",
+        from: "\theap_settle_up(parent);\n",
+        to: "",
+    },
+    Mutation {
+        name: "growing-weights",
+        file: "core/tree.h",
+        from: "\t\tg->weight_active -= n->weight;\n",
+        to: "",
+    },
+    Mutation {
+        name: "kept-memory",
+        file: "kernel/bpf/groups.h",
+        from: "if (set != root_set && set->id == id)\n",
+        to: "if (false)\n",
+    },
+    Mutation {
+        name: "kept-lock",
+        file: SCHEDULER,
+        from: "\t\tlock_release(&s->lock);\n\t\tif (!one_cpu)\n\t\t\tsteal(",
+        to: "\t\tif (!one_cpu)\n\t\t\tsteal(",
+    },
+    Mutation {
+        name: "no-lock",
+        file: SCHEDULER,
+        from: "\tlock_take(&s->lock);\n\tt = task_of_prev",
+        to: "\tt = task_of_prev",
+    },
+    Mutation {
+        name: "sleeper-stays-active",
+        file: SCHEDULER,
+        from: "member_sleeps(t, bpf_ktime_get_ns());\n\ttask_deactivate(t);",
+        to: "member_sleeps(t, bpf_ktime_get_ns());",
+    },
+    Mutation {
+        name: "thief-does-not-look",
+        file: "kernel/bpf/shards.h",
+        from: "if (t->thief != cpu + 1 || t->kernel_task != (u64)p)",
+        to: "if (false)",
+    },
+    Mutation {
+        name: "lost-charge",
+        file: "kernel/bpf/queue.h",
+        from: "\ttask_charge_ns(t, ran_ns, now_ns);\n",
+        to: "\t(void)now_ns;\n",
+    },
+    Mutation {
+        name: "endless-borrowing",
+        file: "core/place.h",
+        from: "vtime_of_ns(pl->window_ns, d->group.node.weight)",
+        to: "vtime_of_ns(1000 * pl->window_ns, d->group.node.weight)",
+    },
+    Mutation {
+        name: "page-that-is-not-there",
+        file: "kernel/bpf/slots.h",
+        from: "if (!page || slot >= CONSORT_SLOTS)",
+        to: "if (slot >= CONSORT_SLOTS)",
+    },
+];
+
+/// The folders of the repository that the scheduler is built from.
+const FOLDERS: [&str; 4] = ["sim/shim", "kernel/bpf", "core", "abi"];
+const SOURCES: [&str; 3] = ["scheduler.c", "maps.c", "timers.c"];
+
+/// Copies the scheduler's sources from `repository` to the empty folder `into`, plants the bugs, builds and loads.
+///
+/// # Errors
+/// The text of a mutation is not there, a file cannot be copied, or the compiler refuses.
+pub fn build(repository: &Path, into: &Path, mutations: &[Mutation]) -> Result<Library, Error> {
+    for folder in FOLDERS {
+        copy(&repository.join(folder), &into.join(folder))?;
+    }
+    for mutation in mutations {
+        plant(into, mutation)?;
+    }
+    let object = into.join("scheduler.so");
+    compile(into, &object)?;
+    Library::load(&object)
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), Error> {
+    let failed = |source| Error::System {
+        doing: format!("copy {} to {}", from.display(), to.display()),
+        source,
+    };
+    std::fs::create_dir_all(to).map_err(failed)?;
+    for entry in std::fs::read_dir(from).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let Some(name) = path.file_name() else {
+            continue;
+        };
+        let target = to.join(name);
+        if path.is_dir() && name == "bpf" {
+            copy(&path, &target)?;
+        } else if path.extension().is_some_and(|end| end == "h" || end == "c") {
+            std::fs::copy(&path, &target).map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+fn plant(into: &Path, mutation: &Mutation) -> Result<(), Error> {
+    let path = into.join(mutation.file);
+    let failed = |source| Error::System {
+        doing: format!("change {}", path.display()),
+        source,
+    };
+    let text = std::fs::read_to_string(&path).map_err(failed)?;
+    let found = text.matches(mutation.from).count();
+    if found != 1 {
+        return Err(Error::Setup {
+            field: format!("mutation `{}`", mutation.name),
+            found: format!("its text {found} times in {}", mutation.file),
+            expected: "its text once: the source has changed, so must the mutation".to_owned(),
+        });
+    }
+    std::fs::write(&path, text.replace(mutation.from, mutation.to)).map_err(failed)
+}
+
+fn compile(root: &Path, object: &Path) -> Result<(), Error> {
+    let mut command = Command::new(env!("CONSORT_SIM_CLANG"));
+    command.args([
+        "-std=gnu11",
+        "-O1",
+        "-fPIC",
+        "-shared",
+        "-fvisibility=hidden",
+        "-w",
+    ]);
+    command.args(["-DCONSORT_ABI_NO_LINUX_TYPES", "-D__arena="]);
+    for folder in FOLDERS {
+        command.arg("-I").arg(root.join(folder));
+    }
+    command.args(SOURCES.map(|source| root.join("sim/shim").join(source)));
+    command.arg("-o").arg(object);
+    let output = command.output().map_err(|source| Error::System {
+        doing: format!("run {}", env!("CONSORT_SIM_CLANG")),
+        source,
+    })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(Error::Load {
+        path: PathBuf::from(object).display().to_string(),
+        why: String::from_utf8_lossy(&output.stderr).into_owned(),
+    })
+}
