@@ -9,7 +9,7 @@ use std::{
 
 use consort_sim::{
     consort::Library,
-    explore::{explore as search, ExploreOptions, Failure, Verdict},
+    explore::{explore as search, Exploration, ExploreOptions, Failure, Verdict},
     setup::Setup,
 };
 
@@ -31,32 +31,58 @@ pub fn explore(args: &ExploreArgs) -> Result<(), SimFailure> {
         time_max: args
             .minutes
             .map(|minutes| Duration::from_secs_f64(minutes * 60.0)),
-        shrink_runs_max: SHRINK_RUNS_MAX,
+        shrink_runs_max: 0,
         ..ExploreOptions::default()
     };
     options.jobs = args.jobs.map_or(options.jobs, u64::from).min(args.seeds);
+    let library = Library::built_in();
+    let found = watched(&options, &library)?;
+    let head = format!("{} scenarios, from seed {}", found.done, options.first_seed);
+    let Some(failure) = found.failure else {
+        return print(&format!("{head}: no promise was broken\n"));
+    };
+    // Written down at once: making it small takes a while, and somebody may not want to wait.
+    let path = write(&failure.setup, failure.seed, &args.save)?;
+    let _ = writeln!(
+        io::stderr(),
+        "consort: seed {} broke a promise: {}. Making it smaller ...",
+        failure.seed,
+        path.display()
+    );
+    let smaller = make_small(failure, &library)?;
+    write(&smaller.setup, smaller.seed, &args.save)?;
+    Err(SimFailure::Found(format!(
+        "{head}: {}",
+        story(&smaller, &path)
+    )))
+}
+
+/// Searches, with a bar for who looks on.
+fn watched(options: &ExploreOptions, library: &Library) -> Result<Exploration, SimFailure> {
     let is_watched = io::stderr().is_terminal();
-    let found = search(&options, &Library::built_in(), &mut |done| {
+    let found = search(options, library, &mut |done| {
         if is_watched {
-            draw(done, args.seeds);
+            draw(done, options.seeds);
         }
     });
     if is_watched {
         // Who cannot see it misses nothing.
         let _ = write!(io::stderr(), "\r\x1b[K");
     }
-    let found = found?;
-    let head = format!("{} scenarios, from seed {}", found.done, options.first_seed);
-    match found.failure {
-        None => print(&format!("{head}: no promise was broken\n")),
-        Some(failure) => {
-            let path = write(&failure.setup, failure.seed, &args.save)?;
-            Err(SimFailure::Found(format!(
-                "{head}: {}",
-                story(&failure, &path)
-            )))
-        }
-    }
+    Ok(found?)
+}
+
+/// The same failure, of the smallest scenario that is found.
+fn make_small(failure: Failure, library: &Library) -> Result<Failure, SimFailure> {
+    let options = ExploreOptions {
+        first_seed: failure.seed,
+        seeds: 1,
+        jobs: 1,
+        time_max: None,
+        shrink_runs_max: SHRINK_RUNS_MAX,
+    };
+    let found = search(&options, library, &mut |_| {})?;
+    Ok(found.failure.unwrap_or(failure))
 }
 
 /// Another one each time; it is printed.
@@ -127,6 +153,20 @@ mod tests {
         failure.violation = None;
         failure.verdict = Verdict::Died(11);
         assert!(story(&failure, path).contains("ended the simulator with signal 11"));
+    }
+
+    #[test]
+    fn what_cannot_be_broken_again_is_told_as_it_was() {
+        // Nothing is wrong with this seed: the search finds nothing to make small.
+        let failure = Failure {
+            seed: 0,
+            verdict: Verdict::Broken(1),
+            setup: generate(0),
+            violation: None,
+        };
+        let same = make_small(failure, &Library::built_in()).unwrap();
+        assert_eq!((same.seed, same.setup), (0, generate(0)));
+        assert_eq!(same.verdict, Verdict::Broken(1));
     }
 
     #[test]
