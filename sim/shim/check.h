@@ -222,6 +222,22 @@ struct lemma {
 	u64 least;
 };
 
+/* A domain weighs what its active members do: the lightest of all, while only that one is. */
+static u64 lemma_weight(const struct lemma *l, const struct tree_node *n)
+{
+	u64 lightest = n->weight;
+
+	if (n->kind != NODE_COOP)
+		return node_weight(n);
+	for (u32 i = 0; i < l->checking->nr_tasks; i++) {
+		struct task *t = find_task(l->checking->tasks[i].task);
+
+		if (t && t->weight < lightest)
+			lightest = t->weight;
+	}
+	return lightest;
+}
+
 static u64 ahead_max_ns(const struct lemma *l, const struct tree_node *n)
 {
 	u64 ns = l->slice_ns + SLICE_BY_TIMER_NS + LATE_NS;
@@ -239,7 +255,7 @@ static void lemma_node(struct lemma *l, struct tree_node *n)
 
 	if (n->parent != l->of || !n->active)
 		return;
-	less = n->vtime - vtime_of_ns(ahead_max_ns(l, n), node_weight(n));
+	less = n->vtime - vtime_of_ns(ahead_max_ns(l, n), lemma_weight(l, n));
 	l->most_ahead = l->any ? vtime_max(l->most_ahead, less) : less;
 	l->least = l->any && vtime_before(l->least, n->vtime) ? l->least : n->vtime;
 	l->any = true;
@@ -255,7 +271,12 @@ static void check_lemma(void *context, struct group *g)
 	struct visiting *v = context;
 	u64 slice_ns = tunables.granularity_ns > tunables.min_slice_ns ? tunables.granularity_ns :
 									 tunables.min_slice_ns;
-	struct lemma l = { .of = g, .nr_tasks = v->checking->nr_tasks, .slice_ns = slice_ns };
+	struct lemma l = {
+		.checking = v->checking,
+		.of = g,
+		.nr_tasks = v->checking->nr_tasks,
+		.slice_ns = slice_ns,
+	};
 
 	if (g->node.kind != NODE_FAIR)
 		return;
