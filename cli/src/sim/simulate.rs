@@ -11,6 +11,7 @@ use consort_sim::{
     report::{Both, Recorder, Summary, Trace},
     run,
     scenario::{Configuration, Scenario},
+    trace::Outcome,
 };
 
 use super::{args::Choice, failure::SimFailure, files::writing};
@@ -70,11 +71,11 @@ pub fn simulate(
             let mut trace = Trace::new(&setup, BufWriter::new(file)).map_err(writing(path))?;
             let mut both = Both(&mut recorder, &mut trace);
             let outcome = run(&setup, configuration.scheduler(), &mut both)?;
-            let is_whole = trace.finish(outcome.end_ns).map_err(writing(path))?;
+            let is_whole = trace.finish(end_ns(&outcome)).map_err(writing(path))?;
             (outcome, is_whole)
         }
     };
-    recorder.finish(outcome.end_ns);
+    recorder.finish(end_ns(&outcome));
     let title = format!("{}, {configuration}", scenario.name);
     let summary = Summary::new(&title, &recorder, &outcome);
     Ok(Simulated {
@@ -82,4 +83,10 @@ pub fn simulate(
         summary,
         trace_is_whole,
     })
+}
+
+/// A run that breaks a promise ends with that.
+fn end_ns(outcome: &Outcome) -> u64 {
+    let violation = outcome.violation.as_ref();
+    violation.map_or(outcome.end_ns, |violation| violation.at_ns)
 }
