@@ -5,6 +5,7 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::rate::{self, Rate};
 use crate::{duration::parse_ns, sim::args::SimCommand};
 
 const EXIT_CODES: &str = "\
@@ -207,14 +208,15 @@ pub struct RunArgs {
     #[arg(long, value_name = "CLASS", requires = "rate")]
     pub class: Option<String>,
 
-    /// Nominal rate: a part of one CPU, such as 0.3
+    /// Nominal rate: a part of one CPU, such as 0.3; auto or auto:LEAST-MOST follows demand
     #[arg(
         long,
         value_name = "RATE",
         requires = "class",
-        allow_negative_numbers = true
+        allow_negative_numbers = true,
+        value_parser = rate::parse
     )]
-    pub rate: Option<f64>,
+    pub rate: Option<Rate>,
 
     /// The time over which the rate is needed
     #[arg(long, value_name = "DURATION", value_parser = parse_ns, default_value = "30ms")]
@@ -230,6 +232,7 @@ pub struct RunArgs {
 Examples:
   consort reserve 4711 --class guaranteed --rate 0.3 --period 33ms
   consort reserve 4711 --class adaptive --rate 0.4       # another rate and class, at once
+  consort reserve 4711 --class adaptive --rate auto:0.05-0.5
   consort release 4711
 
 Rates are 0.0001 to 1, periods 1ms to 10s.")]
@@ -246,9 +249,14 @@ pub struct ReserveArgs {
     #[arg(long, value_name = "CLASS")]
     pub class: String,
 
-    /// Nominal rate: a part of one CPU, such as 0.3
-    #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
-    pub rate: f64,
+    /// Nominal rate: a part of one CPU, such as 0.3; auto or auto:LEAST-MOST follows demand
+    #[arg(
+        long,
+        value_name = "RATE",
+        allow_negative_numbers = true,
+        value_parser = rate::parse
+    )]
+    pub rate: Rate,
 
     /// The time over which the rate is needed
     #[arg(long, value_name = "DURATION", value_parser = parse_ns, default_value = "30ms")]
@@ -305,7 +313,8 @@ Examples:
 
 The JSON is a list `reservations` of: reservation, uid, kind (process, thread), number, command, class, asked (nominal
 rate), lent and held (credits: lists of reservation, the other side's, and rate), given (effective rate while all want
-the CPU, credits counted), period_ns, used (over the last second, ten seconds, minute; null
+the CPU, credits counted), period_ns, auto (the least and most of an automatic rate, or null), late_seconds (of the
+last sixty, those in which it used all that it was given), suggested (a nominal rate that would suit its recent use), used (over the last second, ten seconds, minute; null
 before there is something to tell), used_total_ns, threads.")]
 pub struct UsageArgs {
     /// Print JSON

@@ -7,6 +7,7 @@ mod connection;
 mod duration;
 mod failure;
 mod man;
+mod rate;
 mod reserve;
 mod run;
 mod serve;

@@ -7,21 +7,15 @@ use crate::{
     args::{LendArgs, RecollectArgs, ReleaseArgs, ReserveArgs},
     connection::Connection,
     failure::Failure,
+    rate::Rate,
 };
 
 /// What is to be reserved, for process or thread `number`; 0 is this process.
-pub fn request(
-    number: i32,
-    scope: &str,
-    class: &str,
-    rate: f64,
-    period_ns: u64,
-) -> Result<Value, Failure> {
-    check_number(rate)?;
-    Ok(json!({
-        "command": "reserve", "number": number, "scope": scope, "class": class, "rate": rate,
-        "period_ns": period_ns,
-    }))
+pub fn request(number: i32, scope: &str, class: &str, rate: Rate, period_ns: u64) -> Value {
+    json!({
+        "command": "reserve", "number": number, "scope": scope, "class": class,
+        "rate": rate.to_json(), "period_ns": period_ns,
+    })
 }
 
 /// JSON has no word for what is no number.
@@ -42,7 +36,7 @@ fn scope(thread: bool) -> &'static str {
 /// Asks the daemon to admit a rate.
 pub fn reserve(args: &ReserveArgs) -> Result<(), Failure> {
     let scope = scope(args.thread);
-    let request = request(args.number, scope, &args.class, args.rate, args.period)?;
+    let request = request(args.number, scope, &args.class, args.rate, args.period);
     Connection::open()?.control(&request).map(|_| ())
 }
 

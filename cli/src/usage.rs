@@ -29,7 +29,7 @@ fn describe(reservations: &Value) -> String {
         return "no reservations\n".to_owned();
     };
     let mut out = String::from(
-        "  number  command          class           asked    lent    held   given    1 s    10 s     60 s  period    threads\n",
+        "  number  command          class           asked    lent    held   given    1 s    10 s     60 s  late  suggested  period    threads\n",
     );
     for held in list {
         let used = |window: usize| match held["used"][window].as_f64() {
@@ -39,7 +39,7 @@ fn describe(reservations: &Value) -> String {
         // Writing into a String cannot fail.
         let _ = writeln!(
             out,
-            "{:>8}  {:<15}  {:<12}  {:>7.4} {:>7.4} {:>7.4} {:>7.4} {:>7} {:>7} {:>7}  {:<8}  {}",
+            "{:>8}  {:<15}  {:<12}  {:>7.4} {:>7.4} {:>7.4} {:>7.4} {:>7} {:>7} {:>7}  {:>4}  {:>9}  {:<8}  {}",
             held["number"],
             word(&held["command"]),
             word(&held["class"]),
@@ -50,6 +50,8 @@ fn describe(reservations: &Value) -> String {
             used(0),
             used(1),
             used(2),
+            held["late_seconds"],
+            suggested(held),
             format_ns(held["period_ns"].as_u64().unwrap_or_default()),
             held["threads"]
         );
@@ -63,4 +65,11 @@ fn sum(credits: &Value) -> f64 {
     rates
         .filter_map(|credit| credit["rate"].as_f64())
         .fold(0.0, |sum, rate| sum + rate)
+}
+
+fn suggested(held: &Value) -> String {
+    match held["suggested"].as_f64() {
+        Some(rate) => format!("{rate:.4}"),
+        None => "-".to_owned(),
+    }
 }

@@ -43,6 +43,21 @@ fn without_a_daemon_each_command_says_how_to_start_one() {
         &["status", "--json"],
         &["set", "granularity", "10ms"],
         &["run", "--", "true"],
+        &[
+            "run",
+            "--class",
+            "guaranteed",
+            "--rate",
+            "0.3",
+            "--",
+            "true",
+        ],
+        &["reserve", "1", "--class", "guaranteed", "--rate", "0.3"],
+        &["release", "1"],
+        &["lend", "1", "2", "0.1"],
+        &["recollect", "1", "2"],
+        &["usage"],
+        &["class", "list"],
     ] {
         let output = consort(&socket, args);
         assert_eq!(code(&output), 3, "{args:?}");
@@ -66,6 +81,25 @@ fn a_wrong_command_line_is_explained() {
         (&["run"], "COMMAND"),
         (&["run", "--domain", "two words", "--", "true"], "no spaces"),
         (&["frobnicate"], "frobnicate"),
+        (
+            &["reserve", "1", "--class", "a", "--rate", "much"],
+            "auto:LEAST-MOST",
+        ),
+        (&["reserve", "1", "--class", "a"], "--rate"),
+        (
+            &[
+                "reserve", "1", "--class", "a", "--rate", "0.1", "--period", "3",
+            ],
+            "no unit",
+        ),
+        (&["run", "--rate", "0.3", "--", "true"], "--class"),
+        (
+            &[
+                "run", "--class", "a", "--rate", "0.3", "--domain", "d", "--", "true",
+            ],
+            "--domain",
+        ),
+        (&["lend", "1", "2"], "RATE"),
     ] {
         let output = consort(&socket, args);
         assert_eq!(code(&output), 2, "{args:?}: {}", stderr(&output));
@@ -246,4 +280,110 @@ fn the_man_pages_in_the_repository_are_those_of_this_command() {
     }
     let kept_pages = fs::read_dir(&kept).unwrap().count();
     assert_eq!(pages, kept_pages, "no page of a command that is no more");
+}
+
+/// A process with a reservation of its own, and what the commands say about it.
+#[test]
+fn rates_are_reserved_lent_shown_and_released() {
+    let daemon = Daemon::start();
+    let socket = &daemon.config.socket;
+    let mut child = Command::new("sleep").arg("100").spawn().unwrap();
+    let (own, other) = (std::process::id().to_string(), child.id().to_string());
+    let said = |args: &[&str]| consort(socket, args);
+    let done = |args: &[&str]| {
+        let output = said(args);
+        assert_eq!(code(&output), 0, "{args:?}: {}", stderr(&output));
+        stdout(&output)
+    };
+    assert_eq!(done(&["usage"]), "no reservations\n");
+    done(&[
+        "reserve",
+        &own,
+        "--class",
+        "guaranteed",
+        "--rate",
+        "0.3",
+        "--period",
+        "33ms",
+    ]);
+    done(&["lend", &own, &other, "0.1"]);
+    let usage: serde_json::Value = serde_json::from_str(&done(&["usage", "--json"])).unwrap();
+    let list = usage["reservations"].as_array().unwrap();
+    assert_eq!((list.len(), &list[0]["lent"][0]["rate"]), (2, &0.1.into()));
+    assert_eq!(
+        (&list[1]["asked"], &list[1]["held"][0]["rate"]),
+        (&0.0.into(), &0.1.into())
+    );
+    let table = done(&["usage"]);
+    assert!(
+        table.contains("guaranteed") && table.contains("33ms"),
+        "{table}"
+    );
+    done(&["recollect", &own, &other]);
+    done(&[
+        "reserve",
+        &own,
+        "--class",
+        "adaptive",
+        "--rate",
+        "auto:0.1-0.2",
+    ]);
+    let usage: serde_json::Value = serde_json::from_str(&done(&["usage", "--json"])).unwrap();
+    assert_eq!(
+        usage["reservations"][0]["auto"],
+        serde_json::json!([0.1, 0.2])
+    );
+    let classes = done(&["class", "set", "batch", "5%", "--overbooking", "unlimited"]);
+    assert!(
+        classes.contains("batch") && classes.contains("0.2000"),
+        "{classes}"
+    );
+    done(&["class", "remove", "batch"]);
+    for (args, exit_code, part) in [
+        (
+            &["reserve", &own, "--class", "gold", "--rate", "0.1"][..],
+            1,
+            "gold",
+        ),
+        (
+            &["reserve", &own, "--class", "adaptive", "--rate", "2"],
+            2,
+            "out of range",
+        ),
+        (
+            &["reserve", &own, "--class", "adaptive", "--rate", "0.9"],
+            1,
+            "0.425 are left",
+        ),
+        (&["lend", &own, &own, "0.01"], 1, "itself"),
+        (&["release", &other], 1, "no reservation"),
+        (
+            &["class", "set", "adaptive", "half"],
+            2,
+            "expected a number of CPUs",
+        ),
+        (&["class", "remove", "adaptive"], 1, "release 0.1 first"),
+    ] {
+        let output = said(args);
+        assert_eq!(code(&output), exit_code, "{args:?}: {}", stderr(&output));
+        assert!(
+            stderr(&output).contains(part),
+            "{args:?}: {}",
+            stderr(&output)
+        );
+    }
+    done(&["release", &own]);
+    assert_eq!(done(&["usage"]), "no reservations\n");
+    let output = said(&[
+        "run",
+        "--class",
+        "guaranteed",
+        "--rate",
+        "0.6",
+        "--",
+        "true",
+    ]);
+    assert!([1, 5].contains(&code(&output)), "{}", stderr(&output));
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

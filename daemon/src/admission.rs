@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use nix::errno::Errno;
+use serde::{Deserialize, Serialize};
 
 use crate::{
     classes::{Class, Classes},
@@ -40,8 +41,17 @@ pub struct Reservation {
     pub uid: u32,
     pub class: usize,
     pub rate: Rate,
+    /// The rate follows demand, between these two.
+    pub auto: Option<Range>,
     pub period_ns: u64,
     pub target: Target,
+}
+
+/// The least and the most that an automatic rate may be, in millionths of one CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Range {
+    pub least: u64,
+    pub most: u64,
 }
 
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -258,6 +268,7 @@ mod tests {
             uid,
             class,
             rate: Rate(rate),
+            auto: None,
             period_ns: PERIOD_MIN_NS,
             target: target(pid),
         }

@@ -6,7 +6,7 @@
 //! | `{"command": "status"}` | anybody | [`crate::status::Status`] |
 //! | `{"command": "domains", "after": N}` | anybody; strangers' only for root | [`crate::status::DomainPage`] |
 //! | `{"command": "clients", "after": N}` | anybody; strangers' only for root | [`crate::status::ClientPage`] |
-//! | `{"command": "reserve", "number": N, "scope": "any"|"thread", "class": C, "rate": R, "period_ns": N}` | owner, root | `{"reservation": N}` |
+//! | `{"command": "reserve", "number": N, "scope": "any"|"thread", "class": C, "rate": R or {"least": R, "most": R}, "period_ns": N}` | owner, root | `{"reservation": N}` |
 //! | `{"command": "release", "number": N, "scope": S}` | owner, root | `{"reservation": N}` |
 //! | `{"command": "lend", "from": N, "to": N, "rate": R}` | the lender's owner, root | `{}` |
 //! | `{"command": "take_back", "from": N, "to": N, "rate": R}` | either's owner, root | `{}` |
@@ -29,7 +29,7 @@ use crate::{
     division::{DivisionStatus, ReservationPage},
     lending::Back,
     peer::Peer,
-    reservations::Ask,
+    reservations::{Ask, AskedRate},
     service::Service,
     status::{ClientPage, DomainPage, Status},
     targets::Scope,
@@ -53,7 +53,7 @@ enum Command {
         #[serde(default)]
         scope: Scope,
         class: String,
-        rate: f64,
+        rate: AskedRate,
         period_ns: u64,
     },
     Release {

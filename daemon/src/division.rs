@@ -11,7 +11,7 @@ use crate::{
     credits::Credit,
     rate::Rate,
     service::Service,
-    usage::WINDOWS,
+    usage::{History, WINDOWS},
 };
 
 /// Reservations listed in a page: keeps an answer below [`crate::wire::ANSWER_BYTES_MAX`].
@@ -68,6 +68,12 @@ pub struct ReservationStatus {
     /// The effective rate: credits are counted.
     pub given: f64,
     pub period_ns: u64,
+    /// The least and the most of an automatic rate.
+    pub auto: Option<[f64; 2]>,
+    /// Of the last sixty seconds, those in which it used all that it was given.
+    pub late_seconds: usize,
+    /// The nominal rate that would suit its recent use; `null` before that can be told.
+    pub suggested: Option<f64>,
     /// CPUs used over the last second, ten seconds and minute; `null` before there is anything to tell.
     pub used: [Option<f64>; 3],
     pub used_total_ns: u64,
@@ -153,6 +159,8 @@ impl Service {
         let ledger = &self.reservations.ledger;
         let class = ledger.classes().get(held.class);
         let (used, used_total_ns, threads) = self.used(number);
+        let in_force = self.reservations.in_force(number);
+        let history = in_force.map(|in_force| &in_force.history);
         ReservationStatus {
             reservation: number,
             uid: held.uid,
@@ -170,6 +178,13 @@ impl Service {
                 .effective(held.class, self.reservations.balance(number))
                 .value(),
             period_ns: held.period_ns,
+            auto: held
+                .auto
+                .map(|range| [range.least, range.most].map(|rate| Rate(rate).value())),
+            late_seconds: history.map_or(0, History::late_seconds),
+            suggested: history
+                .and_then(|history| history.suggested(held.rate))
+                .map(Rate::value),
             used,
             used_total_ns,
             threads,

@@ -14,7 +14,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{classes::Classes, credits::Credits, targets::Target};
+use crate::{admission::Range, classes::Classes, credits::Credits, targets::Target};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
@@ -26,6 +26,8 @@ pub enum Entry {
         class: String,
         /// Millionths of one CPU.
         rate: u64,
+        #[serde(default)]
+        auto: Option<Range>,
         period_ns: u64,
         target: Target,
     },
@@ -167,6 +169,7 @@ mod tests {
             uid: 1000,
             class: "guaranteed".to_owned(),
             rate: 300_000,
+            auto: None,
             period_ns: 33_000_000,
             target: Target::Process { pid: 7, start: 99 },
         }

@@ -99,6 +99,7 @@ impl Service {
         let wanted = Reservation {
             uid,
             rate: Rate(0),
+            auto: None,
             target,
             ..lender
         };

@@ -8,10 +8,11 @@
 use std::{collections::HashMap, io, path::Path, time::Instant};
 
 use nix::errno::Errno;
+use serde::Deserialize;
 use tracing::{debug, info, warn};
 
 use crate::{
-    admission::{Ledger, Reservation, PERIOD_MAX_NS, PERIOD_MIN_NS},
+    admission::{Ledger, Range, Reservation, PERIOD_MAX_NS, PERIOD_MIN_NS},
     classes::{Class, Classes},
     config::Division,
     credits::Credits,
@@ -36,9 +37,42 @@ pub struct Ask {
     pub number: i32,
     pub scope: Scope,
     pub class: String,
-    /// A part of one CPU.
-    pub rate: f64,
+    pub rate: AskedRate,
     pub period_ns: u64,
+}
+
+/// Parts of one CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
+#[serde(untagged)]
+pub enum AskedRate {
+    Fixed(f64),
+    /// Follows demand, between these two; begins with the least.
+    Auto {
+        least: f64,
+        most: f64,
+    },
+}
+
+impl AskedRate {
+    fn checked(self) -> Result<(Rate, Option<Range>), Refusal> {
+        let (least, most) = match self {
+            AskedRate::Fixed(rate) => return Ok((Rate::asked(rate)?, None)),
+            AskedRate::Auto { least, most } => (Rate::asked(least)?, Rate::asked(most)?),
+        };
+        if least > most {
+            let text =
+                format!("an automatic rate from {least} to {most}: expected the smaller one first");
+            return Err(Refusal::new(Errno::ERANGE, text));
+        }
+        let (range, least) = (
+            Range {
+                least: least.0,
+                most: most.0,
+            },
+            least,
+        );
+        Ok((least, Some(range)))
+    }
 }
 
 pub struct Reservations {
@@ -106,6 +140,7 @@ impl Reservations {
             uid: reservation.uid,
             class: class.map_or_else(String::new, |class| class.name.clone()),
             rate: reservation.rate.0,
+            auto: reservation.auto,
             period_ns: reservation.period_ns,
             target: reservation.target.clone(),
         }
@@ -180,6 +215,7 @@ impl Service {
             uid,
             class,
             rate,
+            auto,
             period_ns,
             target,
             ..
@@ -198,11 +234,12 @@ impl Service {
             if rate > Rate(0) {
                 ledger.admit(0, class, rate, None)?;
             }
-            let (uid, period_ns, target) = (*uid, *period_ns, target.clone());
+            let (uid, auto, period_ns, target) = (*uid, *auto, *period_ns, target.clone());
             Ok(Reservation {
                 uid,
                 class,
                 rate,
+                auto,
                 period_ns,
                 target,
             })
@@ -231,7 +268,7 @@ impl Service {
     /// much left, ESRCH, EPERM; EBUSY for a member of a domain. Nothing is changed then.
     pub fn reserve(&mut self, peer: &Peer, ask: &Ask) -> Result<u32, Refusal> {
         let class = self.reservations.ledger.classes().find(&ask.class)?;
-        let rate = Rate::asked(ask.rate)?;
+        let (rate, auto) = ask.rate.checked()?;
         check_period(ask.period_ns)?;
         let target = self.processes.target(peer, ask.number, ask.scope)?;
         let old = self.reservations.ledger.find(&target);
@@ -256,6 +293,7 @@ impl Service {
             uid,
             class,
             rate,
+            auto,
             period_ns,
             target,
         };
@@ -379,6 +417,9 @@ impl Service {
             }
             return Err(refusal);
         }
+        if let Some(in_force) = self.reservations.in_force.get_mut(&number) {
+            in_force.history.begin_anew();
+        }
         self.reservations.ledger.insert(number, wanted);
         self.reservations.compact();
         Ok(number)
@@ -442,11 +483,38 @@ impl Service {
     }
 
     fn note_usage(&mut self, number: u32, now: Instant) {
-        let Some(in_force) = self.reservations.in_force.get_mut(&number) else {
+        let Some((id, held)) = self.held(number) else {
             return;
         };
-        if let Ok(usage) = self.host.reservation_usage(in_force.id) {
-            in_force.history.note(now, usage.ran_ns);
+        let Ok(usage) = self.host.reservation_usage(id) else {
+            return;
+        };
+        let reservations = &mut self.reservations;
+        let balance = reservations.balance(number);
+        let given = reservations.ledger.effective(held.class, balance);
+        let Some(in_force) = reservations.in_force.get_mut(&number) else {
+            return;
+        };
+        if !in_force.history.note(now, usage.ran_ns, given) {
+            return;
+        }
+        let suggested = in_force.history.suggested(held.rate);
+        if let (Some(suggested), Some(range)) = (suggested, held.auto) {
+            self.follow_demand(number, held, suggested, range);
+        }
+    }
+
+    /// An automatic rate becomes what is suggested, if the class has it.
+    fn follow_demand(&mut self, number: u32, held: Reservation, suggested: Rate, range: Range) {
+        let rate = suggested.clamp(Rate(range.least), Rate(range.most));
+        if rate == held.rate {
+            return;
+        }
+        let admitted = self.admit(held.uid, held.class, rate, Some(number));
+        let changed = admitted.and_then(|()| self.change(number, Reservation { rate, ..held }));
+        match changed {
+            Ok(_) => debug!(number, %rate, "an automatic rate follows"),
+            Err(refusal) => debug!(number, %rate, %refusal, "an automatic rate cannot follow"),
         }
     }
 

@@ -11,7 +11,11 @@ use consort_abi::{
 };
 use nix::errno::Errno;
 
-use crate::{reservations::Ask, targets::Scope, Refusal};
+use crate::{
+    reservations::{Ask, AskedRate},
+    targets::Scope,
+    Refusal,
+};
 
 pub const REQUEST_BYTES: usize = size_of::<consort_request>();
 pub const REPLY_BYTES: usize = size_of::<consort_reply>();
@@ -197,7 +201,7 @@ fn decode_reserve(raw: &consort_request) -> Result<Request, Malformed> {
             number: raw.tid,
             scope,
             class: class.to_string_lossy().into_owned(),
-            rate: rate(raw.order),
+            rate: AskedRate::Fixed(rate(raw.order)),
             period_ns: raw.event_ns,
         })),
         Err(text) => refuse(Errno::EINVAL, text),

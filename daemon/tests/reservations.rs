@@ -21,7 +21,7 @@ use consort_daemon::{
     lending::Back,
     limits::Limits,
     peer::{Peer, Processes},
-    reservations::Ask,
+    reservations::{Ask, AskedRate},
     service::Service,
     targets::Scope,
 };
@@ -94,7 +94,7 @@ impl World {
             number,
             scope: Scope::Any,
             class: class.to_owned(),
-            rate,
+            rate: AskedRate::Fixed(rate),
             period_ns: PERIOD_NS,
         };
         let peer = self.peer(asker);
@@ -253,7 +253,7 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
             number: 0,
             scope: Scope::Any,
             class: "adaptive".to_owned(),
-            rate: 0.1,
+            rate: AskedRate::Fixed(0.1),
             period_ns,
         };
         let refusal = world.service.reserve(&world.peer(ROOT), &ask).unwrap_err();
@@ -688,4 +688,51 @@ fn a_library_reserves_for_its_program() {
     }
     assert_eq!(ask(CONSORT_RELEASE, 0, 0, "").error, 0);
     assert_eq!(ask(CONSORT_RELEASE, 0, 0, "").error, libc::ENOENT);
+}
+
+/// An automatic rate follows demand: up while it uses all that it is given, down when it uses less; within its limits,
+/// and within what the class has.
+#[test]
+fn an_automatic_rate_follows_demand() {
+    let mut world = World::new();
+    let ask = |least, most| Ask {
+        number: 0,
+        scope: Scope::Any,
+        class: "guaranteed".to_owned(),
+        rate: AskedRate::Auto { least, most },
+        period_ns: PERIOD_NS,
+    };
+    let peer = world.peer(USER);
+    for (least, most) in [(0.2, 0.1), (0.0, 0.1), (0.1, f64::NAN)] {
+        let refusal = world.service.reserve(&peer, &ask(least, most)).unwrap_err();
+        assert_eq!(refusal.errno, Errno::ERANGE);
+    }
+    world.service.reserve(&peer, &ask(0.05, 0.4)).unwrap();
+    world.reserve(ROOT, 0, "guaranteed", 0.25).unwrap();
+    let id = *world.host.record().reservations.keys().next().unwrap();
+    let mut now = Instant::now();
+    let mut run = |world: &mut World, seconds: u32, demand: f64| -> f64 {
+        for _ in 0..seconds {
+            let given = ReservationPage::of(&world.service, None, None).reservations[0].given;
+            let used_ns = (demand.min(given) * 1e9) as u64;
+            *world.host.record().used_ns.entry(id).or_default() += used_ns;
+            now += Duration::from_secs(1);
+            world.service.tick(now);
+            assert_eq!(world.admitted(), world.in_force());
+        }
+        ReservationPage::of(&world.service, None, None).reservations[0].asked
+    };
+    let asked = run(&mut world, 30, 0.9);
+    // 0.25 are left in the class; the next step is not.
+    assert!((0.16..=0.25).contains(&asked), "{asked}");
+    world.release(ROOT).unwrap();
+    assert_eq!(run(&mut world, 30, 0.9), 0.4);
+    let asked = run(&mut world, 30, 0.2);
+    assert!((0.2..0.25).contains(&asked), "{asked}");
+    assert_eq!(run(&mut world, 30, 0.0), 0.05);
+    let page = ReservationPage::of(&world.service, None, None);
+    assert_eq!(page.reservations[0].auto, Some([0.05, 0.4]));
+    let after = World::beside(world.killed());
+    let page = ReservationPage::of(&after.service, None, None);
+    assert_eq!(page.reservations[0].auto, Some([0.05, 0.4]));
 }

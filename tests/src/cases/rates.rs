@@ -62,6 +62,12 @@ pub const TESTS: &[Test] = &[
         run: credits,
     },
     Test {
+        name: "rates.automatic",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: automatic,
+    },
+    Test {
         name: "rates.refusals",
         cpus: Cpus::Any,
         needs: Needs::Daemon,
@@ -69,13 +75,13 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "rates.users",
-        cpus: Cpus::Any,
+        cpus: Cpus::One,
         needs: Needs::Daemon,
         run: users,
     },
     Test {
         name: "rates.run",
-        cpus: Cpus::Any,
+        cpus: Cpus::One,
         needs: Needs::Daemon,
         run: run_command,
     },
@@ -141,6 +147,7 @@ fn expect_shares(roles: &[&Role], window: Duration, expected: &[f64]) -> Outcome
 
 /// Effective rates, all of them wanted: in each window of one second.
 fn every_second() -> Outcome {
+    await_no_reservations()?;
     let all = hogs(5)?;
     reserve(&all[0], "guaranteed", "0.3")?;
     reserve(&all[1], "guaranteed", "0.2")?;
@@ -163,6 +170,7 @@ fn every_second() -> Outcome {
 
 /// A hundred programs that have reserved nothing take nothing from one that has.
 fn crowd() -> Outcome {
+    await_no_reservations()?;
     let reserved = Role::ready("hog")?;
     reserve(&reserved, "guaranteed", "0.5")?;
     let crowd = hogs(100)?;
@@ -181,6 +189,7 @@ fn crowd() -> Outcome {
 }
 
 fn change_and_release() -> Outcome {
+    await_no_reservations()?;
     let all = hogs(3)?;
     let roles: Vec<&Role> = all.iter().collect();
     reserve(&all[0], "guaranteed", "0.25")?;
@@ -204,6 +213,7 @@ fn change_and_release() -> Outcome {
 
 /// What a stopped program has reserved goes to the others in proportion, and is its own again when it goes on.
 fn sleepers() -> Outcome {
+    await_no_reservations()?;
     let all = hogs(3)?;
     let roles: Vec<&Role> = all.iter().collect();
     reserve(&all[0], "guaranteed", "0.5")?;
@@ -221,6 +231,7 @@ fn sleepers() -> Outcome {
 
 /// A process' threads and its children share what it has reserved, those that come later too; released, none has it.
 fn family() -> Outcome {
+    await_no_reservations()?;
     let parent = Role::ready("family")?;
     let others = hogs(2)?;
     reserve(&parent, "guaranteed", "0.5")?;
@@ -277,6 +288,7 @@ fn beside_a_domain() -> Outcome {
 /// 001 Figures 4.4 and 4.5: a client lends its server most of what it has, and takes it back; and what is lent on comes
 /// back when its holder ends.
 fn credits() -> Outcome {
+    await_no_reservations()?;
     let all = hogs(3)?;
     let roles: Vec<&Role> = all.iter().collect();
     let [client, server, other] = [0, 1, 2].map(|i: usize| all[i].pid().to_string());
@@ -311,7 +323,28 @@ fn credits() -> Outcome {
     Ok(())
 }
 
+/// An automatic rate grows while its program uses all that it is given, up to its limit and what the class has.
+fn automatic() -> Outcome {
+    await_no_reservations()?;
+    let all = hogs(2)?;
+    reserve(&all[0], "guaranteed", "auto:0.05-0.4")?;
+    // Else the class would give it all from the beginning.
+    reserve(&all[1], "guaranteed", "0.1")?;
+    wait_until(2 * PATIENCE, "the rate to be 0.4", || {
+        let asked = reservations()?[0]["asked"].as_f64();
+        match asked {
+            Some(0.4) => Ok(true),
+            _ => Err(format!("it is {asked:?}")),
+        }
+    })?;
+    all[0].signal(Signal::SIGSTOP)?;
+    wait_until(2 * PATIENCE, "the rate to be 0.05", || {
+        Ok(reservations()?[0]["asked"].as_f64() == Some(0.05))
+    })
+}
+
 fn refusals() -> Outcome {
+    await_no_reservations()?;
     let role = Role::ready("hog")?;
     let pid = role.pid().to_string();
     reserve(&role, "guaranteed", "0.3")?;
@@ -326,7 +359,7 @@ fn refusals() -> Outcome {
             &["rate 0", "0.0001"][..],
         ),
         (&pid, "guaranteed", "-0.5", "30ms", 2, &["out of range"]),
-        (&pid, "guaranteed", "nan", "30ms", 2, &["out of range"]),
+        (&pid, "guaranteed", "nan", "30ms", 2, &["nan", "no rate"]),
         (
             &pid,
             "guaranteed",
@@ -386,6 +419,7 @@ fn refusals() -> Outcome {
 }
 
 fn users() -> Outcome {
+    await_no_reservations()?;
     let (alices, bobs) = (Role::ready_as(ALICE, "hog")?, Role::ready_as(BOB, "hog")?);
     let [alices_pid, bobs_pid] = [&alices, &bobs].map(|role| role.pid().to_string());
     let ask = |uid, pid: &str, rate| {
@@ -424,6 +458,7 @@ fn run_command() -> Outcome {
         own["command"] == "consort" && own["asked"] == 0.2 && own["period_ns"] == 33_000_000,
         "the command sees {usage}"
     );
+    await_no_reservations()?;
     let mut command = Command::new("consort");
     command.args("run --class guaranteed --rate 0.6 -- touch /tmp/was-started".split(' '));
     run(command)?.expect(1, &["0.5 are left"])?;
