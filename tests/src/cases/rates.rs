@@ -69,7 +69,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "rates.refusals",
-        cpus: Cpus::Any,
+        cpus: Cpus::One,
         needs: Needs::Daemon,
         run: refusals,
     },
@@ -87,7 +87,7 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "rates.come_and_go",
-        cpus: Cpus::Any,
+        cpus: Cpus::One,
         needs: Needs::Daemon,
         run: come_and_go,
     },
