@@ -129,9 +129,9 @@ fn a_run_is_its_scenario_and_its_seed() {
         "\"run\": {\"exponential\": \"2ms\"}, \"yield\": \"\"",
     );
     let file = folder.write("small.json", &text);
-    let first = succeed(&["run", &file, "--json", "--seed", "5"]);
-    assert_eq!(first, succeed(&["run", &file, "--json", "--seed", "5"]));
-    assert_ne!(first, succeed(&["run", &file, "--json", "--seed", "6"]));
+    let first = succeed(&["run", &file, "--json", "--seed", "2"]);
+    assert_eq!(first, succeed(&["run", &file, "--json", "--seed", "2"]));
+    assert_ne!(first, succeed(&["run", &file, "--json", "--seed", "3"]));
 }
 
 #[test]
