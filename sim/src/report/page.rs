@@ -251,13 +251,16 @@ fn share_over_time_plot(run: &Run<'_>) -> String {
         })
         .collect()
     };
+    let tasks = run.recorder.tasks().iter().take(BARS_MAX);
+    let lines: Vec<_> = tasks.map(|task| (&task.name, percents(task))).collect();
+    let all = lines.iter().flat_map(|(_, points)| points);
+    let most = all.map(|(_, percent)| *percent).fold(1.0, f64::max);
     let mut plot = Plot::new(
         Axis::linear("second", 0.0, seconds),
-        Axis::linear("% of a CPU", 0.0, 100.0),
+        Axis::linear("% of a CPU", 0.0, most),
     );
-    for task in run.recorder.tasks().iter().take(BARS_MAX) {
-        let colour = colour_of(&task.name, &run.summary.tasks);
-        plot.line(&percents(task), colour);
+    for (name, points) in &lines {
+        plot.line(points, colour_of(name, &run.summary.tasks));
     }
     plot.finish("Share of a CPU of each task over time")
 }
