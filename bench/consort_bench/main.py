@@ -51,6 +51,8 @@ def main() -> int:
     machine = Machine(options.kernel, options.player, options.consort, options.cache)
     starts = 1 if options.quick else options.starts
     boots = bench.plan(chosen, starts, options.consort is not None)
+    if options.kept:
+        boots = [boot for boot in boots if machine.kept(boot)]
     return finish(options, chosen, experiments, bench.run(boots, machine, options.jobs))
 
 
@@ -71,6 +73,7 @@ def parse() -> argparse.Namespace:
     add("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="guests at a time")
     add("--player", type=Path, default=built / "consort-bench-player", help="the player program")
     add("--consort", type=Path, default=built / "consort", help="the consort command")
+    add("--kept", action="store_true", help="boot nothing: only what is kept from before")
     add("--no-consort", dest="consort", action="store_const", const=None, help="only EEVDF's side")
     add("--out", type=Path, help=f"folder of tables and plots (default {RESULTS}; --quick: {QUICK_RESULTS})")
     add("--cache", type=Path, default=ROOT / "target" / "bench", help="folder of kept outputs")

@@ -79,6 +79,10 @@ class Samples:
     def faults(self) -> list[str]:
         return [f"{run}: {reason}" for run, reasons in self._faults.items() for reason in reasons]
 
+    def starts(self) -> int:
+        """How many starts the values are medians of; the fewest, where runs differ in that."""
+        return min((len(results) for results in self._results.values()), default=0)
+
     def results(self, run: str) -> list[dict]:
         """Of all starts; raises Missing if any start of the run failed, for then a median would flatter."""
         if run in self._faults:

@@ -24,6 +24,7 @@ class Judged:
     met: bool | None
     reason: str
     kernel: str
+    starts: int
 
     def as_json(self) -> dict:
         entry = {
@@ -34,6 +35,7 @@ class Judged:
             "met": self.met,
             "against": self.against,
             "kernel": self.kernel,
+            "starts": self.starts,
             "command": f"bench/run --only '{self.row.id}'",
             "experiment": self.experiment,
         }
@@ -51,9 +53,9 @@ def judge(experiment: Experiment, row: Row, samples: Samples) -> Judged:
         value = _rounded(row.value(samples))
     except Missing as missing:
         met = False if has_target else None
-        return Judged(row, experiment.name, None, against, met, str(missing), kernel)
+        return Judged(row, experiment.name, None, against, met, str(missing), kernel, samples.starts())
     met = row.target.met(value, against) if has_target else None
-    return Judged(row, experiment.name, value, against, met, "", kernel)
+    return Judged(row, experiment.name, value, against, met, "", kernel, samples.starts())
 
 
 def _rounded(value: float) -> float:
