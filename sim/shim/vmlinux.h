@@ -131,7 +131,7 @@ enum scx_dsq_id_flags {
 	SCX_DSQ_GLOBAL = 1,
 	SCX_DSQ_LOCAL = 2,
 };
-#define SCX_DSQ_LOCAL_ON_BIT (1ULL << 62)
+#define SCX_DSQ_LOCAL_ON (1ULL << 62)
 
 enum scx_ops_flags {
 	SCX_OPS_ENQ_LAST = 1 << 1,

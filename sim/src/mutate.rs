@@ -98,16 +98,16 @@ pub const MUTATIONS: [Mutation; 15] = [
         to: "\t(void)now_ns;\n",
     },
     Mutation {
-        name: "endless-borrowing",
-        file: "core/place.h",
-        from: "vtime_of_ns(pl->window_ns, d->group.node.weight)",
-        to: "vtime_of_ns(1000 * pl->window_ns, d->group.node.weight)",
+        name: "sleeper-stays-queued",
+        file: "core/coop.h",
+        from: "\t\theap_remove(&d->asleep, &m->due);\n",
+        to: "\t\t;\n",
     },
     Mutation {
-        name: "page-that-is-not-there",
-        file: "kernel/bpf/slots.h",
-        from: "if (!page || slot >= CONSORT_SLOTS)",
-        to: "if (slot >= CONSORT_SLOTS)",
+        name: "uncounted-member",
+        file: "kernel/bpf/members.h",
+        from: "\t__sync_fetch_and_add(&set->nr_members, -1);\n",
+        to: "",
     },
 ];
 

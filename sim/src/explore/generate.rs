@@ -40,7 +40,30 @@ pub fn generate(seed: u64) -> Setup {
         let action = Generator::new(&setup, &mut random, count).action();
         setup.actions.push(action);
     }
+    if setup.machine.cpus() > 1 && random.chance(0.25) {
+        storm(&mut setup, &mut random);
+    }
     setup
+}
+
+/// Shards of one CPU, CPUs that pause, and changes to waiting tasks all the time: races between CPUs that steal and
+/// a kernel that changes its mind.
+fn storm(setup: &mut Setup, random: &mut Random) {
+    let cpus = setup.machine.cpus();
+    setup.machine.llc_of = (0..cpus).collect();
+    setup.faults.pause = 0.3;
+    setup.duration_ns /= 4;
+    let count = setup.tasks.len();
+    for _ in 0..300 {
+        let mut action = Generator::new(setup, random, count).action();
+        if let ActionKind::Kill { .. } | ActionKind::CpuOffline(_) = action.what {
+            action.what = ActionKind::Nice {
+                task: random.between(0, count as u64) as usize,
+                nice: 0,
+            };
+        }
+        setup.actions.push(action);
+    }
 }
 
 fn machine(random: &mut Random) -> Machine {

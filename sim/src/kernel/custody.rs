@@ -10,7 +10,7 @@ use crate::ffi::{
 use crate::setup::Cpu;
 use crate::trace::{TaskId, What};
 
-pub(crate) const DSQ_LOCAL_ON: u64 = crate::ffi::SCX_DSQ_LOCAL as u64 | 1 << 62;
+pub(crate) const DSQ_LOCAL_ON: u64 = 1 << 62;
 
 impl Kernel {
     /// With the lock of the task's run queue held.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Setups that several tests begin with.
+#![allow(dead_code)] // each test uses its part
 
 use consort_sim::setup::*;
 use consort_sim::trace::{Event, Outcome, What};
