@@ -36,12 +36,6 @@ impl Setup {
     /// Whether nobody's weight, slice or group changes during the run, and nothing is lent to a domain: then virtual
     /// times may be compared with what members could have run.
     pub(crate) fn weights_stay(&self) -> bool {
-        let joins = |task: &Task| match &task.program {
-            Program::Steps(steps) => any_step(steps, &|step| matches!(step, Step::Join(_))),
-            Program::Player(player) => player.domain.is_some(),
-            Program::Hog => false,
-            _ => true,
-        };
         let changes = |step: &Step| matches!(step, Step::Nice(_) | Step::Cgroup(_));
         let stays = |task: &Task| match &task.program {
             Program::Steps(steps) => !any_step(steps, &changes),
@@ -56,9 +50,21 @@ impl Setup {
                     | ActionKind::Tunables(_)
             )
         };
-        let is_lent = |task: &Task| joins(task) && task.cgroup != 0;
+        let is_lent = |task: &Task| task.may_join() && task.cgroup != 0;
         self.tasks.iter().all(|task| stays(task) && !is_lent(task))
             && !self.actions.iter().any(acts)
+    }
+}
+
+impl Task {
+    /// Whether its program may join a domain.
+    pub(crate) fn may_join(&self) -> bool {
+        match &self.program {
+            Program::Steps(steps) => any_step(steps, &|step| matches!(step, Step::Join(_))),
+            Program::Player(player) => player.domain.is_some(),
+            Program::Hog => false,
+            _ => true,
+        }
     }
 }
 
