@@ -76,15 +76,7 @@ impl Kernel {
             {
                 continue;
             }
-            let pinned = task.c.migration_disabled != 0;
-            let fits = |cpu: &&Cpu| {
-                if pinned {
-                    task.cpu == **cpu
-                } else {
-                    task.allowed.has(**cpu)
-                }
-            };
-            if let Some(cpu) = idle.iter().find(fits) {
+            if let Some(cpu) = idle.first().filter(|_| self.may_run_anywhere(task)) {
                 found = Some(("idle-beside-work", task.id, Some(*cpu), waits_ns));
                 break;
             }
@@ -97,6 +89,12 @@ impl Kernel {
                 format!("{name} has waited for {} us{beside}", waits_ns / 1000),
             );
         }
+    }
+
+    /// The rule holds for these. One that may run on some CPUs only can wait behind another one that may not run where
+    /// a CPU idles: the scheduler looks at the first of a queue.
+    fn may_run_anywhere(&self, task: &Task) -> bool {
+        task.c.migration_disabled == 0 && task.allowed.count() == self.machine.cpus()
     }
 
     /// 6.18 asks for a task, and then runs one of a higher class without telling anybody: the task stays in the
