@@ -163,43 +163,11 @@ static __always_inline struct tree_node __arena *group_second(const struct group
 	return node_of_ready(right && heap_before(right, left) ? right : left);
 }
 
-/*
- * Virtual time would have a domain run now that is due in a moment: would it, its due event had to wait for the event
- * that it begins now. So an outsider goes first until then, the best of the others if that is one, unless it
- * is ahead by more than a slice: it gets nothing that it would not get next.
- */
-static __always_inline struct tree_node __arena *
-place_make_room(struct place __arena *pl, struct tree_node __arena *n, struct tree_node __arena *up,
-		struct tree_node __arena *running, u64 now_ns)
+/* By virtual time at each level from `g` down; `running` competes at every level that it is below. */
+core_fn place_choose_fair(struct group __arena *g in_arena,
+			  struct tree_node __arena *running in_arena, u64 now_ns,
+			  struct choice __arena *c in_arena)
 {
-	struct domain __arena *d = domain_of(group_of(n));
-	struct tree_node __arena *other;
-	u64 due_ns;
-
-	other = group_first(&pl->root);
-	if (other == n)
-		other = group_second(&pl->root);
-	if (up && up != n && (!other || vtime_before(up->vtime, other->vtime)))
-		other = up;
-	if (!other || other->kind == NODE_COOP)
-		return n;
-	due_ns = domain_next_due_ns(d);
-	if (running && n == up && member_of(running)->due_ns < due_ns)
-		due_ns = member_of(running)->due_ns;
-	if (due_ns <= now_ns || due_ns - now_ns > d->grace_ns || d->is_ahead ||
-	    !place_root_may_borrow(pl))
-		return n;
-	return vtime_before(n->vtime + vtime_of_ns(pl->quantum_ns, WEIGHT_ONE), other->vtime) ?
-		       n :
-		       other;
-}
-
-/* By virtual time at each level; `running` competes at every level that it is below. */
-static __always_inline void place_choose_fair(struct place __arena *pl,
-					      struct tree_node __arena *running, u64 now_ns,
-					      struct choice __arena *c)
-{
-	struct group __arena *g = place_head(pl);
 	struct tree_node __arena *first, *up, *n = NULL;
 
 	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
@@ -216,8 +184,6 @@ static __always_inline void place_choose_fair(struct place __arena *pl,
 		/* It is the smallest of the runnable ones; the one that was may have left without being charged. */
 		if (n)
 			g->vmin = vtime_max(g->vmin, n->vtime);
-		if (n && n->kind == NODE_COOP && g == &pl->root)
-			n = place_make_room(pl, n, up, running, now_ns);
 		if (!level)
 			c->vtime = n ? n->vtime : 0;
 		if (!n || n->kind == NODE_TASK)
@@ -227,6 +193,60 @@ static __always_inline void place_choose_fair(struct place __arena *pl,
 		g = group_of(n);
 	}
 	c->task = n;
+	return 0;
+}
+
+/*
+ * Virtual time would have a domain run now that is due in a moment: would it, its due event had to wait for the event
+ * that it begins now. So an outsider goes first until then, the best of the others if that is one, unless it
+ * is ahead by more than a slice: it gets nothing that it would not get next. Returns whether there is such a one,
+ * the choice's `task` then.
+ */
+core_fn place_make_room(struct place __arena *pl in_arena, struct domain __arena *d in_arena,
+			struct tree_node __arena *running in_arena, u64 now_ns,
+			struct choice __arena *c in_arena)
+{
+	struct tree_node __arena *n = &d->group.node, *up, *other;
+	u64 due_ns = domain_next_due_ns(d);
+
+	up = running ? tree_member_above(running, &pl->root) : NULL;
+	other = group_first(&pl->root);
+	if (other == n)
+		other = group_second(&pl->root);
+	if (up && up != n && (!other || vtime_before(up->vtime, other->vtime)))
+		other = up;
+	if (!other || other->kind == NODE_COOP)
+		return 0;
+	if (n == up && member_of(running)->due_ns < due_ns)
+		due_ns = member_of(running)->due_ns;
+	if (due_ns <= now_ns || due_ns - now_ns > d->grace_ns || d->is_ahead ||
+	    !place_root_may_borrow(pl) ||
+	    vtime_before(n->vtime + vtime_of_ns(pl->quantum_ns, WEIGHT_ONE), other->vtime))
+		return 0;
+	c->task = other;
+	c->vtime = other->vtime;
+	return 1;
+}
+
+/* By virtual time, but that a domain which is due in a moment makes room. */
+static __always_inline void place_choose_by_vtime(struct place __arena *pl,
+						  struct tree_node __arena *running, u64 now_ns,
+						  struct choice __arena *c)
+{
+	struct tree_node __arena *n;
+	struct group __arena *g;
+
+	place_choose_fair(place_head(pl), running, now_ns, c);
+	n = c->task;
+	/* Nobody else waits, most often: that is seen at once. */
+	if (!n || n->parent->node.kind != NODE_COOP || pl->root.nr_active < 2)
+		return;
+	g = n->parent;
+	if (!place_make_room(pl, domain_of(g), running, now_ns, c))
+		return;
+	n = c->task;
+	if (n->kind != NODE_TASK)
+		place_choose_fair(group_of(n), running, now_ns, c);
 }
 
 /*
@@ -254,7 +274,7 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 			m = r;
 	}
 	if (!m) {
-		place_choose_fair(pl, running, now_ns, c);
+		place_choose_by_vtime(pl, running, now_ns, c);
 		return 0;
 	}
 	c->task = &m->node;

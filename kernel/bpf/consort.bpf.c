@@ -123,13 +123,13 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	now_ns = bpf_ktime_get_ns();
 	if (t->member.node.active && in_domain(t))
 		slot_refresh(t, cpu, now_ns);
-	task_charge(t, p, now_ns);
+	task_charge(t, p->se.sum_exec_runtime, now_ns);
 	if (t->place != place)
 		task_move(t, t->home, t->set, place, t->demoted);
 	task_take(t);
 	woke = !t->member.node.active;
 	if (woke && c->running != t)
-		charge_running(c, now_ns);
+		charge_running(c, cpu, now_ns);
 	task_activate(t);
 	if (runs_on(p, flags)) {
 		c->running = t;
@@ -161,7 +161,7 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 }
 
 /* What the task that just ran has done about its contract. */
-static inline void look_at_contract(struct task __arena *t, const struct task_struct *p,
+static inline void look_at_contract(struct task __arena *t, u64 total_ns,
 				    const struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
 {
 	struct consort_slot *s = slot_of(t);
@@ -170,7 +170,7 @@ static inline void look_at_contract(struct task __arena *t, const struct task_st
 	if (!s)
 		return;
 	seq = *(volatile u32 *)&s->poll_seq;
-	if (!t->demoted && task_overran(t, p, c, now_ns)) {
+	if (!t->demoted && task_overran(t, total_ns, c, now_ns)) {
 		count_on(cpu)->overruns++;
 		task_set_demoted(t, 1);
 	} else if (seq != t->poll_seq) {
@@ -206,6 +206,18 @@ static inline void divide(struct consort_cpu __arena *c, const struct task __are
 	else
 		lead -= vtime_of_ns(ran_ns, weight);
 	c->own_lead = lead > bound ? bound : lead < -bound ? -bound : lead;
+}
+
+/* Of the task that ran until now: what it has done, and what it pays. */
+core_fn account(struct consort_cpu __arena *c in_arena, u32 cpu, struct task __arena *t in_arena,
+		u64 total_ns, u64 now_ns)
+{
+	if (t->set)
+		look_at_contract(t, total_ns, c, cpu, now_ns);
+	if (!one_cpu)
+		divide(c, t, total_ns - t->charged_ns);
+	task_charge(t, total_ns, now_ns);
+	return 0;
 }
 
 /* Chooses among the CPU's two places; `running` competes in its own. The result is the CPU's `choice`. */
@@ -286,7 +298,7 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	bool keep;
 
 	USES_ARENA();
-	if (!one_cpu && topology.nr_shards > 1)
+	if (!one_cpu)
 		balance(c, cpu, now_ns);
 	/* Linux 6.18 asks although a higher class will have the CPU, and would not tell us that it has got it. */
 	if (!one_cpu && !prev && higher_class_waits(cpu))
@@ -295,11 +307,7 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	lock_take(&s->lock);
 	t = task_of_prev(c, prev);
 	if (t) {
-		if (t->set)
-			look_at_contract(t, prev, c, cpu, now_ns);
-		if (!one_cpu)
-			divide(c, t, prev->se.sum_exec_runtime - t->charged_ns);
-		task_charge(t, prev, now_ns);
+		account(c, cpu, t, prev->se.sum_exec_runtime, now_ns);
 		if (t->member.node.active && is_queued(prev))
 			running = t;
 	}

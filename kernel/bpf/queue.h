@@ -199,12 +199,11 @@ core_fn task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
 }
 
 /*
- * Charges what the kernel measured since the last time. `p` is the task, and has just run, or has not run since it
- * was charged.
+ * Charges what the kernel measured since the last time. `total_ns` is the task's sum_exec_runtime; it has just run, or
+ * has not run since it was charged.
  */
-static inline void task_charge(struct task __arena *t, const struct task_struct *p, u64 now_ns)
+static inline void task_charge(struct task __arena *t, u64 total_ns, u64 now_ns)
 {
-	u64 total_ns = p->se.sum_exec_runtime;
 	s64 ran_ns = total_ns - t->charged_ns;
 
 	/* Negative: the estimates were too high; that much it will run for nothing. */
@@ -247,12 +246,15 @@ static inline void task_end(struct task __arena *t)
  * A task wakes beside a running one, which has not been charged for as long as nobody else wanted the CPU: it is now,
  * by the clock, so that the one that wakes finds virtual times as they are. What the kernel has measured is used later.
  */
-static inline void charge_running(struct consort_cpu __arena *c, u64 now_ns)
+static inline void charge_running(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
 {
 	struct task __arena *running = c->running;
 	s64 ran_ns = now_ns - c->since_ns - c->estimated_ns;
 
 	if (!running || ran_ns < ESTIMATE_MIN_NS)
+		return;
+	/* It may have been chosen, and not have begun to run. */
+	if (cpu != bpf_get_smp_processor_id() || task_of(bpf_get_current_task_btf()) != running)
 		return;
 	c->estimated_ns += ran_ns;
 	running->charged_ns += ran_ns;
@@ -305,11 +307,11 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
  * Whether a member has outstayed the time by which it was to poll, grace included, by the CPU time that it has had
  * since it was chosen: what interrupts and higher classes took from it is not its fault.
  */
-static inline bool task_overran(struct task __arena *t, const struct task_struct *p,
+static inline bool task_overran(struct task __arena *t, u64 total_ns,
 				const struct consort_cpu __arena *c, u64 now_ns)
 {
 	struct domain __arena *d = domain_in(t->set, t->place);
-	u64 ran_ns = p->se.sum_exec_runtime - t->charged_ns + c->estimated_ns + TIMER_EARLY_NS;
+	u64 ran_ns = total_ns - t->charged_ns + c->estimated_ns + TIMER_EARLY_NS;
 	u64 since_ns = c->since_ns;
 
 	if (t->yield_by_ns == NEVER_NS || d->preempt)

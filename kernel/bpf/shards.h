@@ -42,7 +42,7 @@ static inline void leave_shard(struct task __arena *t, const struct task_struct 
 	struct lock __arena *l = task_lock(t);
 
 	t->thief = 0;
-	task_charge(t, p, now_ns);
+	task_charge(t, p->se.sum_exec_runtime, now_ns);
 	task_change_shard(t, place);
 	lock_release(l);
 }
@@ -153,8 +153,9 @@ static inline bool run_stolen(struct consort_cpu __arena *c, u32 cpu, struct tas
 }
 
 /* An idle CPU looks for work elsewhere: other CPUs' own places, then other shards. */
-static inline void steal(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
+core_fn steal(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 {
+	USES_ARENA();
 	u32 own = place_of_shard(c->shard);
 	struct task_struct *p = NULL;
 
@@ -168,9 +169,48 @@ static inline void steal(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
 			break;
 	}
 	if (!p)
-		return;
+		return 0;
 	run_stolen(c, cpu, p, now_ns);
 	bpf_task_release(p);
+	return 0;
+}
+
+/* CPUs that are offline, or going to be. */
+u32 nr_offline;
+
+/*
+ * A CPU that goes offline is not asked for its next task any more, and yet does not go until the tasks have run that are
+ * bound to it. Another CPU asks for it: one task a time, for one such CPU.
+ */
+core_fn dispatch_for_offline(u32 here, u64 now_ns)
+{
+	USES_ARENA();
+	struct choice __arena *best = &cpu_at(here)->own_choice;
+	struct task_struct *p = NULL;
+
+	for (u32 cpu = 0; cpu < topology.nr_cpus && !p && can_loop; cpu++) {
+		struct consort_cpu __arena *c = cpu_at(cpu);
+		struct lock __arena *l = &shard_at(c->shard)->lock;
+
+		if (c->online || !place_head(&c->place)->ready.top)
+			continue;
+		lock_take(l);
+		place_choose(&c->place, NULL, now_ns, best);
+		if (best->task) {
+			struct task __arena *t = task_of_node(best->task);
+
+			task_take(t);
+			p = bpf_task_from_pid(t->pid);
+			if (p) {
+				insert_task(p, DSQ(LOCAL_ON) | cpu, SLICE_BY_TIMER_NS, 0);
+				scx_bpf_kick_cpu(cpu, 0);
+			}
+		}
+		lock_release(l);
+	}
+	if (p)
+		bpf_task_release(p);
+	return 0;
 }
 
 /* How often a CPU looks whether its shard has less than its part of the runnable tasks. */
@@ -184,15 +224,18 @@ static inline bool is_busier(struct shard __arena *from, struct shard __arena *t
 }
 
 /* Shards get equal numbers of runnable tasks a CPU, within one: virtual times then advance alike in all of them. */
-static inline void balance(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
+core_fn balance(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 {
+	USES_ARENA();
 	struct shard __arena *own = shard_at(c->shard);
 	struct task_struct *p = NULL;
 	struct task __arena *t;
 
 	if (now_ns < c->balance_at_ns)
-		return;
+		return 0;
 	c->balance_at_ns = now_ns + BALANCE_NS;
+	if (nr_offline)
+		dispatch_for_offline(cpu, now_ns);
 	for (u32 i = 0; i < topology.nr_shards && can_loop; i++) {
 		if (i == c->shard || !is_busier(shard_at(i), own))
 			continue;
@@ -201,7 +244,7 @@ static inline void balance(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
 			break;
 	}
 	if (!p)
-		return;
+		return 0;
 	t = task_of(p);
 	if (t) {
 		lock_take(&own->lock);
@@ -213,6 +256,7 @@ static inline void balance(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
 		lock_release(&own->lock);
 	}
 	bpf_task_release(p);
+	return 0;
 }
 
 static inline void cpu_set_online(u32 cpu, u32 online)
@@ -224,6 +268,7 @@ static inline void cpu_set_online(u32 cpu, u32 online)
 	bpf_local_irq_save(&flags);
 	lock_take(&s->lock);
 	s->nr_cpus += online - c->online;
+	__sync_fetch_and_add(&nr_offline, c->online - online);
 	c->online = online;
 	c->running = NULL;
 	c->compare_at_ns = NEVER_NS;
