@@ -18,7 +18,7 @@ pub struct Mutation {
 const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
 
 /// One of each kind that schedulers are known for.
-pub const MUTATIONS: [Mutation; 15] = [
+pub const MUTATIONS: [Mutation; 14] = [
     Mutation {
         name: "unsigned-virtual-time",
         file: "core/vtime.h",
@@ -84,12 +84,6 @@ pub const MUTATIONS: [Mutation; 15] = [
         file: SCHEDULER,
         from: "member_sleeps(t, bpf_ktime_get_ns());\n\ttask_deactivate(t);",
         to: "member_sleeps(t, bpf_ktime_get_ns());",
-    },
-    Mutation {
-        name: "thief-does-not-look",
-        file: "kernel/bpf/shards.h",
-        from: "if (t->thief != cpu + 1 || t->kernel_task != (u64)p)",
-        to: "if (false)",
     },
     Mutation {
         name: "lost-charge",

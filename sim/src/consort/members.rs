@@ -81,7 +81,7 @@ impl Consort {
             let mut args = ffi::consort_domain_args {
                 order: domain.order,
                 flags: if domain.preempt {
-                    CONSORT_JOIN_PREEMPT as u32
+                    CONSORT_JOIN_PREEMPT
                 } else {
                     0
                 },

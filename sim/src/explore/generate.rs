@@ -71,7 +71,7 @@ fn machine(random: &mut Random) -> Machine {
     let per_llc = *random.pick(&[1, 2, 2, cpus]);
     let kernel = *random.pick(&[Kernel::V6_18, Kernel::V7_2]);
     let mut machine = Machine::simple(cpus, per_llc, kernel);
-    if cpus % 2 == 0 && random.chance(0.3) {
+    if cpus.is_multiple_of(2) && random.chance(0.3) {
         machine.core_of = (0..cpus).map(|cpu| cpu / 2).collect();
     }
     machine

@@ -111,10 +111,10 @@ impl Kernel {
         }
         self.tasks[index].custody = Custody::Dispatching;
         match one.dsq {
-            dsq if dsq == SCX_DSQ_LOCAL as u64 => self.to_local(cpu, cpu, one.task, one.flags),
+            dsq if dsq == SCX_DSQ_LOCAL as u64 => self.hand_to_local(cpu, cpu, one.task, one.flags),
             dsq if dsq & DSQ_LOCAL_ON == DSQ_LOCAL_ON => {
                 let to = (dsq & u64::from(u32::MAX)) as Cpu;
-                self.to_local(cpu, to, one.task, one.flags);
+                self.hand_to_local(cpu, to, one.task, one.flags);
             }
             dsq if dsq == SCX_DSQ_GLOBAL as u64 => {
                 self.dispatch_enqueue(Dsq::Global, one.task, one.flags);
@@ -125,7 +125,7 @@ impl Kernel {
     }
 
     /// `cpu` is where we are, with its lock held.
-    fn to_local(&mut self, cpu: Cpu, to: Cpu, task: TaskId, flags: u64) {
+    fn hand_to_local(&mut self, cpu: Cpu, to: Cpu, task: TaskId, flags: u64) {
         let index = task as usize;
         let from = self.tasks[index].cpu;
         if from == to && from == cpu {

@@ -255,7 +255,7 @@ impl Kernel {
         if state.c.migration_disabled == 0 || self.is_pinned(task) {
             return;
         }
-        let mask: *const cpumask = &*self.single[cpu as usize];
+        let mask: *const cpumask = &self.single[cpu as usize];
         let locked = self.task_rq_lock(task);
         self.change_locked(task, locked, |k| k.tasks[task as usize].c.cpus_ptr = mask);
         self.task_rq_unlock(task, locked);

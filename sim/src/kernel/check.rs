@@ -166,7 +166,7 @@ impl Kernel {
     /// Lighter tasks, and those in lighter groups, may wait longer.
     fn starvation_ns(&self, task: TaskId) -> u64 {
         let task = &self.tasks[task as usize];
-        let nice = (task.c.static_prio - 120).max(0) as i32;
+        let nice = (task.c.static_prio - 120).max(0);
         let lightness = 1.25f64.powi(nice);
         let mut group = 1.0f64;
         let mut at = Some(task.cgroup);

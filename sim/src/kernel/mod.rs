@@ -273,7 +273,7 @@ pub struct Kernel {
     pub(crate) checked_at_ns: u64,
     pub(crate) idle_task: Box<ffi::task_struct>,
     /// Of each CPU, the set of it alone: what tasks with disabled migration may use.
-    pub(crate) single: Vec<Box<ffi::cpumask>>,
+    pub(crate) single: Vec<ffi::cpumask>,
     /// What the scheduler's dump said when the run broke a rule.
     pub(crate) dump: Vec<String>,
 }

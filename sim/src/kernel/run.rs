@@ -61,7 +61,7 @@ impl Kernel {
             stopping: false,
             checked_at_ns: 0,
             idle_task: Box::new(task_struct::default()),
-            single: (0..cpus).map(|cpu| Box::new(cpumask::of([cpu]))).collect(),
+            single: (0..cpus).map(|cpu| cpumask::of([cpu])).collect(),
             dump: Vec::new(),
         });
         kernel.make_cgroups();

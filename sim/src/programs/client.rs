@@ -62,13 +62,12 @@ impl At<'_> {
         slot.due_ns = next.due_ns;
         slot.key = key;
         slot.priority = priority;
+        let is_beaten = |slot: &consort_slot| {
+            !expired && keys_compare && (slot.other_priority, slot.other_key) < (priority, key)
+        };
         let intent = if priority == CONSORT_PRIORITY_NONE && !expired {
             CONSORT_SLEEPING
-        } else if now_ns >= slot.yield_by_ns || slot.standing == CONSORT_DEMOTED {
-            CONSORT_YIELDING
-        } else if !expired
-            && keys_compare
-            && (slot.other_priority, slot.other_key) < (priority, key)
+        } else if now_ns >= slot.yield_by_ns || slot.standing == CONSORT_DEMOTED || is_beaten(slot)
         {
             CONSORT_YIELDING
         } else {
