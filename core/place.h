@@ -5,8 +5,8 @@
  * Problem  Domains must run at their due times, within the shares that virtual time gives to everybody.
  * Rule     Of the domains that are not ahead of the others by more than the window, the one whose waiting member's
  *          due event expired first runs that member (the domain borrows). Else virtual time decides at
- *          each level of the tree, and inside a domain its decision function; but a domain that is due within
- *          its grace lets an outsider go first. A task runs until its slice ends or the next due time of a
+ *          each level of the tree, and inside a domain its decision function; but a domain of one that is due
+ *          within its grace lets an outsider go first. A task runs until its slice ends or the next due time of a
  *          domain that may then run.
  * Bound    A domain is ahead by at most a slice + window + one event: its members' due events are late by the running task's
  *          event, not by a round of slices; everybody's share is exact but for the window. An outsider that was
@@ -241,7 +241,10 @@ static __always_inline void place_choose_by_vtime(struct place __arena *pl,
 	/* Nobody else waits, most often: that is seen at once. */
 	if (!n || n->parent->node.kind != NODE_COOP || pl->root.nr_active < 2)
 		return;
+	/* Where several members work, one is always due soon: the domain would make room until it has to catch up. */
 	g = n->parent;
+	if (g->nr_active > 1)
+		return;
 	if (!place_make_room(pl, domain_of(g), running, now_ns, c))
 		return;
 	n = c->task;

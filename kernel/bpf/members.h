@@ -129,6 +129,7 @@ static inline void domain_set_init(struct domain_set __arena *set, u32 id,
 		d->group.node.kind = NODE_COOP;
 		d->group.node.weight = WEIGHT_ONE;
 		d->group.node.parent = &place_at(place)->root;
+		d->group.node.vtime = d->group.node.parent->vmin;
 		d->group.level = 1;
 		d->order = args->order;
 		d->preempt = !!(args->flags & CONSORT_JOIN_PREEMPT);

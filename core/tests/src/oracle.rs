@@ -115,7 +115,8 @@ fn makes_room(h: &Host, domain: usize, other: *mut tree_node) -> bool {
         })
         .min();
 
-    due_ns.is_some_and(|due_ns| due_ns > h.now_ns && due_ns - h.now_ns <= d.grace_ns)
+    d.group.nr_active == 1
+        && due_ns.is_some_and(|due_ns| due_ns > h.now_ns && due_ns - h.now_ns <= d.grace_ns)
         && unsafe { core_place_may_borrow(&*h.place, d) != 0 }
         && unsafe { u32::from((*other).kind) != NODE_COOP }
         && unsafe { core_vtime_before(latest, (*other).vtime) == 0 }
