@@ -219,8 +219,8 @@ core_fn place_make_room(struct place __arena *pl in_arena, struct domain __arena
 		return 0;
 	if (n == up && member_of(running)->due_ns < due_ns)
 		due_ns = member_of(running)->due_ns;
-	if (due_ns <= now_ns || due_ns - now_ns > d->grace_ns || d->is_ahead ||
-	    !place_root_may_borrow(pl) ||
+	if (due_ns <= now_ns || due_ns - now_ns > d->grace_ns ||
+	    (d->upcoming.queued && d->is_ahead) || !place_may_borrow(pl, d) ||
 	    vtime_before(n->vtime + vtime_of_ns(pl->quantum_ns, WEIGHT_ONE), other->vtime))
 		return 0;
 	c->task = other;

@@ -115,9 +115,17 @@ fn makes_room(h: &Host, domain: usize, other: *mut tree_node) -> bool {
         })
         .min();
 
+    // Queued, the domain is where it was when the choice began; else it is looked at with the minimum that it makes.
+    let vmin = unsafe { core_vtime_max((*h.root()).vmin, d.group.node.vtime) };
+    let borrow_at = unsafe { core_domain_may_borrow_at(&*h.place, d) };
+    let may_borrow = match d.upcoming.queued {
+        0 => unsafe { core_vtime_before(vmin, borrow_at) == 0 },
+        _ => unsafe { core_place_may_borrow(&*h.place, d) != 0 },
+    };
+
     d.group.nr_active == 1
         && due_ns.is_some_and(|due_ns| due_ns > h.now_ns && due_ns - h.now_ns <= d.grace_ns)
-        && unsafe { core_place_may_borrow(&*h.place, d) != 0 }
+        && may_borrow
         && unsafe { u32::from((*other).kind) != NODE_COOP }
         && unsafe { core_vtime_before(latest, (*other).vtime) == 0 }
 }
