@@ -33,9 +33,9 @@ test-guest: setup
 test-system: build
 	CONSORT_COMMAND=$(CARGO_TARGET_DIR)/guest/consort tests/run
 
-bench: setup
-	$(STATIC) -p consort-bench-player -p consort
-	bench/run
+bench: build
+	$(STATIC) -p consort-bench-player
+	bench/run --consort $(CARGO_TARGET_DIR)/guest/consort
 
 lint: setup
 	tools/lint
