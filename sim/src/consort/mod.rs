@@ -14,7 +14,7 @@ use crate::ffi::{self, sched_ext_ops, sim_finding, sim_scheduler};
 use crate::kernel::{Custody, Kernel, Task};
 use crate::random::Random;
 use crate::scheduler::Scheduler;
-use crate::setup::{Cpu, Kernel as Version, Task as Plan, Tunables};
+use crate::setup::{Cpu, Kernel as Version, Tunables};
 use crate::trace::{TaskId, Violation, What};
 use arena::Arena;
 use members::Members;
@@ -155,12 +155,10 @@ impl Consort {
         }
     }
 
-    /// Virtual time begins anywhere, by the seed: half of the runs without domains see it wrap. A domain begins at 0,
-    /// which after months of CPU time is ahead of everybody: see docs/simulator.md, what it has found.
+    /// Virtual time begins anywhere, by the seed: half of the runs see it wrap.
     fn begin_vtime(&mut self, k: &Kernel) {
         let mut random = Random::derived(k.setup.seed, 2);
-        let joins = k.setup.tasks.iter().any(Plan::may_join);
-        let begin = match random.chance(0.5) && !joins {
+        let begin = match random.chance(0.5) {
             true => u64::MAX - random.between(0, WRAP_WITHIN),
             false => 0,
         };
