@@ -7,7 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import groupby
 
-from . import verify
+from . import simulator, verify
 from .guest import BOOT_S, Boot, GuestError, Machine, read_output
 from .model import Experiment, Run, Samples, Scheduler
 
@@ -18,7 +18,7 @@ def plan(experiments: list[Experiment], starts: int, with_consort: bool) -> list
     for experiment in experiments:
         for start in range(1, (experiment.starts or starts) + 1):
             for (scheduler, settings), runs in groupby(_sorted(experiment.runs), _setup):
-                if scheduler is Scheduler.CONSORT and not with_consort:
+                if scheduler is not Scheduler.EEVDF and not with_consort:
                     continue
                 for part in _parts(tuple(runs), experiment.runs_per_guest):
                     boots.append(Boot(experiment.name, scheduler, settings, start, part))
@@ -98,6 +98,9 @@ def run(boots: list[Boot], machine: Machine, jobs: int) -> dict[str, Samples]:
 
 
 def _boot(machine: Machine, boot: Boot) -> tuple[list[tuple[Run, dict | None, str]], bool]:
+    if boot.scheduler is Scheduler.SIMULATOR:
+        simulated = [(one, *simulator.output(machine.consort, one, boot.start)) for one in boot.runs]
+        return simulated, False
     kept = machine.kept(boot) is not None
     try:
         folder = machine.run(boot)

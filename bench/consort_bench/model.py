@@ -15,6 +15,8 @@ class Scheduler(Enum):
 
     EEVDF = "eevdf"
     CONSORT = "consort"
+    # Consort too, in virtual time on this machine: no guest.
+    SIMULATOR = "simulator"
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class Run:
     # Counters of `consort status` of which at least one must grow during the run.
     moving: tuple[str, ...] = ()
     files: tuple[GuestFile, ...] = ()
+    # For the simulator: the scenario, whose seed is the number of the start.
+    scenario: str = ""
 
 
 class Missing(Exception):
@@ -71,7 +75,8 @@ class Samples:
 
     def add(self, run: str, output: dict) -> None:
         self._results.setdefault(run, []).append(output["result"])
-        self.kernels.add(output["kernel"])
+        if output["kernel"]:
+            self.kernels.add(output["kernel"])
 
     def add_fault(self, run: str, reason: str) -> None:
         self._faults.setdefault(run, []).append(reason)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 
 from .model import DEFAULTS, Row, Run, Scheduler, Settings, Target, of
@@ -44,6 +45,11 @@ def fleet(
         settings,
         moving,
     )
+
+
+def simulated(name: str, scenario: dict) -> Run:
+    """A scenario in the simulator, with the number of the start as its seed."""
+    return Run(name, Scheduler.SIMULATOR, (), 0, scenario=json.dumps(scenario))
 
 
 def tardiness_row(id: str, statistic: str, run: str, target: Target, against: dict[str, str]) -> Row:

@@ -21,6 +21,7 @@ from . import (
     stress,
     sweep,
     unequal,
+    validation,
     wake,
 )
 
@@ -40,6 +41,7 @@ MODULES = (
     baseline,
     pathological,
     stress,
+    validation,
     sweep,
 )
 

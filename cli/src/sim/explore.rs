@@ -174,7 +174,7 @@ mod tests {
         let folder = std::env::temp_dir().join(format!("consort-explore-{}", std::process::id()));
         let setup = generate(3);
         let path = write(&setup, 3, &folder).unwrap();
-        let read = consort_sim::scenario::load(&path).unwrap();
+        let read = consort_sim::scenario::load(&path, None).unwrap();
         std::fs::remove_dir_all(&folder).unwrap();
         assert_eq!(read.setup, setup);
     }

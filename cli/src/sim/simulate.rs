@@ -47,8 +47,7 @@ impl Simulated {
 
 /// Reads a scenario and changes it as the command line asks.
 pub fn load(path: &Path, choice: &Choice) -> Result<Scenario, SimFailure> {
-    let mut scenario = consort_sim::scenario::load(path)?;
-    scenario.setup.seed = choice.seed.unwrap_or(scenario.setup.seed);
+    let mut scenario = consort_sim::scenario::load(path, choice.seed)?;
     if let Some(kernel) = choice.kernel {
         scenario.setup.machine.kernel = kernel;
     }

@@ -66,16 +66,17 @@ pub struct Scenario {
     pub warmup_ns: u64,
 }
 
-/// Reads a scenario from a file: rt-app's JSON, or a [`Setup`] as `consort sim explore` writes it.
+/// Reads a scenario from a file: rt-app's JSON, or a [`Setup`] as `consort sim explore` writes it. A `seed` takes the
+/// place of the scenario's own.
 ///
 /// # Errors
 /// The file cannot be read, or says something wrong.
-pub fn load(path: &Path) -> Result<Scenario, LoadError> {
+pub fn load(path: &Path, seed: Option<u64>) -> Result<Scenario, LoadError> {
     let text = fs::read_to_string(path).map_err(|source| LoadError::Read {
         path: path.to_owned(),
         source,
     })?;
-    Ok(parse(&path.display().to_string(), &text)?)
+    Ok(read(&path.display().to_string(), &text, seed)?)
 }
 
 /// Reads a scenario; `file` is its name in messages.
@@ -83,6 +84,10 @@ pub fn load(path: &Path) -> Result<Scenario, LoadError> {
 /// # Errors
 /// What is wrong, where, and what was expected.
 pub fn parse(file: &str, text: &str) -> Result<Scenario, BadScenario> {
+    read(file, text, None)
+}
+
+fn read(file: &str, text: &str, seed: Option<u64>) -> Result<Scenario, BadScenario> {
     let source = Source::new(file, text);
     let value = source.value()?;
     let fields = Node::root(&source, &value).fields()?;
@@ -90,13 +95,15 @@ pub fn parse(file: &str, text: &str) -> Result<Scenario, BadScenario> {
     let name = name.to_string_lossy().into_owned();
     let tasks = fields.need("tasks", "an object with the tasks")?;
     if tasks.is_list() {
+        let mut setup = source.setup()?;
+        setup.seed = seed.unwrap_or(setup.seed);
         return Ok(Scenario {
             name,
-            setup: source.setup()?,
+            setup,
             warmup_ns: 0,
         });
     }
-    let (setup, warmup_ns) = setup(&fields, &tasks.fields()?)?;
+    let (setup, warmup_ns) = setup(&fields, &tasks.fields()?, seed)?;
     Ok(Scenario {
         name,
         setup,
@@ -153,11 +160,17 @@ fn duration_ns(node: &Node<'_>) -> Result<u64, BadScenario> {
 }
 
 /// The setup, and the warm-up's length.
-fn setup(fields: &Fields<'_>, task_fields: &Fields<'_>) -> Result<(Setup, u64), BadScenario> {
+fn setup(
+    fields: &Fields<'_>,
+    task_fields: &Fields<'_>,
+    seed: Option<u64>,
+) -> Result<(Setup, u64), BadScenario> {
     // rt-app keeps it for compatibility, and makes resources when they are named.
     fields.allow(&["resources"]);
     let object = |key| fields.get(key).map(|node| node.fields()).transpose();
-    let global = global(object("global")?.as_ref())?;
+    let mut global = global(object("global")?.as_ref())?;
+    // Before anything is drawn: films and phases of players are.
+    global.seed = seed.unwrap_or(global.seed);
     let (machine, costs) = machine::machine(object("machine")?.as_ref())?;
     let mut shared = Shared::default();
     if let Some(cgroups) = object("cgroups")? {

@@ -280,6 +280,14 @@ fn players_differ_in_film_and_phase_and_the_same_seed_gives_the_same() {
     };
     let first = players(read(text));
     assert_eq!(first, players(read(text)));
+    let seeded = |seed| super::read("a.json", text, Some(seed)).unwrap().setup;
+    assert_eq!(first, players(seeded(DEFAULT_SEED)));
+    assert_eq!(seeded(7).seed, 7);
+    assert_ne!(
+        first,
+        players(seeded(7)),
+        "the seed draws films and phases, too"
+    );
     assert!((first[3].load - 0.4).abs() < 1e-9 && (first[0].load - 0.1).abs() < 1e-9);
     assert!(first.windows(2).all(|pair| pair[0].seed != pair[1].seed));
     assert!(first
@@ -362,7 +370,7 @@ fn bad_scenarios_are_refused_with_their_place() {
 
 #[test]
 fn a_file_that_is_not_there_is_named() {
-    let error = load(Path::new("/nowhere/x.json")).unwrap_err();
+    let error = load(Path::new("/nowhere/x.json"), None).unwrap_err();
     assert!(error
         .to_string()
         .starts_with("cannot read the scenario /nowhere/x.json: "));
