@@ -94,6 +94,16 @@ static __always_inline int member_due_counts(const struct member __arena *m,
 }
 
 /*
+ * A member goes on in another place, or has come back: virtual times there are others, its debt stays what it is.
+ */
+static __always_inline void member_carry_debt(struct member __arena *m,
+					      const struct domain __arena *from,
+					      const struct domain __arena *to)
+{
+	m->debt_vtime += to->group.node.vtime - from->group.node.vtime;
+}
+
+/*
  * The key of a member's best-effort event in the domain's order. In due debt it has none that counts: else a member
  * could be always due, and when that is used up, always the most important.
  */

@@ -35,7 +35,7 @@ struct place {
 struct choice {
 	struct tree_node __arena *task; /* NULL: nobody waits */
 	u64 due_ns; /* its expired due time if that is why, else NEVER_NS */
-	u64 vtime; /* of its ancestor below the root */
+	u8 looks; /* set by the caller: virtual times do not move on, whoever is chosen */
 };
 
 /* Where a choice begins. The level of the classes is there only while one of them is active. */
@@ -182,10 +182,8 @@ core_fn place_choose_fair(struct group __arena *g in_arena,
 		up = running ? tree_member_above(running, g) : NULL;
 		n = up && (!first || vtime_before(up->vtime, first->vtime)) ? up : first;
 		/* It is the smallest of the runnable ones; the one that was may have left without being charged. */
-		if (n)
+		if (n && !c->looks)
 			g->vmin = vtime_max(g->vmin, n->vtime);
-		if (!level)
-			c->vtime = n ? n->vtime : 0;
 		if (!n || n->kind == NODE_TASK)
 			break;
 		if (n != up)
@@ -224,7 +222,6 @@ core_fn place_make_room(struct place __arena *pl in_arena, struct domain __arena
 	    vtime_before(n->vtime + vtime_of_ns(pl->quantum_ns, WEIGHT_ONE), other->vtime))
 		return 0;
 	c->task = other;
-	c->vtime = other->vtime;
 	return 1;
 }
 
@@ -282,7 +279,6 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 	}
 	c->task = &m->node;
 	c->due_ns = &m->node == running ? m->due_ns : m->due.major;
-	c->vtime = m->node.parent->node.vtime;
 	return 0;
 }
 

@@ -15,21 +15,6 @@
 #include "groups.h"
 #include "members.h"
 
-void bpf_rcu_read_lock(void) __ksym;
-void bpf_rcu_read_unlock(void) __ksym;
-int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task, u32 flags) __ksym;
-struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it) __ksym;
-void bpf_iter_task_destroy(struct bpf_iter_task *it) __ksym;
-
-#define ENOENT 2
-#define ESRCH 3
-#define EAGAIN 11
-#define ENOMEM 12
-#define EBUSY 16
-#define EEXIST 17
-#define EINVAL 22
-#define ENOSPC 28
-
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, CLASSES_MAX);
@@ -56,12 +41,6 @@ static inline struct reservation __arena *find_reservation(u32 id)
 	u64 *at = bpf_map_lookup_elem(&reservations, &id);
 
 	return at ? (struct reservation __arena *)*at : NULL;
-}
-
-/* The number of the i-th place that exists. */
-static inline u32 nth_place(u32 i)
-{
-	return i < topology.nr_shards ? i : SHARDS_MAX + i - topology.nr_shards;
 }
 
 static inline u64 class_set_bytes(void)

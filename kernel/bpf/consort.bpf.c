@@ -239,7 +239,6 @@ static __always_inline void choose(struct consort_cpu __arena *c, struct task __
 		/* Not as a whole: clang copies structs of the arena by addresses that the kernel refuses. */
 		best->task = own->task;
 		best->due_ns = own->due_ns;
-		best->vtime = own->vtime;
 	}
 }
 
@@ -376,7 +375,7 @@ SEC("struct_ops.s/consort_init_task")
 s32 BPF_PROG(consort_init_task, struct task_struct *p, struct scx_init_task_args *args)
 {
 	USES_ARENA();
-	return task_pool_reserve() ? 0 : -12; /* ENOMEM */
+	return task_pool_reserve() ? 0 : -ENOMEM;
 }
 
 static inline void task_init(struct task __arena *t, const struct task_struct *p)

@@ -30,7 +30,7 @@ static inline void group_set_init(struct group_set __arena *set, u64 id,
 	set->level = parent->level + 1;
 	set->weight = weight;
 	for (u32 i = 0; i < nr_places() && can_loop; i++) {
-		u32 place = i < topology.nr_shards ? i : SHARDS_MAX + i - topology.nr_shards;
+		u32 place = nth_place(i);
 		struct group __arena *g = group_in(set, place);
 
 		g->node.kind = NODE_FAIR;
@@ -63,7 +63,7 @@ s32 BPF_PROG(consort_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_ar
 	}
 	set = alloc_pages(group_set_bytes());
 	if (!set)
-		return -12;
+		return -ENOMEM;
 	group_set_init(set, id, parent, weight);
 	at = (u64)set;
 	err = bpf_map_update_elem(&group_sets, &id, &at, BPF_ANY);
@@ -112,7 +112,7 @@ void BPF_PROG(consort_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 		return;
 	set->weight = weight_of_cgroup(weight);
 	for (u32 i = 0; i < nr_places() && can_loop; i++) {
-		u32 place = i < topology.nr_shards ? i : SHARDS_MAX + i - topology.nr_shards;
+		u32 place = nth_place(i);
 		struct shard __arena *s = shard_at(shard_of_place(place));
 
 		bpf_local_irq_save(&flags);

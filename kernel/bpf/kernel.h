@@ -44,7 +44,17 @@
 #define DSQ(name) bpf_core_enum_value(enum scx_dsq_id_flags, SCX_DSQ_##name)
 
 #define PF_EXITING 0x4 /* in task_struct.flags; a macro, of which BTF does not know */
+/* Numbers that the kernel has as macros, of which BTF does not know, too. */
 #define CLOCK_MONOTONIC 1
+#define ENOENT 2
+#define ESRCH 3
+#define EAGAIN 11
+#define ENOMEM 12
+#define EBUSY 16
+#define EEXIST 17
+#define EINVAL 22
+#define ENOSPC 28
+#define EOPNOTSUPP 95
 #define NUMA_NO_NODE (-1)
 
 void __arena *bpf_arena_alloc_pages(void *map, void __arena *addr, u32 pages, int node,
@@ -56,6 +66,12 @@ struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
 void bpf_task_release(struct task_struct *p) __ksym;
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) __ksym;
 u32 bpf_cpumask_first(const struct cpumask *mask) __ksym;
+
+void bpf_rcu_read_lock(void) __ksym;
+void bpf_rcu_read_unlock(void) __ksym;
+int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task, u32 flags) __ksym;
+struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it) __ksym;
+void bpf_iter_task_destroy(struct bpf_iter_task *it) __ksym;
 
 void scx_bpf_dsq_insert(struct task_struct *p, u64 dsq, u64 slice, u64 flags) __ksym __weak;
 bool scx_bpf_dsq_insert___v2(struct task_struct *p, u64 dsq, u64 slice, u64 flags) __ksym __weak;
@@ -111,6 +127,15 @@ static inline bool higher_class_waits(u32 cpu)
 	const struct rq *rq = bpf_per_cpu_ptr(&runqueues, cpu);
 
 	return rq && rq->nr_running != rq->scx.nr_running;
+}
+
+/* Whether a CPU that goes offline has nothing left to run, and has not seen it. */
+static inline bool offline_waits(u32 cpu)
+{
+	const struct rq *rq = bpf_per_cpu_ptr(&runqueues, cpu);
+
+	return rq && bpf_core_field_exists(rq->hotplug_wait) && !rq->nr_running &&
+	       rq->hotplug_wait.task;
 }
 
 #endif

@@ -123,7 +123,7 @@ static inline void domain_set_init(struct domain_set __arena *set, u32 id,
 	set->flags = args->flags;
 	set->grace_ns = grace_ns;
 	for (u32 i = 0; i < nr_places() && can_loop; i++) {
-		u32 place = i < topology.nr_shards ? i : SHARDS_MAX + i - topology.nr_shards;
+		u32 place = nth_place(i);
 		struct domain __arena *d = domain_in(set, place);
 
 		d->group.node.kind = NODE_COOP;
@@ -144,13 +144,13 @@ int consort_domain_create(struct consort_domain_args *args)
 	struct domain_set __arena *set;
 	u64 at;
 
-	args->error = 28; /* ENOSPC */
+	args->error = ENOSPC;
 	for (u32 id = 1; id < DOMAINS_MAX && can_loop; id++) {
 		if (find_domain_set(id))
 			continue;
 		set = alloc_pages(domain_set_bytes());
 		if (!set) {
-			args->error = 12; /* ENOMEM */
+			args->error = ENOMEM;
 			return 0;
 		}
 		domain_set_init(set, id, args);
@@ -172,11 +172,11 @@ int consort_domain_destroy(struct consort_domain_args *args)
 	u64 none = 0;
 
 	if (!set) {
-		args->error = 2; /* ENOENT */
+		args->error = ENOENT;
 		return 0;
 	}
 	if (set->nr_members) {
-		args->error = 16; /* EBUSY */
+		args->error = EBUSY;
 		return 0;
 	}
 	bpf_map_update_elem(&domain_sets, &id, &none, BPF_ANY);
@@ -223,13 +223,13 @@ int consort_join(struct consort_join_args *args)
 	unsigned long flags;
 	struct lock __arena *l;
 
-	args->error = 2; /* ENOENT */
+	args->error = ENOENT;
 	if (!set)
 		return 0;
-	args->error = 22; /* EINVAL */
+	args->error = EINVAL;
 	if (args->client >= CLIENTS_MAX || args->slot >= CONSORT_SLOTS)
 		return 0;
-	args->error = 3; /* ESRCH */
+	args->error = ESRCH;
 	p = bpf_task_from_pid(args->tid);
 	if (!p)
 		return 0;
@@ -238,11 +238,11 @@ int consort_join(struct consort_join_args *args)
 		bpf_local_irq_save(&flags);
 		l = task_lock(t);
 		if (t->kernel_task != (u64)p) {
-			args->error = 3;
+			args->error = ESRCH;
 		} else if (t->set) {
-			args->error = 17; /* EEXIST */
+			args->error = EEXIST;
 		} else if (t->reservation) {
-			args->error = 16; /* EBUSY */
+			args->error = EBUSY;
 		} else {
 			args->error = 0;
 			member_join(t, set, args, bpf_ktime_get_ns());
@@ -263,7 +263,7 @@ int consort_leave(struct consort_leave_args *args)
 	unsigned long flags;
 	struct lock __arena *l;
 
-	args->error = 3; /* ESRCH */
+	args->error = ESRCH;
 	if (!p)
 		return 0;
 	t = task_of(p);
@@ -271,12 +271,12 @@ int consort_leave(struct consort_leave_args *args)
 		bpf_local_irq_save(&flags);
 		l = task_lock(t);
 		if (t->kernel_task != (u64)p) {
-			args->error = 3;
+			args->error = ESRCH;
 		} else if (t->set && t->client == args->client) {
 			args->error = 0;
 			member_leave(t);
 		} else {
-			args->error = 2; /* ENOENT */
+			args->error = ENOENT;
 		}
 		lock_release(l);
 		bpf_local_irq_restore(&flags);

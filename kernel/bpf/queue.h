@@ -150,6 +150,14 @@ core_fn task_exchange(struct task __arena *next in_arena, struct task __arena *p
 	return 0;
 }
 
+/* A member that changes places keeps its due debt, and no more: demoted or not. */
+static __always_inline void carry_debt(struct task __arena *t, struct domain_set __arena *set,
+				       u32 place)
+{
+	if (set && t->set == set && t->place != place)
+		member_carry_debt(&t->member, domain_in(set, t->place), domain_in(set, place));
+}
+
 /*
  * Moves a task: to a cgroup, into or out of a domain, to another place. What it was (waiting, active) it is again
  * afterwards; asleep in its domain it is no longer.
@@ -167,6 +175,7 @@ core_fn task_move(struct task __arena *t in_arena, struct group_set __arena *hom
 		domain_wake(d, &t->member);
 		place_refresh(place_at(t->place), d);
 	}
+	carry_debt(t, set, place);
 	t->home = home;
 	t->set = set;
 	t->place = place;

@@ -17,7 +17,7 @@ SEC("syscall")
 int consort_init_arena(struct consort_init_args *args)
 {
 	USES_ARENA();
-	args->error = 12; /* ENOMEM */
+	args->error = ENOMEM;
 	cpus = alloc_pages(CPUS_MAX * sizeof(struct consort_cpu));
 	shards = alloc_pages(SHARDS_MAX * sizeof(struct shard));
 	root_set = alloc_pages(sizeof(struct group_set));
@@ -36,7 +36,7 @@ int consort_init_arena(struct consort_init_args *args)
 		place_init(&c->place);
 		shard_at(c->shard)->nr_cpus++;
 		if (use_timers && timer_init(cpu)) {
-			args->error = 95; /* EOPNOTSUPP: this kernel refuses BPF timers */
+			args->error = EOPNOTSUPP; /* this kernel refuses BPF timers */
 			return 0;
 		}
 	}

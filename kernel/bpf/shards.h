@@ -30,6 +30,7 @@ static inline void task_change_shard(struct task __arena *t, u32 place)
 		domain_wake(domain_in(t->set, t->place), &t->member);
 		refresh(t);
 	}
+	carry_debt(t, t->set, place);
 	to = in_domain(t) ? &domain_in(t->set, place)->group : group_in(t->home, place);
 	tree_move(&t->member.node, to, vtime_of_ns(tunables.granularity_ns, t->member.node.weight));
 	*(volatile u32 __arena *)&t->place = place;
@@ -70,6 +71,8 @@ core_fn take_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 	struct task __arena *t, *others = NULL;
 
 	USES_ARENA();
+	/* Who runs there is in no queue: the virtual time must not pass it, nor those that are only looked at. */
+	best->looks = 1;
 	for (u32 look = 0; look < STEAL_LOOKS && can_loop; look++) {
 		place_choose(pl, NULL, now_ns, best);
 		if (!best->task)
@@ -82,6 +85,7 @@ core_fn take_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 		t->next_free = others;
 		others = t;
 	}
+	best->looks = 0;
 	while (others && can_loop) {
 		t = others;
 		others = t->next_free;
@@ -160,7 +164,7 @@ core_fn steal(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	struct task_struct *p = NULL;
 
 	for (u32 i = 0; i < nr_places() && can_loop; i++) {
-		u32 place = i < topology.nr_shards ? i : SHARDS_MAX + i - topology.nr_shards;
+		u32 place = nth_place(i);
 
 		if (place == own || place == place_of_cpu(cpu))
 			continue;
@@ -178,38 +182,52 @@ core_fn steal(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 /* CPUs that are offline, or going to be. */
 u32 nr_offline;
 
-/*
- * A CPU that goes offline is not asked for its next task any more, and yet does not go until the tasks have run that are
- * bound to it. Another CPU asks for it: one task a time, for one such CPU.
- */
-core_fn dispatch_for_offline(u32 here, u64 now_ns)
+/* Runs a task there that waits in an offline CPU's own place. */
+static inline void run_bound(u32 cpu, u32 here, u64 now_ns)
 {
-	USES_ARENA();
+	struct consort_cpu __arena *c = cpu_at(cpu);
+	struct lock __arena *l = &shard_at(c->shard)->lock;
 	struct choice __arena *best = &cpu_at(here)->own_choice;
 	struct task_struct *p = NULL;
 
-	for (u32 cpu = 0; cpu < topology.nr_cpus && !p && can_loop; cpu++) {
-		struct consort_cpu __arena *c = cpu_at(cpu);
-		struct lock __arena *l = &shard_at(c->shard)->lock;
+	lock_take(l);
+	place_choose(&c->place, NULL, now_ns, best);
+	if (best->task) {
+		struct task __arena *t = task_of_node(best->task);
 
-		if (c->online || !place_head(&c->place)->ready.top)
-			continue;
-		lock_take(l);
-		place_choose(&c->place, NULL, now_ns, best);
-		if (best->task) {
-			struct task __arena *t = task_of_node(best->task);
-
-			task_take(t);
-			p = bpf_task_from_pid(t->pid);
-			if (p) {
-				insert_task(p, DSQ(LOCAL_ON) | cpu, SLICE_BY_TIMER_NS, 0);
-				scx_bpf_kick_cpu(cpu, 0);
-			}
+		task_take(t);
+		p = bpf_task_from_pid(t->pid);
+		if (p) {
+			insert_task(p, DSQ(LOCAL_ON) | cpu, SLICE_BY_TIMER_NS, 0);
+			scx_bpf_kick_cpu(cpu, 0);
 		}
-		lock_release(l);
 	}
+	lock_release(l);
 	if (p)
 		bpf_task_release(p);
+}
+
+/*
+ * A CPU that goes offline is not asked for its next task any more, and yet does not go until the tasks have run that are
+ * bound to it, and until it has looked after the last one has left. Another CPU asks for it, one task a time, and makes
+ * it look: tasks leave it by the kernel's hand, too, that changes their affinities.
+ */
+core_fn attend_offline(u32 here, u64 now_ns)
+{
+	USES_ARENA();
+
+	for (u32 cpu = 0; cpu < topology.nr_cpus && can_loop; cpu++) {
+		struct consort_cpu __arena *c = cpu_at(cpu);
+
+		if (c->online)
+			continue;
+		if (place_head(&c->place)->ready.top) {
+			run_bound(cpu, here, now_ns);
+			break;
+		}
+		if (offline_waits(cpu))
+			scx_bpf_kick_cpu(cpu, 0);
+	}
 	return 0;
 }
 
@@ -235,7 +253,7 @@ core_fn balance(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 		return 0;
 	c->balance_at_ns = now_ns + BALANCE_NS;
 	if (nr_offline)
-		dispatch_for_offline(cpu, now_ns);
+		attend_offline(cpu, now_ns);
 	for (u32 i = 0; i < topology.nr_shards && can_loop; i++) {
 		if (i == c->shard || !is_busier(shard_at(i), own))
 			continue;

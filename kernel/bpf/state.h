@@ -174,6 +174,12 @@ static inline u32 nr_places(void)
 	return topology.nr_shards + (one_cpu ? 0 : topology.nr_cpus);
 }
 
+/* The number of the i-th place that exists. */
+static inline u32 nth_place(u32 i)
+{
+	return i < topology.nr_shards ? i : SHARDS_MAX + i - topology.nr_shards;
+}
+
 static inline struct group __arena *group_in(struct group_set __arena *set, u32 place)
 {
 	if (!set || !set->parent)

@@ -69,7 +69,7 @@ static inline int timer_init(u32 cpu)
 	int err;
 
 	if (!t)
-		return -22;
+		return -EINVAL;
 	err = bpf_timer_init(&t->timer, &timers, CLOCK_MONOTONIC);
 	return err ?: bpf_timer_set_callback(&t->timer, timer_fired);
 }

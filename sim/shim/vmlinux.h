@@ -91,8 +91,13 @@ struct scx_rq {
 	u32 nr_running;
 };
 
+struct rcuwait {
+	struct task_struct *task;
+};
+
 struct rq {
 	u32 nr_running; /* of all classes */
+	struct rcuwait hotplug_wait; /* never: CPUs go offline here as soon as they are empty */
 	struct scx_rq scx;
 };
 
