@@ -34,7 +34,7 @@ test-system: build
 	CONSORT_COMMAND=$(CARGO_TARGET_DIR)/guest/consort tests/run
 
 bench: build
-	$(STATIC) -p consort-bench-player
+	$(STATIC) -p consort-bench-player -p consort-bench-rates
 	bench/run --consort $(CARGO_TARGET_DIR)/guest/consort
 
 lint: setup

@@ -18,7 +18,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from .model import GuestFile, Run, Scheduler, Settings
+from .model import GUEST_CLASSES, GuestFile, Run, Scheduler, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 # Where tools/setup and the player's build leave what they fetch and make.
@@ -27,6 +27,9 @@ USER_CACHE = Path(
     or Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "consort"
 )
 VM_RUN = ROOT / "vm" / "run"
+TARGET = "x86_64-unknown-linux-gnu"
+# Where cargo leaves what guests run.
+BUILT = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / TARGET / "release"
 GUEST_PLAYER = "/bin/consort-bench-player"
 GUEST_CONSORT = "/bin/consort"
 SERVE_CGROUP = "/sys/fs/cgroup/consort-bench"
@@ -59,7 +62,8 @@ class Boot:
 
     @property
     def files(self) -> list[GuestFile]:
-        return list(dict.fromkeys(file for run in self.runs for file in run.files))
+        programs = [run.program for run in self.runs if run.program]
+        return list(dict.fromkeys([*programs, *(file for run in self.runs for file in run.files)]))
 
     def label(self) -> str:
         settings = " ".join(self.settings.arguments())
@@ -140,8 +144,10 @@ def _reason(done: subprocess.CompletedProcess[str], out: Path) -> str:
 def script_of(boot: Boot) -> str:
     """What the guest runs: an output and an error file for each run, in /results."""
     lines = ["# Written by bench/run.", "set -u"]
-    player = [GUEST_PLAYER]
+    options = []
     if boot.scheduler is Scheduler.CONSORT:
+        if boot.settings.classes:
+            lines += [f"echo {shlex.quote(boot.settings.classes)} >{GUEST_CLASSES}"]
         serve = shlex.join([GUEST_CONSORT, "serve", *boot.settings.arguments()])
         enter = ""
         if boot.settings.own_cgroup:
@@ -160,11 +166,12 @@ def script_of(boot: Boot) -> str:
             "done",
             "sleep 1",
         ]
-        player += ["--consort", GUEST_CONSORT]
+        options = ["--consort", GUEST_CONSORT]
     for run in boot.runs:
         words = [word.format(seed=boot.start) for word in run.arguments]
         limit_s = int(run.guest_s * HANG_FACTOR) + 20
-        command = shlex.join(["timeout", str(limit_s), *player, *words])
+        program = run.program.guest_path if run.program else GUEST_PLAYER
+        command = shlex.join(["timeout", str(limit_s), program, *options, *words])
         lines += [
             f"{command} >/results/{run.name}.json 2>/results/{run.name}.err",
             f"echo $? >/results/{run.name}.status",

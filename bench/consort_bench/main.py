@@ -12,18 +12,17 @@ from pathlib import Path
 
 from . import bench, report, results
 from .experiments import all_experiments
-from .guest import ROOT, Machine
+from .guest import BUILT, ROOT, Machine
 from .model import Experiment, Samples
 from .workloads import Length
 
-TARGET = "x86_64-unknown-linux-gnu"
 RESULTS = "docs/results"
 # A quick look is no result.
 QUICK_RESULTS = "target/bench-quick"
 EPILOG = """\
 Build the programs first, static, as guests have no libraries:
   RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --target x86_64-unknown-linux-gnu \\
-      -p consort-bench-player -p consort
+      -p consort-bench-player -p consort-bench-rates -p consort
 
 The outputs of guests are kept by a hash of their inputs: an interrupted bench goes on where it was, and a
 changed program is measured anew. Exit status: 0 when every target was met, 1 when one was missed, 2 when the
@@ -63,7 +62,6 @@ def parse() -> argparse.Namespace:
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    built = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / TARGET / "release"
     add = parser.add_argument
     add("--only", default="*", metavar="GLOB", help="rows by id, or experiments by name")
     add("--quick", action="store_true", help="one short start of each: to see that all works")
@@ -71,8 +69,8 @@ def parse() -> argparse.Namespace:
     add("--starts", type=int, default=3, help="starts of each run; rows are medians (default 3)")
     add("--kernel", default="7", help="line of kernels, see vm/run --help (default 7)")
     add("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="guests at a time")
-    add("--player", type=Path, default=built / "consort-bench-player", help="the player program")
-    add("--consort", type=Path, default=built / "consort", help="the consort command")
+    add("--player", type=Path, default=BUILT / "consort-bench-player", help="the player program")
+    add("--consort", type=Path, default=BUILT / "consort", help="the consort command")
     add("--kept", action="store_true", help="boot nothing: only what is kept from before")
     add("--no-consort", dest="consort", action="store_const", const=None, help="only EEVDF's side")
     add("--out", type=Path, help=f"folder of tables and plots (default {RESULTS}; --quick: {QUICK_RESULTS})")

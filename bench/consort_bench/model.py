@@ -9,6 +9,9 @@ from enum import Enum
 from pathlib import Path
 from statistics import median
 
+# Where a guest has the operator's file of classes.
+GUEST_CLASSES = "/etc/bench-classes.toml"
+
 
 class Scheduler(Enum):
     """Who schedules while a run lasts."""
@@ -27,10 +30,13 @@ class Settings:
     min_slice: str = ""
     # Whether the daemon is in a cgroup of its own, which counts its memory.
     own_cgroup: bool = False
+    # The operator's file of classes: its text.
+    classes: str = ""
 
     def arguments(self) -> list[str]:
         pairs = (("--granularity", self.granularity), ("--min-slice", self.min_slice))
-        return [word for option, value in pairs if value for word in (option, value)]
+        words = [word for option, value in pairs if value for word in (option, value)]
+        return [*words, "--classes", GUEST_CLASSES] if self.classes else words
 
 
 DEFAULTS = Settings()
@@ -59,6 +65,8 @@ class Run:
     files: tuple[GuestFile, ...] = ()
     # For the simulator: the scenario, whose seed is the number of the start.
     scenario: str = ""
+    # What is run; the player if there is nothing here.
+    program: GuestFile | None = None
 
 
 class Missing(Exception):

@@ -2,23 +2,9 @@
 //! Workloads that measure a scheduler. Each prints one line of JSON: what was asked, which scheduler was
 //! in charge before and after with its counters, and the result.
 
-mod clock;
-mod cooperative;
-mod counters;
-mod error;
-mod films;
-mod fleet;
-mod micro;
-mod monolithic;
-mod plain;
-mod player;
-mod processes;
-mod profile;
-mod statistics;
-mod work;
-
 use clap::{Parser, Subcommand};
-use error::Error;
+use consort_bench_player::error::Error;
+use consort_bench_player::{films, fleet, micro, processes, report, work};
 use serde_json::{json, Value};
 
 /// Synthetic players and small workloads that measure a scheduler
@@ -68,19 +54,13 @@ fn run(cli: Cli) -> Result<Value, Error> {
         processes::pin_to_cpu(cpu)?;
     }
     work::set_instructions_per_us(cli.instructions_per_us);
-    let before = counters::scheduler(cli.consort.as_deref())?;
-    let result = match cli.workload {
-        Workload::Fleet(options) => serde_json::to_value(fleet::run(options)?),
-        Workload::Films(options) => serde_json::to_value(films::run(options)?),
-        Workload::Micro(workload) => Ok(micro::run(workload)?),
-        Workload::Calibrate => Ok(json!({ "instructions_per_us": work::calibrate() })),
-    }
-    .map_err(Error::Json)?;
-    let after = counters::scheduler(cli.consort.as_deref())?;
-    Ok(json!({
-        "arguments": std::env::args().skip(1).collect::<Vec<_>>(),
-        "kernel": std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim(),
-        "scheduler": { "before": before, "after": after },
-        "result": result,
-    }))
+    report::around(cli.consort.as_deref(), || {
+        match cli.workload {
+            Workload::Fleet(options) => serde_json::to_value(fleet::run(options)?),
+            Workload::Films(options) => serde_json::to_value(films::run(options)?),
+            Workload::Micro(workload) => Ok(micro::run(workload)?),
+            Workload::Calibrate => Ok(json!({ "instructions_per_us": work::calibrate() })),
+        }
+        .map_err(Error::Json)
+    })
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hogs of different nice levels, or in cgroups of different cpu.weight: does each get its share?
 
+use crate::cgroup::Cgroup;
 use crate::clock::{now_ns, sleep_until_ns, NS_PER_MS, NS_PER_S};
 use crate::error::Error;
 use crate::fleet::{hog, Schedule};
@@ -8,7 +9,7 @@ use crate::processes::{spawn, Child};
 use crate::{clock, counters};
 use clap::Args;
 use serde::Serialize;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 /// The kernel's table of the weight of each nice level, from -20 (kernel/sched/core.c).
 const NICE_WEIGHTS: [u64; 40] = [
@@ -47,37 +48,6 @@ pub struct Shares {
     share_error_percent: f64,
     /// Involuntary switches of the hogs.
     switches_per_s: f64,
-}
-
-/// A cgroup that is removed when dropped.
-struct Cgroup(PathBuf);
-
-impl Cgroup {
-    fn new(root: &Path, name: &str, weight: u64) -> Result<Self, Error> {
-        let write = |path: PathBuf, text: String| {
-            std::fs::write(&path, text)
-                .map_err(|source| Error::io(format!("write {}", path.display()), source))
-        };
-        write(root.join("cgroup.subtree_control"), "+cpu".into())?;
-        let path = root.join(name);
-        std::fs::create_dir_all(&path)
-            .map_err(|source| Error::io(format!("make cgroup {}", path.display()), source))?;
-        let cgroup = Self(path);
-        write(cgroup.0.join("cpu.weight"), weight.to_string())?;
-        Ok(cgroup)
-    }
-
-    fn enter(&self) -> Result<(), Error> {
-        std::fs::write(self.0.join("cgroup.procs"), "0")
-            .map_err(|source| Error::io(format!("enter cgroup {}", self.0.display()), source))
-    }
-}
-
-impl Drop for Cgroup {
-    fn drop(&mut self) {
-        // The hogs have ended by now; a cgroup that stays behind does no harm.
-        let _ = std::fs::remove_dir(&self.0);
-    }
 }
 
 pub fn run(options: Options) -> Result<Shares, Error> {

@@ -10,7 +10,7 @@ mod pipe;
 mod poll_cost;
 mod stress;
 mod wake;
-mod yielders;
+pub mod yielders;
 
 use crate::error::Error;
 use clap::Subcommand;

@@ -11,10 +11,10 @@ use serde::Serialize;
 #[derive(Args, Serialize)]
 pub struct Options {
     #[arg(long, default_value_t = 2)]
-    processes: usize,
+    pub processes: usize,
     /// Yields of each process
     #[arg(long, default_value_t = 100_000)]
-    yields: u64,
+    pub yields: u64,
 }
 
 #[derive(Serialize)]
@@ -25,10 +25,27 @@ pub struct YieldCost {
 }
 
 pub fn run(options: Options) -> Result<YieldCost, Error> {
+    run_each(options, |_| Ok(()))
+}
+
+/// The same where each process first does `prepare`, with its number.
+///
+/// # Errors
+/// When a process cannot be started, or failed.
+pub fn run_each(
+    options: Options,
+    prepare: impl Fn(usize) -> Result<(), Error>,
+) -> Result<YieldCost, Error> {
     let begin_ns = now_ns() + 100 * NS_PER_MS;
     let yields = options.yields;
     let yielders: Vec<Child<(u64, u64)>> = (0..options.processes)
-        .map(|_| spawn(move || Ok(yield_often(begin_ns, yields))))
+        .map(|number| {
+            let prepare = &prepare;
+            spawn(move || {
+                prepare(number)?;
+                Ok(yield_often(begin_ns, yields))
+            })
+        })
         .collect::<Result<_, _>>()?;
     sleep_until_ns(begin_ns - 10 * NS_PER_MS);
     let switches_before = counters::context_switches()?;

@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the experiments with reserved rates share."""
+
+from __future__ import annotations
+
+from ..guest import BUILT
+from ..model import DEFAULTS, GuestFile, Run, Scheduler, Settings
+
+PROGRAM = GuestFile(
+    BUILT / "consort-bench-rates",
+    "/bin/consort-bench-rates",
+    "build consort-bench-rates, see bench/run --help",
+)
+# Starting, and the end after the window.
+OVERHEAD_S = 4
+
+
+def run(
+    name: str,
+    scheduler: Scheduler,
+    guest_s: float,
+    *words: str,
+    settings: Settings = DEFAULTS,
+) -> Run:
+    return Run(name, scheduler, words, guest_s + OVERHEAD_S, settings, program=PROGRAM)
+
+
+# What the stock scheduler makes of the same promises.
+BY_CGROUPS = ("--means", "cgroup")
+BY_DEADLINE = ("--means", "deadline")

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What workloads that measure a scheduler are made of; `bench/rates` uses it too.
+
+pub mod cgroup;
+pub mod clock;
+mod cooperative;
+pub mod counters;
+pub mod error;
+pub mod films;
+pub mod fleet;
+pub mod micro;
+mod monolithic;
+mod plain;
+mod player;
+pub mod processes;
+pub mod profile;
+pub mod report;
+pub mod statistics;
+pub mod work;

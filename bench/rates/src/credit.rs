@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A client lends to its server and takes back, again and again, while both and a stranger want the CPU: how soon do
+//! the new shares hold? (001 Figures 4.4 and 4.5)
+
+use crate::promise::{Division, Part};
+use crate::trace::{received_ns, work_until, Ran};
+use clap::Args;
+use consort_bench_player::clock::{now_ns, sleep_until_ns, NS_PER_MS, NS_PER_S};
+use consort_bench_player::error::Error;
+use consort_bench_player::fleet::{hog, Schedule};
+use consort_bench_player::processes::{spawn, Child};
+use serde::{Deserialize, Serialize};
+
+const CLASS: &str = "guaranteed";
+/// How long shares are watched after each transfer, and how long they hold.
+const WATCHED_NS: u64 = 200 * NS_PER_MS;
+const BETWEEN_NS: u64 = 400 * NS_PER_MS;
+const STEP_NS: u64 = 100_000;
+
+#[derive(Args, Serialize)]
+pub struct Options {
+    #[command(flatten)]
+    division: Division,
+    #[arg(long, default_value_t = 0.4)]
+    client: f64,
+    #[arg(long, default_value_t = 0.1)]
+    server: f64,
+    #[arg(long, default_value_t = 0.3)]
+    lent: f64,
+    /// Each lends and recollects
+    #[arg(long, default_value_t = 20)]
+    rounds: usize,
+    /// The slice of three runnable tasks
+    #[arg(long, default_value_t = 1333)]
+    slice_us: u64,
+}
+
+/// When the client's call returned, and how long it took.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+struct Transfer {
+    lends: bool,
+    done_ns: u64,
+    took_ns: u64,
+}
+
+#[derive(Serialize)]
+pub struct Credit {
+    /// So many slices after a transfer at the latest, both receive their new shares from then on.
+    settle_slices: f64,
+    /// By how many slices of CPU time somebody is off the new shares at most, counted from the transfer on.
+    off_slices: f64,
+    /// The same counted from a time at which nothing changes: what slices alone make of shares.
+    settled_off_slices: f64,
+    call_mean_ms: f64,
+    call_max_ms: f64,
+    transfers: usize,
+    options: Options,
+}
+
+pub fn run(options: Options) -> Result<Credit, Error> {
+    let prepared = options.division.prepare(&[])?;
+    let begin_ns = now_ns() + NS_PER_S;
+    let end_ns = begin_ns + (2 * options.rounds as u64 + 1) * BETWEEN_NS;
+    let schedule = Schedule {
+        begin_ns,
+        window_start_ns: begin_ns,
+        window_end_ns: end_ns,
+    };
+    let server = spawn(|| {
+        reserve(options.server)?;
+        sleep_until_ns(schedule.begin_ns);
+        Ok(work(end_ns))
+    })?;
+    let server_pid = server.pid as u32;
+    let client = spawn(|| {
+        reserve(options.client)?;
+        sleep_until_ns(schedule.begin_ns);
+        be_client(&options, server_pid, schedule)
+    })?;
+    let stranger: Child<()> = spawn(|| {
+        prepared.take_none()?;
+        hog(schedule)
+    })?;
+    let (transfers, clients) = client.wait()?;
+    let servers = server.wait()?;
+    stranger.wait()?;
+    Ok(summary(options, &transfers, &clients, &servers))
+}
+
+fn reserve(rate: f64) -> Result<(), Error> {
+    let wanted = consort::Reservation::in_class(CLASS).rate(rate);
+    wanted.reserve().map_err(Error::Cooperation)
+}
+
+fn work(until_ns: u64) -> Vec<Ran> {
+    let mut ran = Vec::new();
+    work_until(until_ns, &mut ran);
+    ran
+}
+
+fn be_client(
+    options: &Options,
+    server: u32,
+    schedule: Schedule,
+) -> Result<(Vec<Transfer>, Vec<Ran>), Error> {
+    let mut ran = Vec::new();
+    let mut transfers = Vec::new();
+    for index in 0..2 * options.rounds {
+        work_until(
+            schedule.begin_ns + (index as u64 + 1) * BETWEEN_NS,
+            &mut ran,
+        );
+        let lends = index % 2 == 0;
+        let asked_ns = now_ns();
+        if lends {
+            consort::lend(server, options.lent)
+        } else {
+            consort::recollect(server, None)
+        }
+        .map_err(Error::Cooperation)?;
+        let done_ns = now_ns();
+        transfers.push(Transfer {
+            lends,
+            done_ns,
+            took_ns: done_ns - asked_ns,
+        });
+    }
+    work_until(schedule.window_end_ns, &mut ran);
+    Ok((transfers, ran))
+}
+
+/// By how much what one received differs from its share at most, at any time after `from_ns`.
+fn off_ns(ran: &[Ran], from_ns: u64, share: f64) -> f64 {
+    (1..WATCHED_NS / STEP_NS)
+        .map(|step| {
+            let to_ns = from_ns + step * STEP_NS;
+            let due_ns = share * (to_ns - from_ns) as f64;
+            (received_ns(ran, from_ns, to_ns) as f64 - due_ns).abs()
+        })
+        .fold(0.0, f64::max)
+}
+
+fn summary(options: Options, transfers: &[Transfer], clients: &[Ran], servers: &[Ran]) -> Credit {
+    let shares = |lends: bool| {
+        let lent = if lends { options.lent } else { 0.0 };
+        let part = |rate| Part {
+            class: CLASS.into(),
+            rate,
+        };
+        let promises = [part(options.client - lent), part(options.server + lent)];
+        options.division.effective(&promises, true)
+    };
+    let slices = |from_ns: u64, lends: bool| {
+        let shares = shares(lends);
+        let off_ns = off_ns(clients, from_ns, shares[0]).max(off_ns(servers, from_ns, shares[1]));
+        off_ns / (options.slice_us as f64 * 1000.0)
+    };
+    let off =
+        |transfer: &Transfer, after_ns: u64| slices(transfer.done_ns + after_ns, transfer.lends);
+    let most = |after_ns: u64| {
+        let all = transfers.iter().map(|transfer| off(transfer, after_ns));
+        all.fold(0.0, f64::max)
+    };
+    // Long after the transfer, and watched until the next.
+    let settled_off_slices = most(BETWEEN_NS - WATCHED_NS);
+    let settled_after = |transfer: &Transfer| {
+        let slice_ns = options.slice_us * 1000;
+        let steps = 0..(BETWEEN_NS - WATCHED_NS) / slice_ns;
+        let late = |step: &u64| off(transfer, step * slice_ns) > settled_off_slices;
+        steps.rev().find(late).map_or(0, |last| last + 1)
+    };
+    let settle_slices = transfers.iter().map(settled_after).max().unwrap_or(0) as f64;
+    let took = |transfer: &Transfer| transfer.took_ns as f64 / NS_PER_MS as f64;
+    Credit {
+        settle_slices,
+        off_slices: most(0),
+        settled_off_slices,
+        call_mean_ms: transfers.iter().map(took).sum::<f64>() / transfers.len().max(1) as f64,
+        call_max_ms: transfers.iter().map(took).fold(0.0, f64::max),
+        transfers: transfers.len(),
+        options,
+    }
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A process that works without a pause, and knows when it had the CPU: where the clock jumps, it had not.
+
+use consort_bench_player::clock::now_ns;
+use consort_bench_player::work::burn_ns;
+use serde::{Deserialize, Serialize};
+
+/// Work between two looks at the clock.
+const PIECE_NS: u64 = 10_000;
+/// More than an interrupt takes.
+const GAP_MIN_NS: u64 = 50_000;
+
+/// From when to when it ran, in ns of CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ran {
+    pub from_ns: u64,
+    pub to_ns: u64,
+}
+
+/// Works until `until_ns`, and adds when it ran to `ran`.
+pub fn work_until(until_ns: u64, ran: &mut Vec<Ran>) {
+    let mut from_ns = now_ns();
+    let mut last_ns = from_ns;
+    while last_ns < until_ns {
+        burn_ns(PIECE_NS);
+        let now = now_ns();
+        if now - last_ns > PIECE_NS + GAP_MIN_NS {
+            // The piece may have been done before or after the gap, or partly.
+            ran.push(Ran {
+                from_ns,
+                to_ns: last_ns,
+            });
+            from_ns = now;
+        }
+        last_ns = now;
+    }
+    ran.push(Ran {
+        from_ns,
+        to_ns: last_ns,
+    });
+}
+
+/// The longest time between two runs that begins in the window, without the piece of work that is in it.
+pub fn longest_gap_ns(ran: &[Ran], window: std::ops::Range<u64>) -> u64 {
+    ran.windows(2)
+        .filter(|pair| window.contains(&pair[0].to_ns))
+        .map(|pair| (pair[1].from_ns - pair[0].to_ns).saturating_sub(PIECE_NS))
+        .max()
+        .unwrap_or(0)
+}
+
+/// CPU time received from `from_ns` to `to_ns`.
+pub fn received_ns(ran: &[Ran], from_ns: u64, to_ns: u64) -> u64 {
+    ran.iter()
+        .map(|one| {
+            one.to_ns
+                .min(to_ns)
+                .saturating_sub(one.from_ns.max(from_ns))
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_outside_is_not_counted() {
+        let ran = [(0, 10), (30, 50), (90, 100)].map(|(from_ns, to_ns)| Ran { from_ns, to_ns });
+        assert_eq!(received_ns(&ran, 5, 95), 5 + 20 + 5);
+        assert_eq!(received_ns(&ran, 10, 30), 0);
+        let gap_ns = 40u64.saturating_sub(PIECE_NS);
+        assert_eq!(longest_gap_ns(&ran, 0..100), gap_ns);
+    }
+}
