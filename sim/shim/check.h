@@ -1,41 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Rules of the scheduler's own state that hold whenever nobody is inside it. Included once, after the scheduler.
+ * Rules of the scheduler's own state that hold whenever nobody is inside it: the shape of queues, sums, and whose each
+ * task is. Included once, after the scheduler.
  *
  * Every sum is made anew from the tasks, and compared with what the scheduler keeps up to date.
  */
-
-static struct sim_task_view view(const struct task_struct *p)
-{
-	struct task __arena *t = find_task(p);
-
-	if (!t)
-		return (struct sim_task_view){ 0 };
-	return (struct sim_task_view){
-		.known = true,
-		.active = t->member.node.active,
-		.waits = t->member.node.ready.queued,
-		.member = t->set,
-		.demoted = t->demoted,
-		.place = t->place,
-		.vtime = t->member.node.vtime,
-		.weight = node_weight(&t->member.node),
-	};
-}
-
-static u32 sets_left(void)
-{
-	u32 count = sim_map_count(&group_sets);
-
-	for (u32 id = 1; id < DOMAINS_MAX; id++)
-		count += !!find_domain_set(id);
-	return count;
-}
 
 /* What is looked at, and where a broken rule is written. */
 struct checking {
 	const struct sim_task_ref *tasks;
 	u32 nr_tasks;
+	struct sim_bounds bounds;
 	struct sim_finding *finding;
 	bool broken;
 };
@@ -49,7 +24,7 @@ struct checking {
 		(c)->broken = true;                                                               \
 	})
 
-/* A heap holds `count` links, each in its place; -1 if it is broken. */
+/* The number of links in a heap, each in its place; -1 if it is broken. */
 static int check_links(struct checking *c, struct heap_link *l, struct heap_link *parent, int depth)
 {
 	int left, right;
@@ -70,38 +45,34 @@ static int check_links(struct checking *c, struct heap_link *l, struct heap_link
 	return right < 0 ? -1 : left + right + 1;
 }
 
-struct sum {
-	u32 nr_active;
-	u32 nr_waiting;
-	u64 weight;
-};
-
-static void add_node(struct sum *sum, const struct tree_node *n, const struct group *g)
-{
-	if (n->parent != g)
-		return;
-	if (n->active) {
-		sum->nr_active++;
-		sum->weight += n->weight;
-	}
-	sum->nr_waiting += n->ready.queued;
-}
-
 static u32 place_number(u32 i)
 {
 	return i < topology.nr_shards ? i : SHARDS_MAX + i - topology.nr_shards;
 }
 
-/* Calls `visit` for each group of a place: the root, the cgroups', the domains'. */
+/* Calls `visit` for each group of a place: the root's, the top's, the cgroups', the classes', the domains'. */
 static void each_group(u32 place, void (*visit)(void *context, struct group *g), void *context)
 {
 	visit(context, &place_at(place)->root);
+	visit(context, &place_at(place)->top);
 	for (u32 i = 0; i < sim_map_slots(&group_sets); i++) {
 		u64 *at = sim_map_slot(&group_sets, i);
 		struct group_set *set = at ? (struct group_set *)*at : NULL;
 
-		if (set && set->parent)
+		if (set && set->parent && set->id == *(u64 *)sim_map_slot_key(&group_sets, i))
 			visit(context, group_in(set, place));
+	}
+	for (u32 id = 0; id < CLASSES_MAX; id++) {
+		struct class_set *class = find_class(id);
+
+		if (class)
+			visit(context, group_in(&class->set, place));
+	}
+	for (u32 id = 1; id <= sim_reservations_max; id++) {
+		struct reservation *r = find_reservation(id);
+
+		if (r)
+			visit(context, group_in(&r->set, place));
 	}
 	for (u32 id = 1; id <= sim_domains_max; id++) {
 		struct domain_set *set = find_domain_set(id);
@@ -111,16 +82,75 @@ static void each_group(u32 place, void (*visit)(void *context, struct group *g),
 	}
 }
 
-struct summing {
-	struct sum sum;
-	struct group *of;
+/* ---- sums, made anew: of each group, found by its address ---- */
+
+static u64 run_max_ns(const struct checking *c, const struct tree_node *n);
+
+struct sum {
+	const struct group *of; /* NULL: unused */
+	u32 nr_active;
+	u32 nr_waiting;
+	u64 weight;
+	/* Of all members, active or not. A domain among them weighs what its members do. */
+	u32 nr_all;
+	u64 weight_all;
+	u64 lightest;
+	u64 run_max_ns; /* of the group that may run longest before it is compared, see bounds.h */
 };
 
-static void sum_group(void *context, struct group *g)
-{
-	struct summing *s = context;
+static struct sum *sums;
+static u32 sums_mask;
 
-	add_node(&s->sum, &g->node, s->of);
+static struct sum *sum_of(const struct group *g)
+{
+	u64 mixed = (u64)g * 0x9e3779b97f4a7c15ULL;
+	u32 i = mixed >> 32 & sums_mask;
+
+	while (sums[i].of && sums[i].of != g)
+		i = (i + 1) & sums_mask;
+	return &sums[i];
+}
+
+/* Room for twice the groups that there may be. */
+static void forget_sums(u32 nr_groups)
+{
+	u32 size = 64;
+
+	while (size < 2 * nr_groups)
+		size *= 2;
+	if (size > sums_mask + 1 || !sums) {
+		free(sums);
+		sums = malloc(size * sizeof(*sums));
+		if (!sums)
+			abort();
+		sums_mask = size - 1;
+	}
+	memset(sums, 0, (sums_mask + 1ULL) * sizeof(*sums));
+}
+
+static void add_node(const struct tree_node *n)
+{
+	struct sum *sum;
+
+	if (!n->parent)
+		return;
+	sum = sum_of(n->parent);
+	sum->of = n->parent;
+	if (n->active) {
+		sum->nr_active++;
+		sum->weight += n->weight;
+	}
+	sum->nr_waiting += n->ready.queued;
+	sum->nr_all++;
+	if (n->kind == NODE_TASK && (!sum->lightest || n->weight < sum->lightest))
+		sum->lightest = n->weight;
+	if (n->kind != NODE_COOP)
+		sum->weight_all += n->weight;
+}
+
+static void add_group(void *context, struct group *g)
+{
+	add_node(&g->node);
 }
 
 struct visiting {
@@ -132,49 +162,77 @@ static void check_group(void *context, struct group *g)
 {
 	struct visiting *v = context;
 	struct checking *c = v->checking;
-	struct summing s = { .of = g };
+	const struct sum *sum = sum_of(g);
 	int links = check_links(c, g->ready.top, NULL, 0);
 
 	if (links < 0)
 		return;
-	each_group(v->place, sum_group, &s);
+	if (sum->nr_active != g->nr_active || sum->weight != g->weight_active)
+		broken(c, "sums",
+		       "a group of place %u at level %u counts %u active members of weight %llu, "
+		       "there are %u of %llu",
+		       v->place, g->level, g->nr_active, g->weight_active, sum->nr_active,
+		       sum->weight);
+	if (sum->nr_waiting != (u32)links)
+		broken(c, "sums", "a group of place %u has %d links for %u waiting members",
+		       v->place, links, sum->nr_waiting);
+}
+
+static void check_place(struct checking *c, u32 place, u32 nr_runnable)
+{
+	struct place *pl = place_at(place);
+	struct visiting v = { c, place };
+
+	each_group(place, check_group, &v);
+	if (check_links(c, pl->due.top, NULL, 0) < 0 || check_links(c, pl->ahead.top, NULL, 0) < 0)
+		return;
+	if (nr_runnable != pl->nr_runnable)
+		broken(c, "sums", "place %u counts %u runnable tasks, there are %u", place,
+		       pl->nr_runnable, nr_runnable);
+}
+
+/* A domain among a group's members weighs what its own members do. */
+static void add_domain_weight(void *context, struct group *g)
+{
+	struct sum *sum = g->node.parent ? sum_of(g->node.parent) : NULL;
+	const struct checking *c = context;
+	u64 ns;
+
+	if (!sum)
+		return;
+	ns = run_max_ns(c, &g->node);
+	if (g->node.kind == NODE_COOP)
+		sum->weight_all += sum_of(g)->weight_all;
+	if (ns > sum->run_max_ns)
+		sum->run_max_ns = ns;
+}
+
+static void check_places(struct checking *c)
+{
+	u32 nr_groups = 2 + sim_map_slots(&group_sets) + CLASSES_MAX + sim_reservations_max +
+			sim_domains_max;
+	static u32 nr_runnable[PLACES_MAX];
+
+	forget_sums(nr_groups * nr_places());
+	memset(nr_runnable, 0, sizeof(nr_runnable));
+	for (u32 i = 0; i < nr_places(); i++)
+		each_group(place_number(i), add_group, NULL);
 	for (u32 i = 0; i < c->nr_tasks; i++) {
 		struct task *t = find_task(c->tasks[i].task);
 
 		if (!t)
 			continue;
-		add_node(&s.sum, &t->member.node, g);
-		add_node(&s.sum, &t->stand_in, g);
+		add_node(&t->member.node);
+		add_node(&t->stand_in);
+		nr_runnable[place_index(t->place)] += t->member.node.active;
 	}
-	if (s.sum.nr_active != g->nr_active || s.sum.weight != g->weight_active)
-		broken(c, "sums",
-		       "a group of place %u at level %u counts %u active members of weight %llu, "
-		       "there are %u of %llu",
-		       v->place, g->level, g->nr_active, g->weight_active, s.sum.nr_active,
-		       s.sum.weight);
-	if (s.sum.nr_waiting != (u32)links)
-		broken(c, "sums", "a group of place %u has %d links for %u waiting members",
-		       v->place, links, s.sum.nr_waiting);
+	for (u32 i = 0; i < nr_places(); i++)
+		each_group(place_number(i), add_domain_weight, c);
+	for (u32 i = 0; i < nr_places() && !c->broken; i++)
+		check_place(c, place_number(i), nr_runnable[i]);
 }
 
-static void check_place(struct checking *c, u32 place)
-{
-	struct place *pl = place_at(place);
-	struct visiting v = { c, place };
-	u32 nr_runnable = 0;
-
-	each_group(place, check_group, &v);
-	if (check_links(c, pl->due.top, NULL, 0) < 0 || check_links(c, pl->ahead.top, NULL, 0) < 0)
-		return;
-	for (u32 i = 0; i < c->nr_tasks; i++) {
-		struct task *t = find_task(c->tasks[i].task);
-
-		nr_runnable += t && t->place == place && t->member.node.active;
-	}
-	if (nr_runnable != pl->nr_runnable)
-		broken(c, "sums", "place %u counts %u runnable tasks, there are %u", place,
-		       pl->nr_runnable, nr_runnable);
-}
+/* ---- tasks ---- */
 
 #define AHEAD_NS 8000000ULL
 
@@ -191,7 +249,7 @@ static void check_task(struct checking *c, const struct sim_task_ref *ref)
 	if (ref->is_held && !t->member.node.ready.queued)
 		broken(c, "lost-task", "task %d was given to the scheduler, and is in no queue",
 		       p->pid - 1);
-	if (!ref->is_held && t->member.node.ready.queued)
+	if (!ref->is_held && !ref->was_overtaken && t->member.node.ready.queued)
 		broken(c, "two-places",
 		       "task %d waits in a queue, and was not given to the scheduler", p->pid - 1);
 	if (t->member.node.ready.queued && !t->member.node.active)
@@ -203,122 +261,4 @@ static void check_task(struct checking *c, const struct sim_task_ref *ref)
 	if (t->charged_ns > ref->had_ns + AHEAD_NS)
 		broken(c, "charge", "task %d was charged %llu ns, it had %llu", p->pid - 1,
 		       t->charged_ns, ref->had_ns);
-}
-
-/*
- * Lemma 1: of two runnable members of a group, on one CPU, none is ahead of the other by more than it can run before
- * it is compared again, at its rate. To a slice come: for a domain its members' slices, window and grace; what a
- * timer may be late; and what a task that runs alone is not charged for until it is looked at.
- */
-#define LATE_NS 4000000ULL
-
-struct lemma {
-	struct checking *checking;
-	const struct group *of;
-	u32 nr_tasks;
-	u64 slice_ns;
-	bool any;
-	u64 most_ahead; /* virtual time of the one farthest ahead, less what it may be ahead */
-	u64 least;
-};
-
-/* A domain weighs what its active members do: the lightest of all, while only that one is. */
-static u64 lemma_weight(const struct lemma *l, const struct tree_node *n)
-{
-	u64 lightest = n->weight;
-
-	if (n->kind != NODE_COOP)
-		return node_weight(n);
-	for (u32 i = 0; i < l->checking->nr_tasks; i++) {
-		struct task *t = find_task(l->checking->tasks[i].task);
-
-		if (t && t->weight < lightest)
-			lightest = t->weight;
-	}
-	return lightest;
-}
-
-static u64 ahead_max_ns(const struct lemma *l, const struct tree_node *n)
-{
-	u64 ns = l->slice_ns + SLICE_BY_TIMER_NS + LATE_NS;
-	const struct domain *d;
-
-	if (n->kind != NODE_COOP)
-		return ns;
-	d = domain_of(group_of((struct tree_node *)n));
-	return ns + l->slice_ns * l->nr_tasks + 2 * tunables.window_ns + d->grace_ns;
-}
-
-static void lemma_node(struct lemma *l, struct tree_node *n)
-{
-	u64 less;
-
-	if (n->parent != l->of || !n->active)
-		return;
-	less = n->vtime - vtime_of_ns(ahead_max_ns(l, n), lemma_weight(l, n));
-	l->most_ahead = l->any ? vtime_max(l->most_ahead, less) : less;
-	l->least = l->any && vtime_before(l->least, n->vtime) ? l->least : n->vtime;
-	l->any = true;
-}
-
-static void lemma_child(void *context, struct group *g)
-{
-	lemma_node(context, &g->node);
-}
-
-static void check_lemma(void *context, struct group *g)
-{
-	struct visiting *v = context;
-	u64 slice_ns = tunables.granularity_ns > tunables.min_slice_ns ? tunables.granularity_ns :
-									 tunables.min_slice_ns;
-	struct lemma l = {
-		.checking = v->checking,
-		.of = g,
-		.nr_tasks = v->checking->nr_tasks,
-		.slice_ns = slice_ns,
-	};
-
-	if (g->node.kind != NODE_FAIR)
-		return;
-	each_group(v->place, lemma_child, &l);
-	for (u32 i = 0; i < v->checking->nr_tasks; i++) {
-		struct task *t = find_task(v->checking->tasks[i].task);
-
-		if (t)
-			lemma_node(&l, &t->member.node);
-	}
-	if (l.any && vtime_before(l.least, l.most_ahead))
-		broken(v->checking,
-		       "lemma-1", "a member of a group at level %u is ahead by %llu us of weight 1 more than it may be",
-		       g->level, vtime_to_ns(l.most_ahead - l.least, WEIGHT_ONE) / 1000);
-}
-
-/* Virtual time begins where a run wants it to: near its wrap, for one. */
-static void begin_vtime(u64 vtime)
-{
-	for (u32 i = 0; i < nr_places(); i++)
-		place_at(place_number(i))->root.vmin = vtime;
-}
-
-static bool check(const struct sim_task_ref *tasks, u32 nr_tasks, bool lemma,
-		  struct sim_finding *finding)
-{
-	struct checking c = { tasks, nr_tasks, finding, false };
-
-	for (u32 i = 0; i < topology.nr_shards; i++)
-		if (shards[i].lock.next != shards[i].lock.serving)
-			broken(&c, "lock", "the lock of shard %u is held", i);
-	for (u32 i = 0; i < nr_tasks && !c.broken; i++)
-		check_task(&c, &tasks[i]);
-	for (u32 i = 0; i < nr_places() && !c.broken; i++)
-		check_place(&c, place_number(i));
-	if (lemma && one_cpu && !c.broken) {
-		struct visiting v = { &c, place_of_shard(0) };
-
-		each_group(v.place, check_lemma, &v);
-	}
-	for (u32 cpu = 0; cpu < topology.nr_cpus; cpu++)
-		if (cpu_at(cpu)->online && cpu_at(cpu)->running && !cpu_at(cpu)->running->kernel_task)
-			broken(&c, "stale", "CPU %u takes a task for running that has gone", cpu);
-	return c.broken;
 }

@@ -64,7 +64,17 @@ struct sim_finding {
 struct sim_task_ref {
 	struct task_struct *task;
 	u64 had_ns; /* CPU time, up to now */
+	u64 waits_ns; /* for a CPU, since anything was changed about it; 0: does not */
 	bool is_held;
+	/* Another CPU has dispatched it while it was being given: the kernel took it, and the scheduler cannot know. */
+	bool was_overtaken;
+};
+
+/* Which rules hold in a run, and with which allowances. */
+struct sim_bounds {
+	bool weights_stay; /* nobody's weight, group or slice changes */
+	bool cpus_stay; /* no CPU goes, and no higher class takes one */
+	u64 late_ns; /* how late whoever runs may be compared */
 };
 
 /* What the scheduler knows of a task. */
@@ -106,7 +116,7 @@ struct sim_scheduler {
 	/* To be called before each callback. Returns whether a loop of the last one had to be ended. */
 	bool (*begin)(void);
 	/* Looks for broken rules; true if one was found. Nobody may be inside a callback. */
-	bool (*check)(const struct sim_task_ref *tasks, u32 nr_tasks, bool lemma,
+	bool (*check)(const struct sim_task_ref *tasks, u32 nr_tasks, struct sim_bounds bounds,
 		      struct sim_finding *finding);
 	/* After init_arena: where virtual time begins. */
 	void (*begin_vtime)(u64 vtime);

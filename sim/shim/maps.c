@@ -159,6 +159,13 @@ void *sim_map_slot(void *map, u32 slot)
 	return m->used[slot] ? value_at(m, slot) : NULL;
 }
 
+const void *sim_map_slot_key(void *map, u32 slot)
+{
+	struct sim_map *m = *(struct sim_map **)map;
+
+	return m->keys + slot * m->shape.key_bytes;
+}
+
 /* An inner map is reached through the outer map's slot, whose first word is what a map's variable begins with. */
 void sim_map_set_inner(void *outer, struct sim_map_shape shape, u32 index, void *value,
 		       u32 value_bytes)

@@ -10,15 +10,23 @@
 #include <bpf/bpf_helpers.h>
 #include "shim.h"
 
+/* libconsort has functions of these names, too, and a program may use both. */
+#define consort_join scheduler_join
+#define consort_leave scheduler_leave
+
 #pragma clang section bss = "consort_bss" data = "consort_data" rodata = "consort_rodata"
 #include "consort.bpf.c"
 #pragma clang section bss = "" data = "" rodata = ""
 
 /* The highest number that a domain has had in this run. */
 static u32 sim_domains_max;
+/* The same of reservations. */
+static u32 sim_reservations_max;
 
 #include "kfuncs.h"
 #include "check.h"
+#include "bounds.h"
+#include "inspect.h"
 
 extern char __start_consort_bss[], __stop_consort_bss[];
 extern char __start_consort_data[], __stop_consort_data[];
@@ -66,6 +74,7 @@ static void reset(const struct sim_host *host, bool concurrent, bool has_new)
 	sim_has_scx_bpf_reenqueue_local = true;
 	sim_loops_left = LOOPS_MAX;
 	sim_domains_max = 0;
+	sim_reservations_max = 0;
 }
 
 static bool begin(void)

@@ -10,6 +10,7 @@ u32 sim_map_count(void *map);
 /* A hash map's slots, used or not: a slot's value, NULL if it holds no entry. */
 u32 sim_map_slots(void *map);
 void *sim_map_slot(void *map, u32 slot);
+const void *sim_map_slot_key(void *map, u32 slot);
 void sim_map_set_inner(void *outer, struct sim_map_shape shape, u32 index, void *value,
 		       u32 value_bytes);
 u32 sim_map_index(void *map, struct sim_map_shape shape, const void *value);

@@ -18,7 +18,7 @@ pub struct Mutation {
 const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
 
 /// One of each kind that schedulers are known for.
-pub const MUTATIONS: [Mutation; 14] = [
+pub const MUTATIONS: [Mutation; 15] = [
     Mutation {
         name: "unsigned-virtual-time",
         file: "core/vtime.h",
@@ -96,6 +96,12 @@ pub const MUTATIONS: [Mutation; 14] = [
         file: "core/coop.h",
         from: "\t\theap_remove(&d->asleep, &m->due);\n",
         to: "\t\t;\n",
+    },
+    Mutation {
+        name: "debt-of-another-place",
+        file: "core/coop.h",
+        from: "\tm->debt_vtime += to->group.node.vtime - from->group.node.vtime;\n",
+        to: "",
     },
     Mutation {
         name: "uncounted-member",

@@ -56,6 +56,19 @@ impl Setup {
     }
 }
 
+impl Setup {
+    /// Whether the CPUs are there for the scheduler all the time: none goes, and no higher class takes one.
+    pub(crate) fn cpus_stay(&self) -> bool {
+        let rises = |step: &Step| *step == Step::Policy(Policy::Realtime);
+        let stays = |task: &Task| match &task.program {
+            Program::Steps(steps) => task.policy == Policy::Normal && !any_step(steps, &rises),
+            _ => task.policy == Policy::Normal,
+        };
+        let goes = |action: &Action| matches!(action.what, ActionKind::CpuOffline(_));
+        self.tasks.iter().all(stays) && !self.actions.iter().any(goes)
+    }
+}
+
 impl Task {
     /// Whether its program may join a domain.
     pub(crate) fn may_join(&self) -> bool {

@@ -71,7 +71,7 @@ pub enum What {
         domain: usize,
         joined: bool,
     },
-    /// A callback of the scheduler begins.
+    /// A callback of the scheduler begins, about a task: of a dispatch, the one that has run until now.
     Callback {
         name: &'static str,
         task: Option<TaskId>,

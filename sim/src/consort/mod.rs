@@ -11,10 +11,10 @@ pub(crate) use library::Turn;
 
 use crate::error::Error;
 use crate::ffi::{self, sched_ext_ops, sim_finding, sim_scheduler};
-use crate::kernel::{Custody, Kernel, Task};
+use crate::kernel::{Custody, Kernel, Task, NEVER_NS};
 use crate::random::Random;
 use crate::scheduler::Scheduler;
-use crate::setup::{Cpu, Kernel as Version, Tunables};
+use crate::setup::{Cpu, Kernel as Version, Setup, Tunables};
 use crate::trace::{TaskId, Violation, What};
 use arena::Arena;
 use members::Members;
@@ -44,8 +44,7 @@ pub struct Consort {
     scheduler: &'static sim_scheduler,
     members: Members,
     nr_cpus: u32,
-    /// No weight changes in this run: what a member was charged is what it would be charged now.
-    weights_stay: bool,
+    bounds: ffi::sim_bounds,
     /// Dropped last: whoever waits for it finds everything put away.
     _turn: Turn,
 }
@@ -55,10 +54,10 @@ pub fn consort() -> Box<dyn Scheduler> {
     Box::new(Consort::new(&Library::built_in()))
 }
 
-/// Calls an operation of the scheduler, if it has it.
+/// Calls an operation of the scheduler, if it has it; `$about` is the task that it is about, or none.
 macro_rules! call {
-    ($self:ident, $k:ident, $name:ident($($arg:expr),*)) => {{
-        $self.enter($k, stringify!($name));
+    ($self:ident, $k:ident, $about:expr, $name:ident($($arg:expr),*)) => {{
+        $self.enter($k, stringify!($name), $about);
         let ops = $self.ops();
         // SAFETY: the scheduler's own functions, with arguments of their types that live long enough.
         let result = ops.$name.map(|operation| unsafe { operation($($arg),*) });
@@ -75,7 +74,7 @@ impl Consort {
             scheduler: library.scheduler(),
             members: Members::default(),
             nr_cpus: 0,
-            weights_stay: false,
+            bounds: ffi::sim_bounds::default(),
         }
     }
 
@@ -85,10 +84,10 @@ impl Consort {
     }
 
     /// Before a callback: it finds the kernel, and whoever runs on this CPU cannot be moved.
-    fn enter(&mut self, k: &mut Kernel, name: &'static str) {
+    fn enter(&mut self, k: &mut Kernel, name: &'static str, task: Option<TaskId>) {
         k.spend(k.costs.callback_ns);
         if k.observed {
-            k.emit(What::Callback { name, task: None });
+            k.emit(What::Callback { name, task });
         }
         self.enter_free(k);
         if let Some(current) = k.current(k.this_cpu) {
@@ -137,7 +136,7 @@ impl Consort {
             *s.use_timers = true;
         }
         self.nr_cpus = machine.cpus();
-        self.weights_stay = k.setup.weights_stay();
+        self.bounds = bounds_of(&k.setup);
         self.write_tunables(k.setup.tunables);
     }
 
@@ -221,7 +220,7 @@ impl Scheduler for Consort {
                 weight: k.cgroups[cgroup].weight,
             };
             let c: *mut ffi::cgroup = &mut *k.cgroups[cgroup].c;
-            let error = call!(self, k, cgroup_init(c, &mut args));
+            let error = call!(self, k, None, cgroup_init(c, &mut args));
             let ok = error.is_none_or(|error| error == 0);
             k.cgroups[cgroup].online = ok;
             if !ok && cgroup == 0 {
@@ -237,41 +236,41 @@ impl Scheduler for Consort {
 
     fn select_cpu(&mut self, k: &mut Kernel, task: TaskId, prev_cpu: Cpu, wake_flags: u64) -> Cpu {
         let p = Self::task(k, task);
-        let chosen = call!(self, k, select_cpu(p, prev_cpu as i32, wake_flags));
+        let chosen = call!(self, k, Some(task), select_cpu(p, prev_cpu as i32, wake_flags));
         chosen.map_or(prev_cpu, |cpu| cpu as Cpu)
     }
 
     fn enqueue(&mut self, k: &mut Kernel, task: TaskId, flags: u64) {
         let p = Self::task(k, task);
-        call!(self, k, enqueue(p, flags));
+        call!(self, k, Some(task), enqueue(p, flags));
     }
 
     fn dispatch(&mut self, k: &mut Kernel, cpu: Cpu, prev: Option<TaskId>) {
         let p = prev.map_or(std::ptr::null_mut(), |task| Self::task(k, task));
-        call!(self, k, dispatch(cpu as i32, p));
+        call!(self, k, prev, dispatch(cpu as i32, p));
     }
 
     fn dequeue(&mut self, k: &mut Kernel, task: TaskId, flags: u64) {
         if self.ops().dequeue.is_some() && k.version == Version::V7_2 {
             let p = Self::task(k, task);
-            call!(self, k, dequeue(p, flags));
+            call!(self, k, Some(task), dequeue(p, flags));
         }
     }
 
     fn quiescent(&mut self, k: &mut Kernel, task: TaskId, flags: u64) {
         let p = Self::task(k, task);
-        call!(self, k, quiescent(p, flags));
+        call!(self, k, Some(task), quiescent(p, flags));
     }
 
     fn tick(&mut self, k: &mut Kernel, _: Cpu, task: TaskId) {
         if self.ops().tick.is_some() {
             let p = Self::task(k, task);
-            call!(self, k, tick(p));
+            call!(self, k, Some(task), tick(p));
         }
     }
 
     fn timer(&mut self, k: &mut Kernel, number: u32) {
-        self.enter(k, "timer");
+        self.enter(k, "timer", None);
         if let Some(fire) = self.scheduler.timer_fire {
             // SAFETY: the number is one that the scheduler has started.
             unsafe { fire(number) };
@@ -281,55 +280,55 @@ impl Scheduler for Consort {
 
     fn set_weight(&mut self, k: &mut Kernel, task: TaskId) {
         let p = Self::task(k, task);
-        call!(self, k, set_weight(p, 100));
+        call!(self, k, Some(task), set_weight(p, 100));
     }
 
     fn cgroup_move(&mut self, k: &mut Kernel, task: TaskId, from: usize, to: usize) {
         let p = Self::task(k, task);
         let from: *mut ffi::cgroup = &mut *k.cgroups[from].c;
         let to: *mut ffi::cgroup = &mut *k.cgroups[to].c;
-        call!(self, k, cgroup_move(p, from, to));
+        call!(self, k, Some(task), cgroup_move(p, from, to));
     }
 
     fn cgroup_set_weight(&mut self, k: &mut Kernel, cgroup: usize, weight: u32) {
         let c: *mut ffi::cgroup = &mut *k.cgroups[cgroup].c;
-        call!(self, k, cgroup_set_weight(c, weight));
+        call!(self, k, None, cgroup_set_weight(c, weight));
     }
 
     fn init_task(&mut self, k: &mut Kernel, task: TaskId) -> bool {
         let p = Self::task(k, task);
         let mut args = ffi::scx_init_task_args::default();
-        let error = call!(self, k, init_task(p, &mut args));
+        let error = call!(self, k, Some(task), init_task(p, &mut args));
         error.is_none_or(|error| error == 0)
     }
 
     fn enable(&mut self, k: &mut Kernel, task: TaskId) {
         let p = Self::task(k, task);
-        call!(self, k, enable(p));
+        call!(self, k, Some(task), enable(p));
     }
 
     fn disable(&mut self, k: &mut Kernel, task: TaskId) {
         let p = Self::task(k, task);
-        call!(self, k, disable(p));
+        call!(self, k, Some(task), disable(p));
     }
 
     fn exit_task(&mut self, k: &mut Kernel, task: TaskId) {
         let p = Self::task(k, task);
         let mut args = ffi::scx_exit_task_args::default();
-        call!(self, k, exit_task(p, &mut args));
+        call!(self, k, Some(task), exit_task(p, &mut args));
     }
 
     fn cpu_online(&mut self, k: &mut Kernel, cpu: Cpu) {
-        call!(self, k, cpu_online(cpu as i32));
+        call!(self, k, None, cpu_online(cpu as i32));
     }
 
     fn cpu_offline(&mut self, k: &mut Kernel, cpu: Cpu) {
-        call!(self, k, cpu_offline(cpu as i32));
+        call!(self, k, None, cpu_offline(cpu as i32));
     }
 
     fn cpu_release(&mut self, k: &mut Kernel, cpu: Cpu) {
         let mut args = ffi::scx_cpu_release_args::default();
-        call!(self, k, cpu_release(cpu as i32, &mut args));
+        call!(self, k, None, cpu_release(cpu as i32, &mut args));
     }
 
     fn join(&mut self, k: &mut Kernel, task: TaskId, domain: usize) -> bool {
@@ -379,7 +378,9 @@ impl Scheduler for Consort {
             .map(|task| ffi::sim_task_ref {
                 had_ns: task.c.se.sum_exec_runtime + running_ns(task),
                 task: &mut *task.c,
+                waits_ns: waits_ns(task, now_ns),
                 is_held: matches!(task.custody, Custody::Scheduler(_)),
+                was_overtaken: task.was_overtaken,
             })
             .collect();
         let mut finding = sim_finding::default();
@@ -389,7 +390,7 @@ impl Scheduler for Consort {
             check(
                 tasks.as_ptr(),
                 tasks.len() as u32,
-                self.weights_stay,
+                self.bounds,
                 &mut finding,
             )
         };
@@ -406,7 +407,7 @@ impl Scheduler for Consort {
         for cgroup in (0..k.cgroups.len()).rev() {
             if k.cgroups[cgroup].online {
                 let c: *mut ffi::cgroup = &mut *k.cgroups[cgroup].c;
-                call!(self, k, cgroup_exit(c));
+                call!(self, k, None, cgroup_exit(c));
             }
         }
         // SAFETY: takes no arguments.
@@ -452,6 +453,38 @@ impl Scheduler for Consort {
         }
         std::mem::take(&mut k.dump)
     }
+}
+
+/// By how much a timer is late by a fault, and a CPU that pauses where it must not.
+const LATE_NS: u64 = 500_000;
+const FAULT_LATE_NS: u64 = 3_200_000;
+const PAUSED_NS: u64 = 8_000_000;
+
+fn bounds_of(setup: &Setup) -> ffi::sim_bounds {
+    let mut late_ns = LATE_NS;
+    if setup.faults.timer_late > 0.0 {
+        late_ns += FAULT_LATE_NS;
+    }
+    if setup.machine.cpus() > 1 && setup.faults.pause > 0.0 {
+        late_ns += PAUSED_NS;
+    }
+    ffi::sim_bounds {
+        weights_stay: setup.weights_stay(),
+        cpus_stay: setup.cpus_stay(),
+        late_ns,
+    }
+}
+
+/// For a CPU, since anything was changed about the task; 0: it does not wait.
+fn waits_ns(task: &Task, now_ns: u64) -> u64 {
+    if task.waits_since_ns == NEVER_NS {
+        return 0;
+    }
+    let since_ns = task
+        .waits_since_ns
+        .max(task.changed_since_ns)
+        .max(task.allowed_since_ns);
+    now_ns - since_ns
 }
 
 fn about_task(k: &Kernel, task: TaskId) -> String {

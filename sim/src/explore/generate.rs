@@ -268,6 +268,10 @@ impl<'a> Generator<'a> {
                 body.push(self.step());
             }
         }
+        if self.random.chance(0.3) {
+            // From one run queue to another, with all that it owes.
+            body.push(Step::Affinity(self.cpus()));
+        }
         let inner = Step::Loop {
             times: Some(self.random.between(1, 50)),
             steps: body,

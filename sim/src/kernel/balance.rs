@@ -110,6 +110,7 @@ impl Kernel {
             }
         }
         self.tasks[index].custody = Custody::Dispatching;
+        self.tasks[index].was_overtaken = one.was_queueing;
         match one.dsq {
             dsq if dsq == SCX_DSQ_LOCAL as u64 => self.hand_to_local(cpu, cpu, one.task, one.flags),
             dsq if dsq & DSQ_LOCAL_ON == DSQ_LOCAL_ON => {

@@ -7,6 +7,8 @@ use crate::ffi::{cpumask, SCX_DEQ_SAVE, SCX_ENQ_HEAD, SCX_ENQ_NOCLOCK, SCX_ENQ_R
 use crate::setup::{Cpu, Policy};
 use crate::trace::{TaskId, What};
 
+const MIGRATION_DISABLED_MAX: u16 = 1_000;
+
 impl Kernel {
     /// Calls `change` with the task off its queue and the run queue locked.
     fn change_task(&mut self, task: TaskId, change: impl FnOnce(&mut Self)) {
@@ -17,6 +19,7 @@ impl Kernel {
 
     fn change_locked(&mut self, task: TaskId, cpu: Cpu, change: impl FnOnce(&mut Self)) {
         let queued = self.tasks[task as usize].on_rq;
+        self.tasks[task as usize].changed_since_ns = self.now_ns;
         let running = self.cpus[cpu as usize].current == Some(task);
         if queued {
             self.dequeue_task(task, u64::from(SCX_DEQ_SAVE));
@@ -212,8 +215,12 @@ impl Kernel {
         count
     }
 
+    /// Programs may do this again and again; the kernel's own code nests a few deep.
     pub(crate) fn migrate_disable(&mut self, task: TaskId) {
-        self.tasks[task as usize].c.migration_disabled += 1;
+        let disabled = &mut self.tasks[task as usize].c.migration_disabled;
+        if *disabled < MIGRATION_DISABLED_MAX {
+            *disabled += 1;
+        }
     }
 
     pub(crate) fn migrate_enable(&mut self, task: TaskId) {

@@ -2,7 +2,7 @@
 //! Promises that hold at every step: no task is lost, none starves, no CPU idles while a task that may run there waits.
 
 use super::{Custody, Dsq, Kernel, Life, Task, NEVER_NS};
-use crate::setup::{Cpu, Kernel as Version, Program};
+use crate::setup::{Cpu, Program};
 use crate::trace::TaskId;
 
 /// Looking at everything is dear where there is much to look at: that often it is done, and so many times a run at
@@ -13,6 +13,8 @@ const CHECKS_MAX: u64 = 36_000;
 /// whatever a fault may make a CPU pause for.
 const IDLE_MAX_NS: u64 = 1_000_000;
 const IDLE_MAX_WITH_FAULTS_NS: u64 = 12_000_000;
+/// How many of a queue a CPU looks at that has nothing to do (STEAL_LOOKS).
+const LOOKS_MAX: usize = 8;
 /// The longest slice by default, and what a fault may add to it.
 const SLICE_MAX_NS: u64 = 4_000_000;
 const TIMER_LATE_NS: u64 = 8_000_000;
@@ -76,7 +78,7 @@ impl Kernel {
             {
                 continue;
             }
-            if let Some(cpu) = idle.first().filter(|_| self.may_run_anywhere(task)) {
+            if let Some(cpu) = idle.iter().find(|cpu| self.is_for(task, **cpu)) {
                 found = Some(("idle-beside-work", task.id, Some(*cpu), waits_ns));
                 break;
             }
@@ -91,19 +93,26 @@ impl Kernel {
         }
     }
 
-    /// The rule holds for these. One that may run on some CPUs only can wait behind another one that may not run where
-    /// a CPU idles: the scheduler looks at the first of a queue.
-    fn may_run_anywhere(&self, task: &Task) -> bool {
-        task.c.migration_disabled == 0 && task.allowed.count() == self.machine.cpus()
+    /// Whether an idle CPU is to find the waiting task. One that may run on some CPUs only can wait behind others that
+    /// may not run where a CPU idles: the scheduler looks at the first few of a queue.
+    fn is_for(&self, task: &Task, cpu: Cpu) -> bool {
+        if task.c.migration_disabled != 0 || !task.allowed.has(cpu) {
+            return false;
+        }
+        let waits = |other: &&Task| other.waits_since_ns != NEVER_NS;
+        task.allowed.count() == self.machine.cpus()
+            || self.tasks.iter().filter(waits).count() <= LOOKS_MAX
     }
 
-    /// 6.18 asks for a task, and then runs one of a higher class without telling anybody: the task stays in the
-    /// kernel's queue.
+    /// A CPU that idles is given a task, and before it runs it a higher class takes the CPU: the kernel tells nobody,
+    /// and the task stays in the kernel's queue.
     fn waits_for_realtime(&self, task: &Task) -> bool {
-        let current = self.cpus[task.cpu as usize].current;
-        self.version == Version::V6_18
+        let cpu = &self.cpus[task.cpu as usize];
+        !cpu.released
             && task.dsq == Some(Dsq::Local(task.cpu))
-            && current.is_some_and(|current| self.tasks[current as usize].is_realtime())
+            && cpu
+                .current
+                .is_some_and(|current| self.tasks[current as usize].is_realtime())
     }
 
     /// Theorem 2: of two tasks of one weight and group that never stopped wanting the only CPU, neither has had more

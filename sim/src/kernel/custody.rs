@@ -72,6 +72,7 @@ impl Kernel {
         state.enqueue_number += 1;
         let number = state.enqueue_number;
         self.tasks[index].custody = Custody::Queueing(number);
+        self.tasks[index].was_overtaken = false;
         let this = self.this_cpu as usize;
         self.cpus[this].direct_task = Some(task);
         let scheduler = self.scheduler();
@@ -223,13 +224,15 @@ impl Kernel {
             return self.eject("dsq_insert outside of enqueue, select_cpu and dispatch".to_owned());
         }
         self.tasks[task as usize].c.scx.slice = slice_ns;
-        let queued_as = match self.tasks[task as usize].custody {
+        let custody = self.tasks[task as usize].custody;
+        let queued_as = match custody {
             Custody::Queueing(number) | Custody::Scheduler(number) => Some(number),
             Custody::None | Custody::Dispatching => None,
         };
         self.cpus[this].dispatched.push(super::Dispatched {
             task,
             queued_as,
+            was_queueing: matches!(custody, Custody::Queueing(_)),
             dsq,
             flags,
         });

@@ -72,6 +72,8 @@ impl Kernel {
             waits_since_ns: NEVER_NS,
             wait_max_ns: 0,
             allowed_since_ns: self.now_ns,
+            changed_since_ns: self.now_ns,
+            was_overtaken: false,
             switches: 0,
             left_as_yield: false,
             killed: false,

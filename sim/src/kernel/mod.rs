@@ -142,6 +142,10 @@ pub(crate) struct Task {
     pub wait_max_ns: u64,
     /// Since when it may run where it may run now.
     pub allowed_since_ns: u64,
+    /// Since when nothing about it has been changed from outside.
+    pub changed_since_ns: u64,
+    /// Another CPU has dispatched it while it was being enqueued: the scheduler may take it for waiting.
+    pub was_overtaken: bool,
     pub switches: u64,
     pub left_as_yield: bool,
     pub killed: bool,
@@ -162,6 +166,8 @@ impl Task {
 pub(crate) struct Dispatched {
     task: TaskId,
     queued_as: Option<u64>,
+    /// It was still being given to the scheduler.
+    was_queueing: bool,
     dsq: u64,
     flags: u64,
 }

@@ -158,6 +158,7 @@ impl Kernel {
             self.tasks[task as usize].on_cpu = false;
         } else {
             self.idle_ns += self.now_ns - self.cpus[index].idle_since_ns;
+            self.cpus[index].released = false;
         }
         self.cpus[index].current = next;
         match next {

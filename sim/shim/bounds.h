@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Rules of how far members may be apart, and how long one may wait. Included once, after check.h.
+ */
+
+/* A task that runs beside nobody is charged when somebody wakes, except for the last of it: ESTIMATE_MIN_NS. */
+static u64 quantum_ns(const struct checking *c)
+{
+	u64 slice_ns = tunables.granularity_ns > tunables.min_slice_ns ? tunables.granularity_ns :
+									 tunables.min_slice_ns;
+
+	return slice_ns + ESTIMATE_MIN_NS + c->bounds.late_ns;
+}
+
+/* How long a member may run before it is compared with the others of its group: a domain, with all of its members. */
+static u64 run_max_ns(const struct checking *c, const struct tree_node *n)
+{
+	u64 ns = quantum_ns(c);
+	const struct domain *d;
+
+	if (n->kind != NODE_COOP)
+		return ns;
+	d = domain_of(group_of((struct tree_node *)n));
+	return ns * (1 + sum_of(&d->group)->nr_all) + 2 * tunables.window_ns + d->grace_ns;
+}
+
+/*
+ * Lemma 1: of two runnable members of a group, on one CPU, none is ahead of the other by more than it can run before
+ * it is compared again, at its rate.
+ */
+struct lemma {
+	struct checking *checking;
+	const struct group *of;
+	bool any;
+	u64 most_ahead; /* virtual time of the one farthest ahead, less what it may be ahead */
+	u64 least;
+};
+
+/* A domain weighs what its active members do: the lightest of all, while only that one is. */
+static u64 lemma_weight(const struct lemma *l, const struct tree_node *n)
+{
+	u64 lightest = n->weight;
+
+	if (n->kind != NODE_COOP)
+		return node_weight(n);
+	for (u32 i = 0; i < l->checking->nr_tasks; i++) {
+		struct task *t = find_task(l->checking->tasks[i].task);
+
+		if (t && t->weight < lightest)
+			lightest = t->weight;
+	}
+	return lightest;
+}
+
+static void lemma_node(struct lemma *l, struct tree_node *n)
+{
+	u64 less;
+
+	if (n->parent != l->of || !n->active)
+		return;
+	less = n->vtime - vtime_of_ns(run_max_ns(l->checking, n), lemma_weight(l, n));
+	l->most_ahead = l->any ? vtime_max(l->most_ahead, less) : less;
+	l->least = l->any && vtime_before(l->least, n->vtime) ? l->least : n->vtime;
+	l->any = true;
+}
+
+static void lemma_child(void *context, struct group *g)
+{
+	lemma_node(context, &g->node);
+}
+
+static void check_lemma(void *context, struct group *g)
+{
+	struct visiting *v = context;
+	struct lemma l = { .checking = v->checking, .of = g };
+
+	if (g->node.kind != NODE_FAIR)
+		return;
+	each_group(v->place, lemma_child, &l);
+	for (u32 i = 0; i < v->checking->nr_tasks; i++) {
+		struct task *t = find_task(v->checking->tasks[i].task);
+
+		if (t)
+			lemma_node(&l, &t->member.node);
+	}
+	if (l.any && vtime_before(l.least, l.most_ahead))
+		broken(v->checking,
+		       "lemma-1", "a member of a group at level %u is ahead by %llu us of weight 1 more than it may be",
+		       g->level, vtime_to_ns(l.most_ahead - l.least, WEIGHT_ONE) / 1000);
+}
+
+/* Due debt is for running on expired due events: nobody owes more than all that he has had. */
+static void check_debt(struct checking *c, const struct sim_task_ref *ref)
+{
+	struct task *t = find_task(ref->task);
+	u64 debt, had;
+
+	if (!t || !t->set)
+		return;
+	debt = t->member.debt_vtime - domain_in(t->set, t->place)->group.node.vtime;
+	had = vtime_of_ns(ref->had_ns + AHEAD_NS, t->weight);
+	if (vtime_before(had, debt))
+		broken(c, "debt",
+		       "task %d owes its domain %llu us of weight 1, it had %llu us in all",
+		       ref->task->pid - 1, vtime_to_ns(debt, WEIGHT_ONE) / 1000, ref->had_ns / 1000);
+}
+
+/* ---- starvation: a member gets its part of the group's time, which gets its part of its parent's ---- */
+
+static u64 part_of(u64 ns, u64 all, u64 weight)
+{
+	return (u64)((double)ns * (all > weight ? all : weight) / (weight ? weight : 1));
+}
+
+/* CPU time of its group that may pass before a member has run: it is as far ahead as it may be, all others are not. */
+static u64 level_wait_ns(const struct checking *c, const struct tree_node *n, u64 inner_ns)
+{
+	const struct sum *sum = sum_of(n->parent);
+	u64 weight = n->kind == NODE_COOP ? sum_of(group_of((struct tree_node *)n))->lightest :
+					    n->weight;
+
+	return part_of(inner_ns + run_max_ns(c, n), sum->weight_all, weight) +
+	       sum->nr_all * (sum->run_max_ns ?: quantum_ns(c));
+}
+
+/* CPU time of its domain until a waiting member runs, once its patience has ended. */
+static u64 domain_wait_ns(const struct checking *c, const struct task *t)
+{
+	const struct domain *d = domain_in(t->set, t->place);
+	const struct sum *sum = sum_of(&d->group);
+	u64 debt = member_out_of_debt_at(&t->member, d) - d->group.node.vtime;
+
+	return vtime_to_ns(debt, sum->weight_all) + sum->nr_all * (quantum_ns(c) + 2 * d->grace_ns);
+}
+
+/* A CPU divides its time between its own place and its shard's. */
+static u64 place_wait_ns(const struct task *t, u64 ns, u64 weight)
+{
+	u32 cpu, first, last;
+	u64 own = 0, shared;
+	struct shard *s;
+
+	if (one_cpu)
+		return ns;
+	s = shard_at(shard_of_place(t->place));
+	first = t->place < SHARDS_MAX ? 0 : t->place - SHARDS_MAX;
+	last = t->place < SHARDS_MAX ? topology.nr_cpus : first + 1;
+	for (cpu = first; cpu < last; cpu++) {
+		u64 of_cpu = cpu_at(cpu)->shard == shard_of_place(t->place) ?
+				     sum_of(&cpu_at(cpu)->place.root)->weight_all :
+				     0;
+
+		own = of_cpu > own ? of_cpu : own;
+	}
+	shared = sum_of(&s->place.root)->weight_all;
+	if (t->place >= SHARDS_MAX)
+		return part_of(ns, weight + shared, weight);
+	weight /= s->nr_cpus ?: 1;
+	return part_of(ns, weight + own, weight);
+}
+
+static void check_starvation(struct checking *c, const struct sim_task_ref *ref)
+{
+	struct task *t = find_task(ref->task);
+	const struct tree_node *n;
+	u64 ns = 0, patience_ns = 0;
+
+	if (!t || !t->member.node.ready.queued || !ref->waits_ns)
+		return;
+	n = &t->member.node;
+	if (in_domain(t)) {
+		patience_ns = PATIENCE_NS;
+		ns = domain_wait_ns(c, t);
+		n = &n->parent->node;
+	}
+	for (; n->parent && n->parent != &place_at(t->place)->top; n = &n->parent->node) {
+		ns = level_wait_ns(c, n, ns);
+		if (!n->parent->node.parent)
+			ns = place_wait_ns(t, ns, n->weight);
+	}
+	/* Twice: a group may have come in the meantime, and an event may have been interrupted. */
+	if (ref->waits_ns > patience_ns + 2 * ns + c->bounds.late_ns)
+		broken(c, "starvation",
+		       "task %d has waited for %llu us, at its rate it may for %llu us",
+		       ref->task->pid - 1, ref->waits_ns / 1000, (patience_ns + 2 * ns) / 1000);
+}
+
+static void check_bounds(struct checking *c)
+{
+	struct visiting v = { c, place_of_shard(0) };
+
+	if (!c->bounds.weights_stay)
+		return;
+	for (u32 i = 0; i < c->nr_tasks && !c->broken; i++) {
+		check_debt(c, &c->tasks[i]);
+		if (c->bounds.cpus_stay)
+			check_starvation(c, &c->tasks[i]);
+	}
+	if (one_cpu && !c->broken)
+		each_group(v.place, check_lemma, &v);
+}
