@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A random scenario from a seed: small machines, few tasks, everything that can happen to them.
 
+use crate::kernel::{root_weight, weight_of};
 use crate::random::Random;
 use crate::setup::*;
 
@@ -40,10 +41,42 @@ pub fn generate(seed: u64) -> Setup {
         let action = Generator::new(&setup, &mut random, count).action();
         setup.actions.push(action);
     }
+    if setup.machine.cpus() == 1 && random.chance(0.3) {
+        let task = punctual(&setup, &mut random);
+        setup.tasks.push(task);
+    }
     if setup.machine.cpus() > 1 && random.chance(0.25) {
         storm(&mut setup, &mut random);
     }
     setup
+}
+
+/// Asks for a little less than its rate, in each period.
+fn punctual(setup: &Setup, random: &mut Random) -> Task {
+    let nice = *random.pick(&[0, 0, -5, 5]);
+    let weight = weight_of(nice);
+    let rate = weight / (root_weight(setup) + weight);
+    let period_ns = random.between(2, 40) * MS;
+    let work_ns = (rate * 0.95 * period_ns as f64) as u64;
+    Task {
+        name: "punctual".to_owned(),
+        cgroup: 0,
+        nice,
+        policy: Policy::Normal,
+        affinity: None,
+        start_ns: Some(0),
+        program: Program::Steps(vec![Step::Loop {
+            times: None,
+            steps: vec![
+                Step::Timer {
+                    timer: 0,
+                    period_ns,
+                    absolute: true,
+                },
+                Step::Run(Length::Fixed(work_ns)),
+            ],
+        }]),
+    }
 }
 
 /// Shards of one CPU, CPUs that pause, and changes to waiting tasks all the time: races between CPUs that steal and

@@ -2,7 +2,7 @@
 //! Promises that hold at every step: no task is lost, none starves, no CPU idles while a task that may run there waits.
 
 use super::{Custody, Dsq, Kernel, Life, Task, NEVER_NS};
-use crate::setup::{Cpu, Program};
+use crate::setup::Cpu;
 use crate::trace::TaskId;
 
 /// Looking at everything is dear where there is much to look at: that often it is done, and so many times a run at
@@ -15,9 +15,6 @@ const IDLE_MAX_NS: u64 = 1_000_000;
 const IDLE_MAX_WITH_FAULTS_NS: u64 = 12_000_000;
 /// How many of a queue a CPU looks at that has nothing to do (STEAL_LOOKS).
 const LOOKS_MAX: usize = 8;
-/// The longest slice by default, and what a fault may add to it.
-const SLICE_MAX_NS: u64 = 4_000_000;
-const TIMER_LATE_NS: u64 = 8_000_000;
 /// A task of nice 0 runs at least that often, however many others there are; a lighter one accordingly less.
 const STARVATION_NS: u64 = 3_000_000_000;
 
@@ -113,57 +110,6 @@ impl Kernel {
             && cpu
                 .current
                 .is_some_and(|current| self.tasks[current as usize].is_realtime())
-    }
-
-    /// Theorem 2: of two tasks of one weight and group that never stopped wanting the only CPU, neither has had more
-    /// of it than the other by two slices.
-    pub(crate) fn check_shares(&mut self) {
-        if self.machine.cpus() > 1 || !self.setup.weights_stay() {
-            return;
-        }
-        let slice_ns = self
-            .setup
-            .tunables
-            .granularity_ns
-            .unwrap_or(0)
-            .max(SLICE_MAX_NS);
-        let hogs: Vec<&Task> = self
-            .tasks
-            .iter()
-            .filter(|task| self.is_steady_hog(task))
-            .collect();
-        let unfair = hogs.iter().enumerate().find_map(|(at, one)| {
-            let alike = |other: &&&Task| {
-                one.cgroup == other.cgroup && one.c.static_prio == other.c.static_prio
-            };
-            let other = hogs[at + 1..].iter().filter(alike).find(|other| {
-                let apart_ns = one
-                    .c
-                    .se
-                    .sum_exec_runtime
-                    .abs_diff(other.c.se.sum_exec_runtime);
-                apart_ns > 2 * slice_ns + TIMER_LATE_NS
-            })?;
-            Some((one.id, other.id))
-        });
-        if let Some((one, other)) = unfair {
-            let detail = format!(
-                "{} has had {} us, {} of the same weight {} us",
-                self.task_name(one),
-                self.runtime_ns(one) / 1000,
-                self.task_name(other),
-                self.runtime_ns(other) / 1000
-            );
-            self.violate("unequal-shares", detail);
-        }
-    }
-
-    fn is_steady_hog(&self, task: &Task) -> bool {
-        let plan = &self.setup.tasks[task.of];
-        plan.program == Program::Hog
-            && plan.start_ns == Some(0)
-            && task.life == Life::Runnable
-            && !task.is_realtime()
     }
 
     fn realtime_anywhere(&self) -> bool {

@@ -18,6 +18,7 @@ mod path;
 mod queue;
 mod run;
 mod schedule;
+mod shares;
 mod time;
 mod wake;
 
@@ -32,6 +33,7 @@ use queue::Queue;
 use std::collections::VecDeque;
 
 pub(crate) use queue::Happening;
+pub(crate) use shares::{root_weight, weight_of};
 
 /// A slice that never ends.
 pub const SLICE_INFINITE: u64 = u64::MAX;
