@@ -99,8 +99,9 @@ static __always_inline void group_follow(struct group __arena *g, u64 vtime)
 }
 
 /*
- * Charges `ns` of CPU time to a node and to every ancestor. A fair group's minimum follows where the node is alone; else
- * the next choice moves it: of the others some may run, with a smaller virtual time, and only the host knows. */
+ * Charges `ns` of CPU time to a node and to every ancestor. A fair group's minimum follows where nobody else is active;
+ * else the next choice moves it: of the others some may run, with a smaller virtual time, and only the host knows.
+ */
 core_fn tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 {
 	struct group __arena *g;
@@ -114,7 +115,7 @@ core_fn tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 		n->vtime += vtime_of_ns(ns, node_weight(n));
 		if (n->ready.queued && g->node.kind == NODE_FAIR)
 			heap_move(&g->ready, &n->ready, n->vtime, 0);
-		if (g->nr_active == 1 || g->node.kind != NODE_FAIR)
+		if (g->nr_active == n->active || g->node.kind != NODE_FAIR)
 			group_follow(g, n->vtime);
 		n = &g->node;
 	}

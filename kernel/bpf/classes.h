@@ -76,24 +76,6 @@ static inline struct class_set __arena *class_create(u32 id)
 	return class;
 }
 
-/* One group's weight in all places. */
-core_fn set_weights(struct group_set __arena *set in_arena, u32 weight)
-{
-	unsigned long flags;
-
-	set->weight = weight;
-	for (u32 i = 0; i < nr_places() && can_loop; i++) {
-		struct shard __arena *s = shard_at(shard_of_place(nth_place(i)));
-
-		bpf_local_irq_save(&flags);
-		lock_take(&s->lock);
-		tree_set_weight(&group_in(set, nth_place(i))->node, weight);
-		lock_release(&s->lock);
-		bpf_local_irq_restore(&flags);
-	}
-	return 0;
-}
-
 static inline u32 capacity_of(u32 id)
 {
 	/* Keeps the compiler from proving the mask needless: the verifier cannot follow its proof. */
@@ -240,45 +222,26 @@ static inline void task_reserve(struct task __arena *t, struct reservation __are
 	task_move(t, &r->set, NULL, t->place, 0);
 }
 
-static inline u32 task_try_reserve(struct task __arena *t, const struct task_struct *p,
-				   struct reservation __arena *r)
-{
-	if (t->kernel_task != (u64)p)
-		return ESRCH;
-	if (t->set)
-		return EBUSY;
-	if (t->reservation)
-		return EEXIST;
-	task_reserve(t, r);
-	return 0;
-}
-
 SEC("syscall")
 int consort_reservation_add(struct consort_reservation_args *args)
 {
 	USES_ARENA();
 	struct reservation __arena *r = find_reservation(args->reservation);
-	struct task_struct *p;
-	struct task __arena *t;
-	unsigned long flags;
-	struct lock __arena *l;
+	struct held_task h;
 
 	args->error = ENOENT;
 	if (!r)
 		return 0;
-	args->error = ESRCH;
-	p = bpf_task_from_pid(args->tid);
-	if (!p)
+	args->error = task_hold(&h, args->tid);
+	if (args->error)
 		return 0;
-	t = task_of(p);
-	if (t) {
-		bpf_local_irq_save(&flags);
-		l = task_lock(t);
-		args->error = task_try_reserve(t, p, r);
-		lock_release(l);
-		bpf_local_irq_restore(&flags);
-	}
-	bpf_task_release(p);
+	if (h.t->set)
+		args->error = EBUSY;
+	else if (h.t->reservation)
+		args->error = EEXIST;
+	else
+		task_reserve(h.t, r);
+	task_let_go(&h);
 	return 0;
 }
 

@@ -8,35 +8,17 @@
  * reason there is no dequeue callback: a waiting task that is taken away becomes quiescent, or is enqueued
  * elsewhere.
  */
-#include "queue.h"
-#include "memory.h"
-#include "members.h"
-#include "groups.h"
+#include "choose.h"
 #include "classes.h"
-#include "setup.h"
 #include "dump.h"
+#include "groups.h"
+#include "higher.h"
+#include "members.h"
+#include "setup.h"
+#include "shards.h"
+#include "wake.h"
 
 char _license[] SEC("license") = "GPL";
-
-/* Slices end by timer or kick; where timers are refused, by the tick. A task alone is looked at this often. */
-#define SLICE_BY_TIMER_NS 100000000ULL
-
-static inline u64 kernel_slice_ns(struct consort_cpu __arena *c, u64 now_ns)
-{
-	if (use_timers || c->compare_at_ns == NEVER_NS)
-		return SLICE_BY_TIMER_NS;
-	return c->compare_at_ns > now_ns ? c->compare_at_ns - now_ns : 1;
-}
-
-/* The place in which a task may wait: its CPU's own if it cannot run on all of the shard's. */
-static inline u32 place_for(const struct task_struct *p, u32 cpu, u8 stays)
-{
-	if (one_cpu)
-		return place_of_shard(0);
-	if (p->nr_cpus_allowed < topology.nr_cpus || stays)
-		return place_of_cpu(cpu);
-	return place_of_shard(cpu_at(cpu)->shard);
-}
 
 SEC("struct_ops/consort_select_cpu")
 s32 BPF_PROG(consort_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
@@ -46,32 +28,6 @@ s32 BPF_PROG(consort_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_f
 
 	return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
 }
-
-#include "wake.h"
-
-/* Whether a waiting task may run there; the kernel throws a scheduler out that does not look. */
-static inline bool may_run_on(const struct task __arena *t, const struct task_struct *p, u32 cpu)
-{
-	if (one_cpu || scx_bpf_task_cpu(p) == cpu)
-		return true;
-	return !t->stays && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
-}
-
-/*
- * Gives the kernel a task that waited, to run here. A CPU that goes offline waits, without looking, until all tasks
- * have left it: it is made to look.
- */
-static inline void run_here(struct task_struct *p, u32 cpu, u64 slice_ns)
-{
-	u32 from = one_cpu ? cpu : scx_bpf_task_cpu(p);
-
-	insert_task(p, DSQ(LOCAL), slice_ns, 0);
-	if (from != cpu && !cpu_at(from)->online)
-		scx_bpf_kick_cpu(from, 0);
-}
-
-#include "shards.h"
-#include "higher.h"
 
 /* A task that was running has already been put among those that wait by the choice of its successor: waits_at_once. */
 static inline bool waits_already(const struct task __arena *t)
@@ -160,133 +116,6 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		scx_bpf_kick_cpu(cpu, KICK(PREEMPT));
 }
 
-/* What the task that just ran has done about its contract. */
-static inline void look_at_contract(struct task __arena *t, u64 total_ns,
-				    const struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
-{
-	struct consort_slot *s = slot_of(t);
-	u32 seq;
-
-	if (!s)
-		return;
-	seq = *(volatile u32 *)&s->poll_seq;
-	if (!t->demoted && task_overran(t, total_ns, c, now_ns)) {
-		count_on(cpu)->overruns++;
-		task_set_demoted(t, 1);
-	} else if (seq != t->poll_seq) {
-		count_on(cpu)->polls++;
-		if (t->demoted && now_ns < t->yield_by_ns) {
-			count_on(cpu)->restorations++;
-			task_set_demoted(t, 0);
-		}
-	}
-	slot_look_interrupted(t, s);
-	t->poll_seq = seq;
-	/* Also without a poll: those that returned at once have published, too. */
-	slot_read(t, s, cpu, now_ns);
-}
-
-static inline bool is_queued(const struct task_struct *p)
-{
-	return p->scx.flags & TASK_FLAG(QUEUED);
-}
-
-/*
- * The two places of a CPU have virtual times of their own; the CPU's time is divided between them in proportion to
- * their weights, the shard's being spread over its CPUs. What one place did not want is not owed to it later.
- */
-static inline void divide(struct consort_cpu __arena *c, const struct task __arena *t, u64 ran_ns)
-{
-	struct shard __arena *s = shard_at(c->shard);
-	u64 weight = s->place.root.weight_active / (s->nr_cpus ?: 1);
-	s64 bound = vtime_of_ns(tunables.granularity_ns, WEIGHT_ONE), lead = c->own_lead;
-
-	if (t->place >= SHARDS_MAX)
-		lead += vtime_of_ns(ran_ns, c->place.root.weight_active);
-	else
-		lead -= vtime_of_ns(ran_ns, weight);
-	c->own_lead = lead > bound ? bound : lead < -bound ? -bound : lead;
-}
-
-/* Of the task that ran until now: what it has done, and what it pays. */
-core_fn account(struct consort_cpu __arena *c in_arena, u32 cpu, struct task __arena *t in_arena,
-		u64 total_ns, u64 now_ns)
-{
-	if (t->set)
-		look_at_contract(t, total_ns, c, cpu, now_ns);
-	if (!one_cpu)
-		divide(c, t, total_ns - t->charged_ns);
-	task_charge(t, total_ns, now_ns);
-	return 0;
-}
-
-/* Chooses among the CPU's two places; `running` competes in its own. The result is the CPU's `choice`. */
-static __always_inline void choose(struct consort_cpu __arena *c, struct task __arena *running,
-				   u64 now_ns)
-{
-	struct place __arena *pl = &shard_at(c->shard)->place;
-	struct choice __arena *best = &c->choice, *own = &c->own_choice;
-	bool is_own = running && running->place >= SHARDS_MAX;
-
-	place_choose(pl, running && !is_own ? &running->member.node : NULL, now_ns, best);
-	if (one_cpu || (!is_own && !place_head(&c->place)->ready.top))
-		return;
-	place_choose(&c->place, is_own ? &running->member.node : NULL, now_ns, own);
-	if (!own->task)
-		return;
-	if (!best->task || own->due_ns < best->due_ns ||
-	    (own->due_ns == best->due_ns && c->own_lead <= 0)) {
-		/* Not as a whole: clang copies structs of the arena by addresses that the kernel refuses. */
-		best->task = own->task;
-		best->due_ns = own->due_ns;
-	}
-}
-
-/*
- * Gives the kernel the task that has been taken from its queue, with the shard's lock held: whatever the kernel does
- * to the task it will do afterwards, and then forgets what we gave it.
- */
-static inline void hand_over(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t,
-			     u64 now_ns)
-{
-	struct task_struct *p = bpf_task_from_pid(t->pid);
-
-	if (p && may_run_on(t, p, cpu)) {
-		count_on(cpu)->switches++;
-		run_here(p, cpu, kernel_slice_ns(c, now_ns));
-	} else {
-		count_on(cpu)->lost++;
-		if (p)
-			task_wait(t, now_ns);
-		scx_bpf_kick_cpu(cpu, KICK(PREEMPT));
-	}
-	if (p)
-		bpf_task_release(p);
-}
-
-/*
- * Who has run competes with those that wait, if it may go on. A task that came here while another scheduler or none
- * was in charge is not ours yet.
- */
-static inline struct task __arena *task_of_prev(struct consort_cpu __arena *c,
-						const struct task_struct *prev)
-{
-	struct task __arena *t = prev ? task_of(prev) : NULL;
-
-	return t && (one_cpu || shard_of_place(t->place) == c->shard) ? t : NULL;
-}
-
-/*
- * Who has run waits at once, so that its successor is told what it wants and one lock is taken; the kernel enqueues
- * it in a moment. Not where another CPU could take it before that, nor a task that ends: the kernel will not
- * hand that to us again.
- */
-static inline bool waits_at_once(const struct task __arena *running, const struct task_struct *prev)
-{
-	return one_cpu && running && !running->member.node.ready.queued &&
-	       !(prev->flags & PF_EXITING);
-}
-
 SEC("struct_ops/consort_dispatch")
 void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 {
@@ -344,7 +173,8 @@ void BPF_PROG(consort_quiescent, struct task_struct *p, u64 flags)
 	struct task __arena *t = task_of(p);
 	struct lock __arena *l;
 
-	if (!t)
+	/* What the kernel changes about a task while it runs is no pause: it often goes on without being enqueued. */
+	if (!t || (!(flags & DEQ(SLEEP)) && scx_bpf_task_running(p)))
 		return;
 	l = task_lock(t);
 	t->thief = 0;

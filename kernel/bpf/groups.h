@@ -3,9 +3,8 @@
 #ifndef CONSORT_GROUPS_H
 #define CONSORT_GROUPS_H
 
-#include "memory.h"
+#include "members.h"
 #include "nice.h"
-#include "queue.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -39,6 +38,24 @@ static inline void group_set_init(struct group_set __arena *set, u64 id,
 		g->node.vtime = g->node.parent->vmin;
 		g->level = set->level;
 	}
+}
+
+/* One group's weight in all places. */
+core_fn set_weights(struct group_set __arena *set in_arena, u32 weight)
+{
+	unsigned long flags;
+
+	set->weight = weight;
+	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+		struct shard __arena *s = shard_at(shard_of_place(nth_place(i)));
+
+		bpf_local_irq_save(&flags);
+		lock_take(&s->lock);
+		tree_set_weight(&group_in(set, nth_place(i))->node, weight);
+		lock_release(&s->lock);
+		bpf_local_irq_restore(&flags);
+	}
+	return 0;
 }
 
 SEC("struct_ops.s/consort_cgroup_init")
@@ -106,21 +123,9 @@ void BPF_PROG(consort_cgroup_set_weight, struct cgroup *cgrp, u32 weight)
 {
 	USES_ARENA();
 	struct group_set __arena *set = find_group_set(cgrp->kn->id);
-	unsigned long flags;
 
-	if (set == root_set || set->id != cgrp->kn->id)
-		return;
-	set->weight = weight_of_cgroup(weight);
-	for (u32 i = 0; i < nr_places() && can_loop; i++) {
-		u32 place = nth_place(i);
-		struct shard __arena *s = shard_at(shard_of_place(place));
-
-		bpf_local_irq_save(&flags);
-		lock_take(&s->lock);
-		tree_set_weight(&group_in(set, place)->node, set->weight);
-		lock_release(&s->lock);
-		bpf_local_irq_restore(&flags);
-	}
+	if (set != root_set && set->id == cgrp->kn->id)
+		set_weights(set, weight_of_cgroup(weight));
 }
 
 #endif

@@ -11,7 +11,8 @@
 #ifndef CONSORT_HIGHER_H
 #define CONSORT_HIGHER_H
 
-#include "shards.h"
+#include "custody.h"
+#include "wake.h"
 
 /* Of a task that is being enqueued. */
 static inline u8 stay_of(const struct task_struct *p, u32 cpu)

@@ -3,8 +3,11 @@
 #ifndef CONSORT_INTERFACE_H
 #define CONSORT_INTERFACE_H
 
+/* Powers of two. Where nothing has to be verified (the simulator), a build may have room for more. */
+#ifndef CPUS_MAX
 #define CPUS_MAX 64
 #define SHARDS_MAX 16
+#endif
 /* A place is a run queue: one for each shard, one for each CPU's own (pinned) tasks. */
 #define PLACES_MAX (SHARDS_MAX + CPUS_MAX)
 #define CLIENTS_MAX 4096

@@ -41,6 +41,40 @@ static inline struct lock __arena *task_lock(struct task __arena *t)
 	return l;
 }
 
+/* A task that is ours, by its thread's id, and its lock. */
+struct held_task {
+	struct task_struct *p;
+	struct task __arena *t;
+	struct lock __arena *l;
+	unsigned long flags;
+};
+
+static inline void task_let_go(struct held_task *h)
+{
+	lock_release(h->l);
+	bpf_local_irq_restore(&h->flags);
+	bpf_task_release(h->p);
+}
+
+/* For programs that the daemon calls. Returns an errno: 0, or ESRCH if there is no such task among ours. */
+static __always_inline u32 task_hold(struct held_task *h, s32 tid)
+{
+	h->p = bpf_task_from_pid(tid);
+	if (!h->p)
+		return ESRCH;
+	h->t = find_task(h->p);
+	if (!h->t) {
+		bpf_task_release(h->p);
+		return ESRCH;
+	}
+	bpf_local_irq_save(&h->flags);
+	h->l = task_lock(h->t);
+	if (h->t->kernel_task == (u64)h->p)
+		return 0;
+	task_let_go(h);
+	return ESRCH;
+}
+
 static inline void task_clear(struct task __arena *t)
 {
 	u64 __arena *word = (u64 __arena *)t;
@@ -218,10 +252,7 @@ int consort_join(struct consort_join_args *args)
 {
 	USES_ARENA();
 	struct domain_set __arena *set = find_domain_set(args->domain);
-	struct task_struct *p;
-	struct task __arena *t;
-	unsigned long flags;
-	struct lock __arena *l;
+	struct held_task h;
 
 	args->error = ENOENT;
 	if (!set)
@@ -229,28 +260,16 @@ int consort_join(struct consort_join_args *args)
 	args->error = EINVAL;
 	if (args->client >= CLIENTS_MAX || args->slot >= CONSORT_SLOTS)
 		return 0;
-	args->error = ESRCH;
-	p = bpf_task_from_pid(args->tid);
-	if (!p)
+	args->error = task_hold(&h, args->tid);
+	if (args->error)
 		return 0;
-	t = task_of(p);
-	if (t) {
-		bpf_local_irq_save(&flags);
-		l = task_lock(t);
-		if (t->kernel_task != (u64)p) {
-			args->error = ESRCH;
-		} else if (t->set) {
-			args->error = EEXIST;
-		} else if (t->reservation) {
-			args->error = EBUSY;
-		} else {
-			args->error = 0;
-			member_join(t, set, args, bpf_ktime_get_ns());
-		}
-		lock_release(l);
-		bpf_local_irq_restore(&flags);
-	}
-	bpf_task_release(p);
+	if (h.t->set)
+		args->error = EEXIST;
+	else if (h.t->reservation)
+		args->error = EBUSY;
+	else
+		member_join(h.t, set, args, bpf_ktime_get_ns());
+	task_let_go(&h);
 	return 0;
 }
 
@@ -258,30 +277,16 @@ SEC("syscall")
 int consort_leave(struct consort_leave_args *args)
 {
 	USES_ARENA();
-	struct task_struct *p = bpf_task_from_pid(args->tid);
-	struct task __arena *t;
-	unsigned long flags;
-	struct lock __arena *l;
+	struct held_task h;
 
-	args->error = ESRCH;
-	if (!p)
+	args->error = task_hold(&h, args->tid);
+	if (args->error)
 		return 0;
-	t = task_of(p);
-	if (t) {
-		bpf_local_irq_save(&flags);
-		l = task_lock(t);
-		if (t->kernel_task != (u64)p) {
-			args->error = ESRCH;
-		} else if (t->set && t->client == args->client) {
-			args->error = 0;
-			member_leave(t);
-		} else {
-			args->error = ENOENT;
-		}
-		lock_release(l);
-		bpf_local_irq_restore(&flags);
-	}
-	bpf_task_release(p);
+	if (h.t->set && h.t->client == args->client)
+		member_leave(h.t);
+	else
+		args->error = ENOENT;
+	task_let_go(&h);
 	return 0;
 }
 

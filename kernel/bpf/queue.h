@@ -59,6 +59,7 @@ core_fn task_activate(struct task __arena *t in_arena)
 	if (t->member.node.active)
 		return 0;
 	t->member.interrupted = 0;
+	t->has_run = 0;
 	if (has_to_lend(t)) {
 		rate_lend(&t->stand_in, group_in(t->home, t->place), t->weight);
 		weigh_member(t);
@@ -105,7 +106,8 @@ static __always_inline void put_in(struct task __arena *t, u64 now_ns)
 	if (in_domain(t))
 		domain_enqueue(domain_in(t->set, t->place), &t->member, now_ns);
 	else
-		tree_enqueue(&t->member.node, t->member.node.vtime, 0);
+		/* Who has just woken is at its group's minimum, as is who has run there alone: it goes first. */
+		tree_enqueue(&t->member.node, t->member.node.vtime, t->has_run);
 }
 
 static __always_inline void take_out(struct task __arena *t)
@@ -303,6 +305,7 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 	if (!one_cpu && t->cpu != cpu)
 		task_end(t);
 	t->cpu = cpu;
+	t->has_run = 1;
 	c->running = t;
 	c->since_ns = now_ns;
 	c->estimated_ns = 0;

@@ -13,6 +13,7 @@
 #ifndef CONSORT_SHARDS_H
 #define CONSORT_SHARDS_H
 
+#include "custody.h"
 #include "members.h"
 
 /*

@@ -88,6 +88,7 @@ struct task {
 	u8 demoted;
 	u8 stays; /* enum stay */
 	u8 resumes; /* times that it lost the CPU since its last poll */
+	u8 has_run; /* since it woke */
 	struct task __arena *next_free;
 	u64 kernel_task; /* its task_struct's address; 0: not scheduled by us any more */
 };

@@ -96,7 +96,7 @@ static inline void wake_inform(struct consort_cpu __arena *c, u32 cpu, struct ta
 	u64 compare_at_ns = c->compare_at_ns, since_ns = c->since_ns;
 	u64 estimated_ns = c->estimated_ns;
 
-	if (!running || (compare_at_ns != NEVER_NS && !in_domain(t)))
+	if (!running || (!in_domain(t) && compare_at_ns <= now_ns + task_slice_ns(running)))
 		return;
 	task_begin(c, cpu, running, now_ns, cpu == bpf_get_smp_processor_id());
 	c->since_ns = since_ns;
@@ -105,21 +105,32 @@ static inline void wake_inform(struct consort_cpu __arena *c, u32 cpu, struct ta
 		c->compare_at_ns = compare_at_ns;
 }
 
-/* On many CPUs: makes the CPU that should run the task look for it. */
+/* Picks may be offline: the kernel marks a CPU that goes offline idle, too. */
+#define IDLE_LOOKS 4
+
+static inline s32 pick_idle(const struct task_struct *p)
+{
+	s32 idle = -1;
+
+	for (u32 look = 0; look < IDLE_LOOKS; look++) {
+		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (idle < 0 || cpu_at(idle)->online)
+			break;
+	}
+	return idle;
+}
+
+/* On many CPUs: makes the CPU that should run the task look for it. An idle one, if any: a busy one may go on. */
 static inline void wake_kick(struct task_struct *p, u32 cpu, enum wake_verdict verdict)
 {
-	s32 idle;
+	s32 idle = pick_idle(p);
 
-	if (verdict == WAKE_KICK) {
-		scx_bpf_kick_cpu(cpu, KICK(PREEMPT));
-		return;
-	}
-	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (idle >= 0)
 		scx_bpf_kick_cpu(idle, KICK(IDLE));
-	else if (cpu != bpf_get_smp_processor_id() &&
-		 cpu_at(cpu)->timer_at_ns > cpu_at(cpu)->compare_at_ns)
-		/* Its timer can only be armed on the CPU itself. */
+	else if (verdict == WAKE_KICK ||
+		 /* Its timer can only be armed on the CPU itself. */
+		 (cpu != bpf_get_smp_processor_id() &&
+		  cpu_at(cpu)->timer_at_ns > cpu_at(cpu)->compare_at_ns))
 		scx_bpf_kick_cpu(cpu, KICK(PREEMPT));
 }
 

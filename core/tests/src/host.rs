@@ -401,6 +401,22 @@ impl Host {
         c
     }
 
+    /// Whom another CPU, which does not know who runs here, would take.
+    pub fn look(&self) -> choice {
+        let mut c = choice {
+            looks: 1,
+            ..choice::default()
+        };
+
+        self.choose_by(&mut c);
+        c
+    }
+
+    /// The choice among those that wait.
+    pub fn choose_by(&self, c: &mut choice) {
+        unsafe { core_place_choose(self.place.at(), null_mut(), self.now_ns, c) };
+    }
+
     /// The CPU chooses who runs; the running task may go on. None if nobody wants the CPU.
     pub fn dispatch(&mut self) -> Option<choice> {
         self.settle();

@@ -279,6 +279,44 @@ fn the_minimum_follows_who_leaves() {
     w.check_lemma_1();
 }
 
+/// A task that always ran alone is charged when it has gone to sleep: who comes then may not start behind all of that.
+#[test]
+fn the_minimum_follows_who_ran_alone() {
+    let mut w = Watched::new(Host::new(0, 0, 0));
+
+    for _ in 0..2 {
+        w.h.add_task(None, None, u64::from(WEIGHT_ONE));
+    }
+    w.h.wake(0);
+    w.choose(false);
+    w.h.pass(1000 * QUANTUM_NS);
+    w.choose(true);
+    w.h.wake(1);
+    unsafe { assert_eq!((*w.h.node(1)).vtime, (*w.h.node(0)).vtime) };
+}
+
+/// Who takes a task elsewhere does not know who runs here: its choice moves no virtual time.
+#[test]
+fn who_only_looks_moves_no_minimum() {
+    let mut w = Watched::new(Host::new(0, 0, 0));
+
+    for _ in 0..2 {
+        w.h.add_task(None, None, u64::from(WEIGHT_ONE));
+        w.h.wake(w.h.tasks.len() - 1);
+    }
+    w.choose(false);
+    w.h.pass(QUANTUM_NS);
+    w.choose(false);
+    assert_eq!(w.h.running, Some(1));
+    let vmin = unsafe { (*w.h.root()).vmin };
+    let mut c = w.h.look();
+    assert_eq!(c.task, w.h.node(0));
+    assert_eq!(unsafe { (*w.h.root()).vmin }, vmin);
+    c.looks = 0;
+    w.h.choose_by(&mut c);
+    assert_ne!(unsafe { (*w.h.root()).vmin }, vmin);
+}
+
 /// CPU time of each node of the tree.
 fn received(w: &Watched) -> HashMap<Id, u64> {
     let mut received = HashMap::new();

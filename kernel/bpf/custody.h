@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Custody: in which of our queues a task waits, and how it is given to the kernel to run.
+ *
+ * Rule     A task that may run on all CPUs of a shard waits in the shard's place, any other in its own CPU's. A CPU's
+ *          local queue never holds more than the task that runs next there.
+ */
+#ifndef CONSORT_CUSTODY_H
+#define CONSORT_CUSTODY_H
+
+#include "queue.h"
+
+/* Slices end by timer or kick; where timers are refused, by the tick. A task alone is looked at this often. */
+#define SLICE_BY_TIMER_NS 100000000ULL
+
+static inline u64 kernel_slice_ns(struct consort_cpu __arena *c, u64 now_ns)
+{
+	if (use_timers || c->compare_at_ns == NEVER_NS)
+		return SLICE_BY_TIMER_NS;
+	return c->compare_at_ns > now_ns ? c->compare_at_ns - now_ns : 1;
+}
+
+/* The place in which a task may wait: its CPU's own if it cannot run on all of the shard's. */
+static inline u32 place_for(const struct task_struct *p, u32 cpu, u8 stays)
+{
+	if (one_cpu)
+		return place_of_shard(0);
+	if (p->nr_cpus_allowed < topology.nr_cpus || stays)
+		return place_of_cpu(cpu);
+	return place_of_shard(cpu_at(cpu)->shard);
+}
+
+/* Whether a waiting task may run there; the kernel throws a scheduler out that does not look. */
+static inline bool may_run_on(const struct task __arena *t, const struct task_struct *p, u32 cpu)
+{
+	if (one_cpu || scx_bpf_task_cpu(p) == cpu)
+		return true;
+	return !t->stays && bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
+}
+
+/*
+ * Gives the kernel a task that waited, to run here. A CPU that goes offline waits, without looking, until all tasks
+ * have left it: it is made to look.
+ */
+static inline void run_here(struct task_struct *p, u32 cpu, u64 slice_ns)
+{
+	u32 from = one_cpu ? cpu : scx_bpf_task_cpu(p);
+
+	insert_task(p, DSQ(LOCAL), slice_ns, 0);
+	if (from != cpu && !cpu_at(from)->online)
+		scx_bpf_kick_cpu(from, 0);
+}
+
+#endif
