@@ -28,6 +28,7 @@ static __always_inline void fifo_append(struct fifo __arena *fifo, struct heap_l
 	l->left = NULL;
 	l->right = last;
 	l->major = major;
+	l->minor = 0;
 	l->queued = 1;
 	if (last)
 		last->left = l;
