@@ -3,8 +3,10 @@
 
 use crate::consort::Library;
 use crate::error::Error;
+use crate::explore::{explore, generate, try_apart, ExploreOptions, Verdict};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// One bug: in `file`, the text `from`, which must be there, becomes `to`.
 #[derive(Clone, Copy, Debug)]
@@ -18,7 +20,7 @@ pub struct Mutation {
 const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
 
 /// One of each kind that schedulers are known for.
-pub const MUTATIONS: [Mutation; 15] = [
+pub const MUTATIONS: [Mutation; 19] = [
     Mutation {
         name: "unsigned-virtual-time",
         file: "core/vtime.h",
@@ -33,7 +35,7 @@ pub const MUTATIONS: [Mutation; 15] = [
     },
     Mutation {
         name: "missed-affinity",
-        file: SCHEDULER,
+        file: "kernel/bpf/custody.h",
         from: "bpf_cpumask_test_cpu(cpu, p->cpus_ptr)",
         to: "true",
     },
@@ -104,6 +106,30 @@ pub const MUTATIONS: [Mutation; 15] = [
         to: "",
     },
     Mutation {
+        name: "minimum-left-behind",
+        file: "core/tree.h",
+        from: "if (g->nr_active == n->active || ",
+        to: "if (g->nr_active == 1 || ",
+    },
+    Mutation {
+        name: "place-that-is-never-owed",
+        file: "kernel/bpf/choose.h",
+        from: "c->own_lead <= -owed || ",
+        to: "",
+    },
+    Mutation {
+        name: "slice-not-cut",
+        file: "kernel/bpf/wake.h",
+        from: "compare_at_ns <= now_ns + task_slice_ns(running)",
+        to: "compare_at_ns != NEVER_NS",
+    },
+    Mutation {
+        name: "change-taken-for-a-pause",
+        file: SCHEDULER,
+        from: "if (!t || (!(flags & DEQ(SLEEP)) && scx_bpf_task_running(p)))",
+        to: "if (!t)",
+    },
+    Mutation {
         name: "uncounted-member",
         file: "kernel/bpf/members.h",
         from: "\t__sync_fetch_and_add(&set->nr_members, -1);\n",
@@ -129,6 +155,34 @@ pub fn build(repository: &Path, into: &Path, mutations: &[Mutation]) -> Result<L
     let object = into.join("scheduler.so");
     compile(into, &object)?;
     Library::load(&object)
+}
+
+/// A seed whose scenario tells a build with a bug from the one of this repository; none within the time.
+///
+/// # Errors
+/// No process or memory to be had.
+pub fn find(broken: &Library, time_max: Duration) -> Result<Option<u64>, Error> {
+    let sound = Library::built_in();
+    let begin = Instant::now();
+    let mut first_seed = 0;
+    loop {
+        let Some(left) = time_max.checked_sub(begin.elapsed()) else {
+            return Ok(None);
+        };
+        let options = ExploreOptions {
+            first_seed,
+            time_max: Some(left),
+            shrink_runs_max: 0,
+            ..ExploreOptions::default()
+        };
+        let Some(failure) = explore(&options, broken, &mut |_| {})?.failure else {
+            return Ok(None);
+        };
+        if try_apart(&generate(failure.seed), &sound)? == Verdict::Fine {
+            return Ok(Some(failure.seed));
+        }
+        first_seed = failure.seed + 1;
+    }
 }
 
 fn copy(from: &Path, to: &Path) -> Result<(), Error> {
@@ -180,7 +234,12 @@ fn compile(root: &Path, object: &Path) -> Result<(), Error> {
         "-fvisibility=hidden",
         "-w",
     ]);
-    command.args(["-DCONSORT_ABI_NO_LINUX_TYPES", "-D__arena="]);
+    command.args([
+        "-DCONSORT_ABI_NO_LINUX_TYPES",
+        "-D__arena=",
+        "-DCPUS_MAX=1024",
+        "-DSHARDS_MAX=128",
+    ]);
     for folder in FOLDERS {
         command.arg("-I").arg(root.join(folder));
     }

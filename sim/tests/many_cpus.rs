@@ -52,3 +52,25 @@ fn a_mix_on_two_shards_survives_pauses() {
         assert_fine(&outcome);
     }
 }
+
+#[test]
+fn a_thousand_cpus_in_four_nodes() {
+    const CPUS: u32 = 1024;
+    let each = |part: u32| (0..CPUS).map(|cpu| cpu / part).collect();
+    let machine = Machine {
+        llc_of: each(16),
+        core_of: each(2),
+        node_of: each(256),
+        kernel: Kernel::V6_18,
+    };
+    let mut setup = empty(machine, 100 * MS);
+    setup.tasks = (0..1_500)
+        .map(|n| match n % 3 {
+            0 => task("hog", Program::Hog),
+            _ => task("sleeper", sleeper((1 + n % 7) * MS, 200_000)),
+        })
+        .collect();
+    let outcome = run(&setup, consort(), &mut ()).unwrap();
+    assert_fine(&outcome);
+    assert!(outcome.tasks.iter().all(|task| task.run_ns > 0));
+}

@@ -2,35 +2,11 @@
 //! Bugs planted in the scheduler are found by the search, each within a minute.
 
 use consort_sim::consort::Library;
-use consort_sim::explore::{explore, generate, try_apart, ExploreOptions, Verdict};
-use consort_sim::mutate::{build, Mutation, MUTATIONS};
+use consort_sim::mutate::{build, find, Mutation, MUTATIONS};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 const TIME_MAX: Duration = Duration::from_secs(60);
-
-/// The seed that tells the scheduler with the bug from the one without.
-fn find(broken: &Library) -> Option<u64> {
-    let sound = Library::built_in();
-    let begin = Instant::now();
-    let mut first_seed = 0;
-    loop {
-        let options = ExploreOptions {
-            first_seed,
-            time_max: Some(TIME_MAX.checked_sub(begin.elapsed())?),
-            shrink_runs_max: 0,
-            ..ExploreOptions::default()
-        };
-        let seed = explore(&options, broken, &mut |_| {})
-            .unwrap()
-            .failure?
-            .seed;
-        if try_apart(&generate(seed), &sound).unwrap() == Verdict::Fine {
-            return Some(seed);
-        }
-        first_seed = seed + 1;
-    }
-}
 
 fn plant(mutation: &Mutation) -> Library {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
@@ -49,7 +25,7 @@ fn each_planted_bug_is_found_within_a_minute() {
     for mutation in &MUTATIONS {
         let begin = Instant::now();
         let broken = plant(mutation);
-        match find(&broken) {
+        match find(&broken, TIME_MAX).unwrap() {
             Some(seed) => println!("{}: seed {seed}, {:?}", mutation.name, begin.elapsed()),
             None => missed.push(mutation.name),
         }

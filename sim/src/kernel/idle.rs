@@ -4,7 +4,33 @@
 use super::Kernel;
 use crate::ffi::{cpumask, SCX_WAKE_SYNC};
 use crate::setup::Cpu;
+use crate::setup::Machine;
 use crate::trace::TaskId;
+
+/// The machine, seen from its cores and caches.
+pub(crate) struct Topology {
+    cpus_of_core: Vec<Vec<Cpu>>,
+    cpus_of_llc: Vec<cpumask>,
+    has_smt: bool,
+}
+
+impl Topology {
+    pub fn new(machine: &Machine) -> Self {
+        let count = |of: &[u32]| of.iter().max().map_or(0, |last| *last as usize + 1);
+        let mut cpus_of_core = vec![Vec::new(); count(&machine.core_of)];
+        let mut cpus_of_llc = vec![cpumask::default(); count(&machine.llc_of)];
+        for cpu in 0..machine.cpus() {
+            cpus_of_core[machine.core_of[cpu as usize] as usize].push(cpu);
+            cpus_of_llc[machine.llc_of[cpu as usize] as usize].set(cpu);
+        }
+        let has_smt = cpus_of_core.iter().any(|cpus| cpus.len() > 1);
+        Self {
+            cpus_of_core,
+            cpus_of_llc,
+            has_smt,
+        }
+    }
+}
 
 impl Kernel {
     pub(crate) fn usable(&self, task: TaskId) -> cpumask {
@@ -29,14 +55,16 @@ impl Kernel {
     }
 
     fn core_is_idle(&self, cpu: Cpu) -> bool {
-        let cores = &self.machine.core_of;
-        (0..self.machine.cpus())
-            .filter(|other| cores[*other as usize] == cores[cpu as usize])
-            .all(|other| self.idle.has(other))
+        let core = self.machine.core_of[cpu as usize];
+        let siblings = &self.topology.cpus_of_core[core as usize];
+        siblings.iter().all(|other| self.idle.has(*other))
     }
 
     /// The first idle CPU among `among`, as a whole core if asked for; it is claimed.
     fn pick_in(&mut self, among: &cpumask, whole_core: bool) -> Option<Cpu> {
+        if self.idle.is_empty() {
+            return None;
+        }
         let candidates = self.idle.and(among);
         let found = candidates
             .iter()
@@ -61,18 +89,9 @@ impl Kernel {
             }
         }
         let llc = self.machine.llc_of[prev_cpu as usize];
-        let near = cpumask::of(
-            allowed
-                .iter()
-                .filter(|cpu| self.machine.llc_of.get(*cpu as usize) == Some(&llc)),
-        );
-        let has_smt = self
-            .machine
-            .core_of
-            .windows(2)
-            .any(|pair| pair[0] == pair[1]);
+        let near = allowed.and(&self.topology.cpus_of_llc[llc as usize]);
         for whole_core in [true, false] {
-            if whole_core && !has_smt {
+            if whole_core && !self.topology.has_smt {
                 continue;
             }
             if allowed.has(prev_cpu)

@@ -157,6 +157,7 @@ impl Kernel {
         let scheduler = unsafe { &mut *scheduler };
         match errand {
             Errand::Join { task, domain } => {
+                let domain = domain as usize;
                 let joined = scheduler.join(self, task, domain);
                 if joined {
                     self.emit(What::Membership {

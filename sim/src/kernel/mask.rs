@@ -49,6 +49,16 @@ impl cpumask {
     }
 
     pub fn iter(&self) -> impl Iterator<Item = Cpu> + '_ {
-        (0..self.bits.len() as u32 * BITS).filter(|cpu| self.has(*cpu))
+        self.bits.iter().enumerate().flat_map(|(at, word)| {
+            let mut left = *word;
+            std::iter::from_fn(move || {
+                if left == 0 {
+                    return None;
+                }
+                let bit = left.trailing_zeros();
+                left &= left - 1;
+                Some(at as u32 * BITS + bit)
+            })
+        })
     }
 }

@@ -99,7 +99,8 @@ pub(crate) enum Irq {
 pub(crate) enum Errand {
     Join {
         task: TaskId,
-        domain: usize,
+        /// Of `Setup::domains`; small, as what is queued should be.
+        domain: u32,
     },
     Leave {
         task: TaskId,
@@ -256,6 +257,7 @@ pub struct Kernel {
     pub(crate) faults: Faults,
     pub(crate) concurrent: bool,
     pub(crate) machine: crate::setup::Machine,
+    pub(crate) topology: idle::Topology,
     pub(crate) setup: std::rc::Rc<crate::setup::Setup>,
     pub(crate) end_ns: u64,
     pub(crate) queue: Queue,

@@ -40,25 +40,47 @@ impl PartialOrd for Entry {
 
 #[derive(Default)]
 pub(crate) struct Queue {
-    heap: BinaryHeap<Entry>,
+    /// CPUs that go on with a path: one entry a CPU at most, and most of all that happens.
+    resumes: BinaryHeap<Entry>,
+    /// Everything else: a timer of each sleeper, for one.
+    others: BinaryHeap<Entry>,
     planned: u64,
 }
 
 impl Queue {
     pub fn plan(&mut self, at_ns: u64, what: Happening) {
         self.planned += 1;
-        self.heap.push(Entry {
+        let entry = Entry {
             at_ns,
             number: self.planned,
             what,
-        });
+        };
+        match what {
+            Happening::Resume(_) => self.resumes.push(entry),
+            _ => self.others.push(entry),
+        }
+    }
+
+    fn resumes_first(&self) -> bool {
+        match (self.resumes.peek(), self.others.peek()) {
+            (Some(resume), Some(other)) => resume > other,
+            (resume, _) => resume.is_some(),
+        }
     }
 
     pub fn next_at_ns(&self) -> Option<u64> {
-        self.heap.peek().map(|entry| entry.at_ns)
+        let first = match self.resumes_first() {
+            true => self.resumes.peek(),
+            false => self.others.peek(),
+        };
+        first.map(|entry| entry.at_ns)
     }
 
     pub fn pop(&mut self) -> Option<(u64, Happening)> {
-        self.heap.pop().map(|entry| (entry.at_ns, entry.what))
+        let first = match self.resumes_first() {
+            true => self.resumes.pop(),
+            false => self.others.pop(),
+        };
+        first.map(|entry| (entry.at_ns, entry.what))
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From an empty machine to a run's outcome.
 
+use super::idle::Topology;
 use super::path::Fibre;
 use super::queue::Queue;
 use super::{Cgroup, CpuState, Happening, Irq, Kernel, Life, NEVER_NS};
@@ -38,6 +39,7 @@ impl Kernel {
             faults: setup.faults,
             concurrent: cpus > 1,
             machine: setup.machine.clone(),
+            topology: Topology::new(&setup.machine),
             setup: Rc::new(setup.clone()),
             end_ns: setup.duration_ns,
             queue: Queue::default(),

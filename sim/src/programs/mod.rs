@@ -148,7 +148,10 @@ impl Kernel {
                 }
             }
             Do::Yield => self.sched_yield(cpu, task),
-            Do::Join(domain) => self.ask_daemon(cpu, task, Errand::Join { task, domain }),
+            Do::Join(domain) => {
+                let domain = domain as u32;
+                self.ask_daemon(cpu, task, Errand::Join { task, domain });
+            }
             Do::Leave => self.ask_daemon(cpu, task, Errand::Leave { task }),
             other => {
                 self.spend(self.costs.syscall_ns);
