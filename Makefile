@@ -16,7 +16,7 @@ STATIC := RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --targ
 demo: build
 	demo/run --consort $(CARGO_TARGET_DIR)/guest/consort
 
-test: test-crates test-play test-bench test-guest test-system
+test: test-crates test-play test-bench test-guest test-sequences test-system
 
 test-crates: setup
 	cargo test --workspace --no-fail-fast
@@ -29,6 +29,12 @@ test-bench:
 
 test-guest: setup
 	vm/boot-test
+
+# The simulator's model of the kernel against recordings of it.
+test-sequences: build
+	for kernel in 6.18 7; do CONSORT_COMMAND=$(CARGO_TARGET_DIR)/guest/consort \
+		sim/validation/record --kernel $$kernel $(CARGO_TARGET_DIR)/recordings/$$kernel || exit 1; done
+	CONSORT_RECORDINGS=$(CARGO_TARGET_DIR)/recordings cargo test -p consort-sim --test sequences -- --ignored
 
 test-system: build
 	CONSORT_COMMAND=$(CARGO_TARGET_DIR)/guest/consort tests/run
@@ -53,4 +59,4 @@ clean:
 	$(MAKE) -C apps/play clean
 
 .DEFAULT_GOAL := build
-.PHONY: demo test test-crates test-play test-bench test-guest test-system bench lint build setup clean
+.PHONY: demo test test-crates test-play test-bench test-guest test-sequences test-system bench lint build setup clean

@@ -15,5 +15,6 @@ mod player;
 pub mod processes;
 pub mod profile;
 pub mod report;
+pub mod scenario;
 pub mod statistics;
 pub mod work;

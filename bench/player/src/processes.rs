@@ -105,6 +105,25 @@ pub fn lock_memory() {
     unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) };
 }
 
+/// Names the calling process; the kernel keeps the first 15 bytes.
+pub fn set_name(name: &str) -> Result<(), Error> {
+    let name = std::ffi::CString::new(name)
+        .map_err(|_| Error::Usage(format!("{name:?} cannot be the name of a process")))?;
+    // SAFETY: PR_SET_NAME takes a string and changes only the calling thread.
+    match unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr(), 0, 0, 0) } {
+        0 => Ok(()),
+        _ => Err(Error::last_os("name a process")),
+    }
+}
+
+pub fn set_nice(nice: i32) -> Result<(), Error> {
+    // SAFETY: takes numbers and changes only the calling process.
+    match unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) } {
+        0 => Ok(()),
+        _ => Err(Error::last_os("change a nice value")),
+    }
+}
+
 /// Keeps the calling process, and its future children, on one CPU.
 pub fn pin_to_cpu(cpu: usize) -> Result<(), Error> {
     // SAFETY: a zeroed set is an empty one; CPU_SET stays inside it for any CPU below its size.

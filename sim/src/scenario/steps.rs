@@ -179,13 +179,18 @@ fn timer_of(
     }
 }
 
+/// Whether a miss leaves the timer's multiples where they are.
+fn is_absolute(fields: &Fields<'_>) -> Result<bool, BadScenario> {
+    match fields.get("mode") {
+        Some(mode) => mode.choice(&[("relative", false), ("absolute", true)]),
+        None => Ok(false),
+    }
+}
+
 fn timer(node: &Node<'_>, context: &mut Context<'_>) -> Result<Step, BadScenario> {
     let fields = node.fields()?;
     let (timer, period_ns) = timer_of(&fields, "ref", context)?;
-    let absolute = match fields.get("mode") {
-        Some(mode) => mode.choice(&[("relative", false), ("absolute", true)])?,
-        None => false,
-    };
+    let absolute = is_absolute(&fields)?;
     fields.finish()?;
     Ok(Step::Timer {
         timer,
@@ -274,11 +279,12 @@ fn due(node: &Node<'_>, context: &mut Context<'_>) -> Result<Due, BadScenario> {
         return length(node).map(Due::In);
     }
     let (timer, period_ns) = timer_of(&fields, "timer", context)?;
+    let absolute = is_absolute(&fields)?;
     fields.finish()?;
     Ok(Due::Timer {
         timer,
         period_ns,
-        absolute: false,
+        absolute,
     })
 }
 

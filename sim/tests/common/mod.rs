@@ -2,6 +2,8 @@
 //! Setups that several tests begin with.
 #![allow(dead_code)] // each test uses its part
 
+pub mod recording;
+
 use consort_sim::setup::*;
 use consort_sim::trace::{Event, Outcome, What};
 

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a guest has recorded while processes carried a scenario out, and the same scenario simulated, beside the
+//! same disturbances: what the guest's other tasks did is replayed.
+
+use super::{assert_fine, task};
+use consort_sim::scenario;
+use consort_sim::setup::{Kernel, Length, Policy, Program, Setup, Step, Task};
+use consort_sim::trace::{Event, Left, TaskId, What};
+use consort_sim::{consort, run};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A callback about a task, or a switch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// From the beginning of the scenario.
+    pub at_ns: u64,
+    pub text: String,
+}
+
+pub struct Recording {
+    kernel: Kernel,
+    raw: Vec<Entry>,
+}
+
+/// Tasks that do not belong to the scenario are known by their numbers.
+const OTHERS: &str = "#";
+/// Above the numbers of the scenarios' timers.
+const OTHERS_TIMER: u32 = 1_000_000;
+const CALLBACKS: [&str; 4] = ["select_cpu", "enqueue", "dispatch", "quiescent"];
+/// From a timer's multiple to the callback: the slack of a program that does not ask for sharp timers, and the
+/// interrupt.
+const WAKING_NS: u64 = 56_500;
+
+/// What it costs to record a callback or a switch.
+const RECORDING_NS: u64 = 2_600;
+
+/// When others woke up, and for how long they ran until all of them slept again.
+#[derive(Default)]
+struct Disturbances {
+    /// Those under the scheduler.
+    below: Vec<(u64, u64)>,
+    /// Those of higher classes.
+    above: Vec<(u64, u64)>,
+    /// From here on one of them waited while the scenario went on, which is not replayed.
+    tangled_at_ns: Option<u64>,
+}
+
+/// A task that does what others did.
+fn other(number: u32, turns: &[(u64, u64)]) -> Task {
+    let mut steps = Vec::new();
+    let mut before_ns = 0;
+    for (at_ns, ran_ns) in turns {
+        let period_ns = at_ns.saturating_sub(WAKING_NS + before_ns).max(1);
+        before_ns += period_ns;
+        steps.push(Step::Timer {
+            timer: OTHERS_TIMER + number,
+            period_ns,
+            absolute: true,
+        });
+        steps.push(Step::Run(Length::Fixed(*ran_ns)));
+    }
+    task(OTHERS, Program::Steps(steps))
+}
+
+impl Recording {
+    /// Reads what sim/validation/record has written.
+    pub fn read(path: &Path) -> Self {
+        let text = std::fs::read_to_string(path)
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let (head, lines) = text.split_once('\n').unwrap();
+        let entry = |line: &str| {
+            let (at_ns, text) = line.split_once(' ').unwrap();
+            Entry {
+                at_ns: at_ns.parse().unwrap(),
+                text: text.to_owned(),
+            }
+        };
+        Self {
+            kernel: match head.starts_with("# Linux 6.") {
+                true => Kernel::V6_18,
+                false => Kernel::V7_2,
+            },
+            raw: lines.lines().map(entry).collect(),
+        }
+    }
+
+    /// What concerns the scenario's tasks.
+    pub fn entries(&self) -> Vec<Entry> {
+        let others = |name: &str| match name.starts_with(OTHERS) {
+            true => OTHERS.to_owned(),
+            false => name.to_owned(),
+        };
+        let of_scenario = |entry: &Entry| {
+            let text = match entry.text.split(' ').collect::<Vec<_>>().as_slice() {
+                ["switch", from, to] => {
+                    let goes_on = if from.ends_with('+') { "+" } else { "" };
+                    let from = others(from.trim_end_matches('+'));
+                    let goes_on = if from == OTHERS { "" } else { goes_on };
+                    format!("switch {from}{goes_on} {}", others(to))
+                }
+                _ => entry.text.clone(),
+            };
+            concerns_the_scenario(&text).then_some(Entry {
+                at_ns: entry.at_ns,
+                text,
+            })
+        };
+        self.raw.iter().filter_map(of_scenario).collect()
+    }
+
+    /// Until when the scenario can be compared, as far as others are concerned.
+    pub fn untangled_until_ns(&self, from_ns: u64) -> u64 {
+        let later = Self {
+            kernel: self.kernel,
+            raw: self
+                .raw
+                .iter()
+                .filter(|it| it.at_ns >= from_ns)
+                .cloned()
+                .collect(),
+        };
+        later.disturbances().tangled_at_ns.unwrap_or(u64::MAX)
+    }
+
+    fn disturbances(&self) -> Disturbances {
+        let mut found = Disturbances::default();
+        let mut awake = BTreeSet::new();
+        // Since when somebody else runs, and whether that is one of a higher class: nobody has enqueued it.
+        let mut running: Option<(u64, bool)> = None;
+        for entry in &self.raw {
+            match entry.text.split(' ').collect::<Vec<_>>().as_slice() {
+                ["enqueue", name] if name.starts_with(OTHERS) => {
+                    if awake.is_empty() {
+                        found.below.push((entry.at_ns, 0));
+                    }
+                    awake.insert(*name);
+                }
+                ["quiescent", name] => {
+                    awake.remove(name);
+                }
+                ["switch", _, to] => {
+                    if let Some((since_ns, is_above)) = running.take() {
+                        let turns = if is_above {
+                            &mut found.above
+                        } else {
+                            &mut found.below
+                        };
+                        if let Some((_, ran_ns)) = turns.last_mut() {
+                            *ran_ns += entry.at_ns - since_ns;
+                        }
+                    }
+                    let waits = found.below.last().filter(|_| !awake.is_empty());
+                    if let (false, None, Some((at_ns, _))) =
+                        (is_other(to), found.tangled_at_ns, waits)
+                    {
+                        found.tangled_at_ns = Some(*at_ns);
+                    }
+                    if to.starts_with(OTHERS) {
+                        let is_above = !awake.contains(to);
+                        if is_above {
+                            found.above.push((entry.at_ns, 0));
+                        }
+                        running = Some((entry.at_ns, is_above));
+                    }
+                }
+                _ => {}
+            }
+        }
+        found
+    }
+
+    /// The scenario's setup, with the others as two more tasks.
+    fn setup(&self, path: &Path) -> Setup {
+        let mut setup = scenario::load(path, None).unwrap().setup;
+        setup.machine.kernel = self.kernel;
+        setup.costs.callback_ns += RECORDING_NS;
+        setup.costs.switch_ns += RECORDING_NS;
+        let others = self.disturbances();
+        setup.tasks.push(other(1, &others.below));
+        setup.tasks.push(Task {
+            policy: Policy::Realtime,
+            ..other(2, &others.above)
+        });
+        setup
+    }
+
+    pub fn simulate(&self, path: &Path) -> Vec<Entry> {
+        let setup = self.setup(path);
+        let mut entries = Vec::new();
+        let mut names: Vec<String> = Vec::new();
+        let mut note = |event: &Event| {
+            let name = |task: &TaskId| names[*task as usize].clone();
+            let text = match &event.what {
+                What::Created { of, .. } => {
+                    names.push(setup.tasks[*of].name.clone());
+                    return;
+                }
+                What::Callback {
+                    name: callback,
+                    task: Some(task),
+                } if CALLBACKS.contains(callback) => {
+                    format!("{callback} {}", name(task))
+                }
+                What::Callback {
+                    name: "dispatch",
+                    task: None,
+                } => "dispatch -".to_owned(),
+                What::Switch { prev, next } => {
+                    let from = prev.as_ref().map_or("-".to_owned(), |(task, left)| {
+                        let goes_on = matches!(left, Left::Preempted | Left::Yielded);
+                        let name = name(task);
+                        let goes_on = if goes_on && name != OTHERS { "+" } else { "" };
+                        name + goes_on
+                    });
+                    format!(
+                        "switch {from} {}",
+                        next.as_ref().map_or("-".to_owned(), name)
+                    )
+                }
+                _ => return,
+            };
+            if concerns_the_scenario(&text) {
+                entries.push(Entry {
+                    at_ns: event.at_ns,
+                    text,
+                });
+            }
+        };
+        let outcome = run(&setup, consort(), &mut note).unwrap();
+        assert_fine(&outcome);
+        entries
+    }
+}
+
+/// Callbacks about others, and switches between others, do not.
+fn concerns_the_scenario(text: &str) -> bool {
+    text.split(' ').skip(1).any(|name| !is_other(name))
+}
+
+/// Not one of the scenario's tasks.
+pub fn is_other(name: &str) -> bool {
+    name.starts_with(OTHERS) || name == "-"
+}

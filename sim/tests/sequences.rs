@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Deterministic scenarios (sim/validation) in the simulator and as guests have recorded them: the same callbacks
+//! about the same tasks in the same order, and the same intervals in which each task runs. `make test-sequences`
+//! records, and runs this.
+
+mod common;
+
+use common::recording::{is_other, Entry, Recording};
+use common::MS;
+use std::path::{Path, PathBuf};
+
+/// Until then processes are started, join, and the shell that started them goes to sleep.
+const FROM_NS: u64 = 350 * MS;
+const UNTIL_NS: u64 = 950 * MS;
+/// How much an interval may differ: the slack within which the kernel lets a timer wait for another one's interrupt,
+/// and what the model takes for costs.
+const INTERVAL_ERROR_MAX_NS: u64 = 150_000;
+/// Fewer entries would show nothing.
+const ENTRIES_MIN: usize = 100;
+
+/// A folder of recordings for each kernel.
+fn folders() -> Vec<PathBuf> {
+    let all = std::env::var_os("CONSORT_RECORDINGS")
+        .expect("CONSORT_RECORDINGS: see sim/validation/record --help");
+    let entries = std::fs::read_dir(all).unwrap();
+    let folders: Vec<PathBuf> = entries
+        .map(|it| it.unwrap().path())
+        .filter(|it| it.is_dir())
+        .collect();
+    assert!(!folders.is_empty(), "there are no recordings");
+    folders
+}
+
+fn here() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("validation")
+}
+
+/// From the same entry on: programs start within the time that a guest's daemon takes, not to the microsecond.
+fn side_by_side(
+    recorded: &[Entry],
+    simulated: &[Entry],
+    until_ns: u64,
+) -> (Vec<Entry>, Vec<Entry>) {
+    let first = recorded.iter().position(|it| it.at_ns >= FROM_NS).unwrap();
+    let recorded: Vec<Entry> = recorded[first..]
+        .iter()
+        .take_while(|it| it.at_ns < until_ns)
+        .cloned()
+        .collect();
+    let same = simulated
+        .iter()
+        .enumerate()
+        .filter(|(_, it)| it.text == recorded[0].text);
+    let (start, _) = same
+        .min_by_key(|(_, it)| it.at_ns.abs_diff(recorded[0].at_ns))
+        .unwrap();
+    let simulated: Vec<Entry> = simulated[start..]
+        .iter()
+        .take(recorded.len())
+        .cloned()
+        .collect();
+    (recorded, simulated)
+}
+
+/// Who ran, and for how long.
+fn intervals(entries: &[Entry]) -> Vec<(&str, u64)> {
+    let switches = entries
+        .iter()
+        .filter_map(|it| Some((it.at_ns, it.text.strip_prefix("switch ")?)));
+    let switches: Vec<_> = switches.collect();
+    switches
+        .windows(2)
+        .map(|pair| (pair[0].1.rsplit(' ').next().unwrap(), pair[1].0 - pair[0].0))
+        .collect()
+}
+
+fn compare(name: &str) {
+    for folder in folders() {
+        compare_with(name, &folder.join(format!("{name}.txt")));
+    }
+}
+
+fn compare_with(name: &str, path: &Path) {
+    let recording = Recording::read(path);
+    let scenario = here().join(format!("{name}.json"));
+    let until_ns = recording.untangled_until_ns(FROM_NS).min(UNTIL_NS);
+    let (recorded, simulated) = side_by_side(
+        &recording.entries(),
+        &recording.simulate(&scenario),
+        until_ns,
+    );
+    assert!(
+        recorded.len() >= ENTRIES_MIN,
+        "{}: only {} entries before others disturbed it: record with another --seed",
+        path.display(),
+        recorded.len()
+    );
+    for (number, (one, other)) in recorded.iter().zip(&simulated).enumerate() {
+        let around = |entries: &[Entry]| {
+            let lines = entries.iter().skip(number.saturating_sub(6)).take(12);
+            lines
+                .map(|it| format!("{:>12} {}\n", it.at_ns, it.text))
+                .collect::<String>()
+        };
+        assert!(
+            one.text == other.text,
+            "{name}: entry {number} differs\nrecorded:\n{}simulated:\n{}",
+            around(&recorded),
+            around(&simulated)
+        );
+    }
+    assert_eq!(recorded.len(), simulated.len(), "{name}");
+    let (one, other) = (intervals(&recorded), intervals(&simulated));
+    let both = one.iter().zip(&other).filter(|(it, _)| !is_other(it.0));
+    let apart: Vec<u64> = both.map(|(a, b)| a.1.abs_diff(b.1)).collect();
+    let (worst_ns, mean_ns) = (
+        apart.iter().max().unwrap(),
+        apart.iter().sum::<u64>() / apart.len() as u64,
+    );
+    println!(
+        "{name}: {} callbacks and switches, intervals {mean_ns} ns apart, at most {worst_ns}",
+        recorded.len()
+    );
+    assert!(*worst_ns <= INTERVAL_ERROR_MAX_NS, "{name}: {worst_ns} ns");
+}
+
+#[test]
+#[ignore = "needs recordings: make test-sequences"]
+fn slices_end_and_hogs_take_turns() {
+    compare("hogs");
+}
+
+#[test]
+#[ignore = "needs recordings: make test-sequences"]
+fn who_wakes_preempts() {
+    compare("preempt");
+}
+
+#[test]
+#[ignore = "needs recordings: make test-sequences"]
+fn weights() {
+    compare("nice");
+}
+
+#[test]
+#[ignore = "needs recordings: make test-sequences"]
+fn sched_yield() {
+    compare("yield");
+}
+
+#[test]
+#[ignore = "needs recordings: make test-sequences"]
+fn members_poll() {
+    compare("studio");
+}
