@@ -211,7 +211,13 @@ impl Scheduler for Consort {
         host::enter(k);
         if let Some(reset) = s.reset {
             // SAFETY: the table of functions lives for ever.
-            unsafe { reset(host::table(k), k.concurrent, k.version == Version::V7_2) };
+            unsafe {
+                reset(
+                    host::table(k),
+                    k.machine.cpus() > 1,
+                    k.version == Version::V7_2,
+                )
+            };
         }
         self.set_up(k);
         self.start_arena(k)?;
@@ -236,7 +242,12 @@ impl Scheduler for Consort {
 
     fn select_cpu(&mut self, k: &mut Kernel, task: TaskId, prev_cpu: Cpu, wake_flags: u64) -> Cpu {
         let p = Self::task(k, task);
-        let chosen = call!(self, k, Some(task), select_cpu(p, prev_cpu as i32, wake_flags));
+        let chosen = call!(
+            self,
+            k,
+            Some(task),
+            select_cpu(p, prev_cpu as i32, wake_flags)
+        );
         chosen.map_or(prev_cpu, |cpu| cpu as Cpu)
     }
 

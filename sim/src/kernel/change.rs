@@ -32,6 +32,8 @@ impl Kernel {
             self.enqueue_task(task, SCX_ENQ_RESTORE | SCX_ENQ_NOCLOCK);
         }
         if running {
+            // The kernel's clock stands still meanwhile; here the callbacks have taken time.
+            self.update_current(cpu);
             self.set_next(cpu, task);
         }
     }
@@ -127,13 +129,17 @@ impl Kernel {
     /// Ends with both locks free. Who runs where he may not is moved by the CPU itself, who waits by us.
     fn leave_forbidden_cpu(&mut self, task: TaskId, cpu: Cpu) {
         let state = &self.tasks[task as usize];
-        if state.allowed.has(cpu) || state.c.migration_disabled != 0 {
+        if state.allowed.has(cpu) {
             return self.task_rq_unlock(task, cpu);
         }
         if self.cpus[cpu as usize].current == Some(task) {
+            // Where its migration is disabled, maybe by a callback that runs now: the stopper looks at that.
             self.task_rq_unlock(task, cpu);
             let at_ns = self.now_ns + self.costs.ipi_ns;
             return self.interrupt_at(cpu, at_ns, Irq::MoveAway(task));
+        }
+        if state.c.migration_disabled != 0 {
+            return self.task_rq_unlock(task, cpu);
         }
         if state.on_rq {
             let to = self.fallback_cpu(task);

@@ -16,6 +16,8 @@ impl Kernel {
         }
         self.emit(What::CpuOnline(false));
         self.online.clear(cpu);
+        // Whoever has chosen this CPU has come here.
+        self.synchronize();
         let scheduler = self.scheduler();
         // SAFETY: the scheduler lives as long as the kernel.
         unsafe { (*scheduler).cpu_offline(self, cpu) };

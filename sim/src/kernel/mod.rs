@@ -204,6 +204,10 @@ pub(crate) struct CpuState {
     pub spins: u32,
     pub spinning_since_ns: u64,
     pub idle_since_ns: u64,
+    /// How often it has been where nobody waits for it: between two things that it does in the kernel.
+    pub pauses: u64,
+    /// Waits for the others to be there, and is itself as good as there.
+    pub synchronizes: bool,
     pub fibre: Option<Fibre>,
 }
 
@@ -234,6 +238,8 @@ impl CpuState {
             spins: 0,
             spinning_since_ns: 0,
             idle_since_ns: 0,
+            pauses: 0,
+            synchronizes: false,
             fibre: None,
         }
     }

@@ -141,6 +141,7 @@ impl Kernel {
     fn path(&mut self, cpu: Cpu) {
         let index = cpu as usize;
         while self.violation.is_none() && !self.stopping {
+            self.cpus[index].pauses += 1;
             if let Some(irq) = self.cpus[index].pending.pop_front() {
                 self.interrupted(cpu, irq);
                 continue;

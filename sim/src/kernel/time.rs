@@ -95,6 +95,25 @@ impl Kernel {
         self.cpus[cpu as usize].lock = None;
     }
 
+    /// synchronize_rcu: whatever other CPUs were doing in the kernel, they have done it.
+    pub(crate) fn synchronize(&mut self) {
+        let this = self.this_cpu as usize;
+        let before: Vec<u64> = self.cpus.iter().map(|cpu| cpu.pauses).collect();
+        self.cpus[this].synchronizes = true;
+        for other in 0..before.len() {
+            while self.concurrent && other != this && self.is_inside(other, before[other]) {
+                self.spin();
+            }
+        }
+        self.cpus[this].synchronizes = false;
+        self.cpus[this].spins = 0;
+    }
+
+    fn is_inside(&self, cpu: usize, before: u64) -> bool {
+        let cpu = &self.cpus[cpu];
+        cpu.in_kernel && !cpu.synchronizes && cpu.pauses == before && self.violation.is_none()
+    }
+
     /// Serialises what changes a task: waking, and changing where it may run.
     pub(crate) fn pi_lock(&mut self, task: TaskId) {
         self.sync();
