@@ -233,13 +233,13 @@ static inline void member_join(struct task __arena *t, struct domain_set __arena
 	s = slot_of(t);
 	t->poll_seq = s ? *(volatile u32 *)&s->poll_seq : 0;
 	t->yield_by_ns = NEVER_NS;
-	task_move(t, t->home, set, t->place, 0);
 	t->member.due_ns = now_ns;
 	t->member.run_due_ns = now_ns;
 	t->member.priority = PRIORITY_NONE;
 	t->member.key = 0;
 	t->member.debt_vtime = domain_in(set, t->place)->group.node.vtime;
 	t->member.served = 0;
+	task_move(t, t->home, set, t->place, 0);
 	if (s) {
 		s->yield_by_ns = NEVER_NS;
 		s->standing = CONSORT_MEMBER;

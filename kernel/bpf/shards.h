@@ -104,7 +104,8 @@ static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_
 	struct task_struct *p = NULL;
 	struct task __arena *t;
 
-	if (!place_head(pl)->ready.top)
+	/* Somebody may have its tasks out of the queue for a moment, to look at them: then the lock is not free. */
+	if (!place_head(pl)->ready.top && lock_is_free(l) && !place_head(pl)->ready.top)
 		return NULL;
 	lock_take(l);
 	take_for(pl, cpu, now_ns);
