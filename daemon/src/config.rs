@@ -104,7 +104,7 @@ impl Division {
             division.classes = Classes::none(cpus);
             for (name, entry) in entries {
                 let class = class(name, &entry.capacity, entry.overbooking.as_ref(), cpus);
-                let classes = class.and_then(|class| division.classes.with(class));
+                let classes = class.and_then(|class| Ok(division.classes.with(class)?));
                 division.classes = classes.map_err(|refusal| refusal.text)?;
             }
         }

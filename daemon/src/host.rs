@@ -2,9 +2,10 @@
 //! What the service needs from whatever schedules: the kernel's scheduler, or in tests a recording fake.
 
 use consort_kernel::{
-    ClassTable, ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs,
-    ReservationUsage, Scheduler, Tunables,
+    ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
+    Scheduler, Tunables,
 };
+use consort_rates::ClassTable;
 
 pub trait Host {
     /// A fresh page for a program, with the number that the scheduler knows it by.
@@ -90,7 +91,11 @@ impl Host for Scheduler {
     }
 
     fn set_classes(&mut self, table: &ClassTable) -> Result<(), Error> {
-        Scheduler::set_classes(self, table)
+        let table = consort_kernel::ClassTable {
+            capacity: table.capacity,
+            flexible: table.flexible,
+        };
+        Scheduler::set_classes(self, &table)
     }
 
     fn create_reservation(&mut self, class: u32, rate: u32) -> Result<u32, Error> {

@@ -56,7 +56,7 @@ impl Service {
         credits.lend(from, 0, own, rate)?;
         let to = self.begin_for_credit(peer, from, target, rate)?;
         let mut credits = self.reservations.credits.clone();
-        let lent = credits.lend(from, to, own, rate);
+        let lent = credits.lend(from, to, own, rate).map_err(Refusal::from);
         let lent = lent.and_then(|()| self.adopt(credits, BTreeSet::from([from, to])));
         if lent.is_err() {
             self.forget(to);

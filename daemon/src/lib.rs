@@ -6,11 +6,9 @@
 //! [`peer`] who sent it, [`limits`] how much of it there is, and [`requests`] what it asks for.
 
 pub mod admission;
-pub mod classes;
 pub mod clients;
 pub mod config;
 pub mod control;
-pub mod credits;
 pub mod division;
 pub mod domains;
 pub mod host;
@@ -21,7 +19,6 @@ pub mod listen;
 pub mod lock;
 pub mod notify;
 pub mod peer;
-pub mod rate;
 pub mod refusal;
 pub mod requests;
 pub mod reservations;
@@ -33,6 +30,7 @@ pub mod usage;
 pub mod users;
 pub mod wire;
 
+pub use consort_rates::{classes, credits, rate};
 pub use host::Host;
 pub use refusal::Refusal;
 pub use server::{serve, Config, End, ServeError};

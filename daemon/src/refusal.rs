@@ -26,3 +26,9 @@ impl From<consort_kernel::Error> for Refusal {
         Refusal::new(Errno::from_raw(error.errno()), error.to_string())
     }
 }
+
+impl From<consort_rates::Refusal> for Refusal {
+    fn from(refusal: consort_rates::Refusal) -> Self {
+        Refusal::new(refusal.errno, refusal.text)
+    }
+}

@@ -246,7 +246,7 @@ impl Service {
         });
         let threads = self.processes.threads_below(target);
         let usable = credits.balance(number, Rate(*rate));
-        let restored = admitted.and_then(|reservation| {
+        let restored = admitted.map_err(Refusal::from).and_then(|reservation| {
             let id = self.put_in_force(&reservation, usable, &threads)?;
             Ok((id, reservation))
         });
@@ -319,7 +319,7 @@ impl Service {
         for number in all {
             self.drop_if_unused(number);
         }
-        self.reservations.ledger.admit(uid, class, rate, old)
+        Ok(self.reservations.ledger.admit(uid, class, rate, old)?)
     }
 
     /// `usable`: at which rate it begins; its own, unless it is made for a credit.

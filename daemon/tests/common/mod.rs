@@ -27,9 +27,10 @@ use consort_daemon::{
     Config, End, Host, ServeError,
 };
 use consort_kernel::{
-    ClassTable, ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs,
-    ReservationUsage, Tunables, RATE_ONE,
+    ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
+    Tunables, RATE_ONE,
 };
+use consort_rates::ClassTable;
 use nix::sys::{
     memfd::{memfd_create, MFdFlags},
     socket::{

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who has reserved what, and who may reserve more: the admission test of 004 section 3, for each class
+//! `sum(nominal) + new <= capacity * (1 + overbooking)`, and the users' limits. Nothing here talks to anybody.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    hash::Hash,
+};
+
+use nix::errno::Errno;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    classes::{Class, Classes},
+    rate::Rate,
+    Refusal,
+};
+
+/// Shortest and longest window over which a rate can be promised.
+pub const PERIOD_MIN_NS: u64 = 1_000_000;
+pub const PERIOD_MAX_NS: u64 = 10_000_000_000;
+
+/// What a user other than root may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UserLimits {
+    /// Sum of nominal rates.
+    pub rate: Rate,
+    pub reservations: usize,
+}
+
+impl Default for UserLimits {
+    fn default() -> Self {
+        UserLimits {
+            rate: Rate(500_000),
+            reservations: 64,
+        }
+    }
+}
+
+/// What was asked for and admitted. A `Target` is whom it is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reservation<Target> {
+    pub uid: u32,
+    pub class: usize,
+    pub rate: Rate,
+    /// The rate follows demand, between these two.
+    pub auto: Option<Range>,
+    pub period_ns: u64,
+    pub target: Target,
+}
+
+/// The least and the most that an automatic rate may be, in millionths of one CPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Range {
+    pub least: u64,
+    pub most: u64,
+}
+
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Held {
+    rate: Rate,
+    reservations: usize,
+}
+
+/// All reservations, and sums that are kept with them.
+#[derive(Debug)]
+pub struct Ledger<Target> {
+    classes: Classes,
+    limits: UserLimits,
+    by_number: BTreeMap<u32, Reservation<Target>>,
+    by_target: HashMap<Target, u32>,
+    /// By class.
+    asked: HashMap<usize, Held>,
+    by_uid: HashMap<u32, Held>,
+    last_number: u32,
+}
+
+impl<Target: Clone + Eq + Hash> Ledger<Target> {
+    pub fn new(classes: Classes, limits: UserLimits) -> Self {
+        Ledger {
+            classes,
+            limits,
+            by_number: BTreeMap::new(),
+            by_target: HashMap::new(),
+            asked: HashMap::new(),
+            by_uid: HashMap::new(),
+            last_number: 0,
+        }
+    }
+
+    pub fn classes(&self) -> &Classes {
+        &self.classes
+    }
+
+    pub fn get(&self, number: u32) -> Option<&Reservation<Target>> {
+        self.by_number.get(&number)
+    }
+
+    pub fn find(&self, target: &Target) -> Option<u32> {
+        self.by_target.get(target).copied()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &Reservation<Target>)> {
+        self.by_number.iter().map(|(number, held)| (*number, held))
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_number.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_number.is_empty()
+    }
+
+    /// The sum of nominal rates that a class has admitted.
+    pub fn asked(&self, class: usize) -> Rate {
+        self.asked.get(&class).copied().unwrap_or_default().rate
+    }
+
+    /// What the class gives for a nominal rate while all its reservations want the CPU: at most one CPU.
+    pub fn effective(&self, class: usize, nominal: Rate) -> Rate {
+        let capacity = self.classes.get(class).map_or(Rate(0), Class::capacity);
+        capacity.share(nominal, self.asked(class)).min(Rate::ONE)
+    }
+
+    /// Tests whether `uid` may reserve `rate` in a class, in place of reservation `instead_of` if there is one.
+    ///
+    /// # Errors
+    /// ENOSPC when the class has not that much left, EDQUOT at the user's limit; the text has the numbers.
+    pub fn admit(
+        &self,
+        uid: u32,
+        class: usize,
+        rate: Rate,
+        instead_of: Option<u32>,
+    ) -> Result<(), Refusal> {
+        let old = instead_of.and_then(|number| self.by_number.get(&number));
+        let old_rate = old.map_or(Rate(0), |old| old.rate);
+        let freed = old
+            .filter(|old| old.class == class)
+            .map_or(Rate(0), |old| old.rate);
+        self.check_class(class, self.asked(class) - freed, rate)?;
+        if uid == 0 {
+            return Ok(());
+        }
+        let held = self.by_uid.get(&uid).copied().unwrap_or_default();
+        let limits = self.limits;
+        if held.rate - old_rate + rate > limits.rate {
+            let text = format!(
+                "user {uid} may reserve rates of {} in sum and has {}: expected at most {} more, not {rate}",
+                limits.rate,
+                held.rate - old_rate,
+                limits.rate - (held.rate - old_rate)
+            );
+            return Err(Refusal::new(Errno::EDQUOT, text));
+        }
+        if old.is_none() && held.reservations >= limits.reservations {
+            let text = format!(
+                "user {uid} has {} reservations, the most that one user may have: release some",
+                held.reservations
+            );
+            return Err(Refusal::new(Errno::EDQUOT, text));
+        }
+        Ok(())
+    }
+
+    fn check_class(&self, class: usize, asked: Rate, rate: Rate) -> Result<(), Refusal> {
+        let Some(class) = self.classes.get(class) else {
+            return Err(Refusal::new(Errno::ENOENT, "the class has gone"));
+        };
+        let Some(admits) = class.admits() else {
+            return Ok(());
+        };
+        if asked + rate <= admits {
+            return Ok(());
+        }
+        let text = format!(
+            "class {} admits rates of {admits} in sum (capacity {}, overbooking {}) and has admitted {asked}: {} are \
+             left, not {rate}",
+            class.name,
+            class.capacity(),
+            class.overbooking,
+            admits - asked
+        );
+        Err(Refusal::new(Errno::ENOSPC, text))
+    }
+
+    /// Tests whether the machine may be divided so: what was admitted must still be.
+    ///
+    /// # Errors
+    /// EBUSY, with the numbers of the first class that would have admitted too much.
+    pub fn check_classes(&self, changed: &Classes) -> Result<(), Refusal> {
+        for (number, class) in self.classes.iter() {
+            let asked = self.asked(number);
+            let admits = match changed.get(number) {
+                None => Some(Rate(0)),
+                Some(class) => class.admits(),
+            };
+            let Some(admits) = admits.filter(|admits| *admits < asked) else {
+                continue;
+            };
+            let text = format!(
+                "class {} has admitted rates of {asked} in sum, and would admit {admits}: release {} first",
+                class.name,
+                asked - admits
+            );
+            return Err(Refusal::new(Errno::EBUSY, text));
+        }
+        Ok(())
+    }
+
+    /// Divides the machine anew; `check_classes` must have agreed.
+    pub fn set_classes(&mut self, classes: Classes) {
+        self.classes = classes;
+    }
+
+    /// A number that no reservation has had.
+    pub fn next_number(&mut self) -> u32 {
+        self.last_number += 1;
+        self.last_number
+    }
+
+    /// Takes an admitted reservation in.
+    pub fn insert(&mut self, number: u32, reservation: Reservation<Target>) {
+        self.last_number = self.last_number.max(number);
+        self.remove(number);
+        for held in [
+            self.asked.entry(reservation.class).or_default(),
+            self.by_uid.entry(reservation.uid).or_default(),
+        ] {
+            held.rate = held.rate + reservation.rate;
+            held.reservations += 1;
+        }
+        self.by_target.insert(reservation.target.clone(), number);
+        self.by_number.insert(number, reservation);
+    }
+
+    pub fn remove(&mut self, number: u32) -> Option<Reservation<Target>> {
+        let gone = self.by_number.remove(&number)?;
+        self.by_target.remove(&gone.target);
+        Self::take(&mut self.asked, gone.class, gone.rate);
+        Self::take(&mut self.by_uid, gone.uid, gone.rate);
+        Some(gone)
+    }
+
+    fn take<K: Hash + Eq>(sums: &mut HashMap<K, Held>, key: K, rate: Rate) {
+        let Some(held) = sums.get_mut(&key) else {
+            return;
+        };
+        held.rate = held.rate - rate;
+        held.reservations -= 1;
+        if held.reservations == 0 {
+            sums.remove(&key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classes::Overbooking;
+    use proptest::prelude::*;
+
+    type Target = i32;
+
+    fn reservation(uid: u32, class: usize, rate: u64, pid: i32) -> Reservation<Target> {
+        Reservation {
+            uid,
+            class,
+            rate: Rate(rate),
+            auto: None,
+            period_ns: PERIOD_MIN_NS,
+            target: pid,
+        }
+    }
+
+    fn ledger() -> Ledger<Target> {
+        Ledger::new(Classes::by_default(1), UserLimits::default())
+    }
+
+    #[test]
+    fn a_full_class_an_empty_one_and_the_last_to_leave() {
+        let mut ledger = ledger();
+        assert_eq!(ledger.effective(0, Rate(300_000)), Rate(500_000));
+        ledger.insert(1, reservation(0, 0, 300_000, 10));
+        ledger.insert(2, reservation(0, 0, 200_000, 11));
+        assert_eq!(ledger.effective(0, Rate(300_000)), Rate(300_000));
+        let refusal = ledger.admit(0, 0, Rate(1), None).unwrap_err();
+        assert_eq!(refusal.errno, Errno::ENOSPC);
+        for part in ["admits rates of 0.5", "has admitted 0.5", "0 are left"] {
+            assert!(refusal.text.contains(part), "{}", refusal.text);
+        }
+        assert!(ledger.admit(0, 0, Rate(300_000), Some(1)).is_ok());
+        assert!(ledger.admit(0, 0, Rate(300_001), Some(1)).is_err());
+        assert!(ledger.admit(0, 1, Rate(425_000), None).is_ok());
+        assert!(ledger.admit(0, 1, Rate(425_001), None).is_err());
+        // Another class' reservation frees nothing in this one.
+        assert!(ledger.admit(0, 1, Rate(425_001), Some(1)).is_err());
+        ledger.remove(1);
+        ledger.remove(2);
+        assert_eq!((ledger.asked(0), ledger.len()), (Rate(0), 0));
+        assert_eq!(ledger.find(&10), None);
+        assert!(ledger.admit(0, 0, Rate(500_000), None).is_ok());
+    }
+
+    #[test]
+    fn users_have_limits_and_root_has_not() {
+        let limits = UserLimits {
+            rate: Rate(300_000),
+            reservations: 2,
+        };
+        let mut ledger = Ledger::new(Classes::by_default(4), limits);
+        ledger.insert(1, reservation(1000, 0, 200_000, 10));
+        let refusal = ledger.admit(1000, 1, Rate(100_001), None).unwrap_err();
+        assert_eq!(refusal.errno, Errno::EDQUOT);
+        assert!(
+            refusal.text.contains("at most 0.1 more"),
+            "{}",
+            refusal.text
+        );
+        assert!(ledger.admit(1001, 1, Rate(300_000), None).is_ok());
+        assert!(ledger.admit(0, 1, Rate(900_000), None).is_ok());
+        assert!(ledger.admit(1000, 1, Rate(300_000), Some(1)).is_ok());
+        ledger.insert(2, reservation(1000, 0, 100, 11));
+        let refusal = ledger.admit(1000, 1, Rate(100), None).unwrap_err();
+        assert!(refusal.text.contains("2 reservations"), "{}", refusal.text);
+    }
+
+    #[test]
+    fn a_class_keeps_what_it_promised() {
+        let mut ledger = ledger();
+        ledger.insert(1, reservation(0, 0, 300_000, 10));
+        let with = |capacity, overbooking| {
+            let name = "guaranteed".to_owned();
+            ledger
+                .classes()
+                .with(Class {
+                    name,
+                    capacity,
+                    overbooking,
+                })
+                .unwrap()
+        };
+        assert!(ledger
+            .check_classes(&with(300_000, Overbooking::Part(0)))
+            .is_ok());
+        assert!(ledger
+            .check_classes(&with(1, Overbooking::Unlimited))
+            .is_ok());
+        let refusal = ledger
+            .check_classes(&with(299_000, Overbooking::Part(0)))
+            .unwrap_err();
+        assert_eq!(refusal.errno, Errno::EBUSY);
+        assert!(
+            refusal.text.contains("release 0.001 first"),
+            "{}",
+            refusal.text
+        );
+        assert!(ledger.check_classes(&ledger.classes().without(0)).is_err());
+        assert!(ledger.check_classes(&ledger.classes().without(1)).is_ok());
+    }
+
+    #[derive(Debug, Clone)]
+    enum Step {
+        Reserve { uid: u32, class: usize, rate: u64 },
+        Change { index: usize, rate: u64 },
+        Release { index: usize },
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let rate = || 1u64..300_000;
+        prop_oneof![
+            4 => (0u32..4, 0usize..2, rate()).prop_map(|(uid, class, rate)| Step::Reserve { uid, class, rate }),
+            1 => (any::<usize>(), rate()).prop_map(|(index, rate)| Step::Change { index, rate }),
+            2 => any::<usize>().prop_map(|index| Step::Release { index }),
+        ]
+    }
+
+    proptest! {
+        /// Whatever is asked, in whatever order: no class has admitted more than it admits, no user has more than its
+        /// limit, the sums are those of the reservations, and effective rates fill a class' capacity at most.
+        #[test]
+        fn never_more_than_there_is(steps in prop::collection::vec(step(), 1..120)) {
+            let mut ledger = ledger();
+            for step in steps {
+                let nth = |ledger: &Ledger<Target>, index: usize| {
+                    let numbers: Vec<u32> = ledger.iter().map(|(number, _)| number).collect();
+                    (!numbers.is_empty()).then(|| numbers[index % numbers.len()])
+                };
+                match step {
+                    Step::Reserve { uid, class, rate } => {
+                        if ledger.admit(uid, class, Rate(rate), None).is_ok() {
+                            let number = ledger.next_number();
+                            ledger.insert(number, reservation(uid, class, rate, number as i32));
+                        }
+                    }
+                    Step::Change { index, rate } => {
+                        let Some(number) = nth(&ledger, index) else { continue };
+                        let old = ledger.get(number).unwrap().clone();
+                        if ledger.admit(old.uid, old.class, Rate(rate), Some(number)).is_ok() {
+                            ledger.insert(number, Reservation { rate: Rate(rate), ..old });
+                        }
+                    }
+                    Step::Release { index } => {
+                        if let Some(number) = nth(&ledger, index) {
+                            ledger.remove(number);
+                        }
+                    }
+                }
+                for (number, class) in ledger.classes().iter() {
+                    let of_class = || ledger.iter().filter(|(_, held)| held.class == number);
+                    let sum: Rate = of_class().map(|(_, held)| held.rate).sum();
+                    prop_assert_eq!(sum, ledger.asked(number));
+                    prop_assert!(sum <= class.admits().unwrap());
+                    let given: Rate = of_class().map(|(_, held)| ledger.effective(number, held.rate)).sum();
+                    prop_assert!(given <= class.capacity());
+                }
+                for uid in 1..4 {
+                    let sum: Rate = ledger.iter().filter(|(_, held)| held.uid == uid).map(|(_, held)| held.rate).sum();
+                    prop_assert!(sum <= UserLimits::default().rate);
+                }
+            }
+        }
+    }
+}
