@@ -11,6 +11,7 @@ use crate::{
         board::Field,
         client::{bytes_of, gettid, join_request, request, Client},
         consort::{consort_as, counter, members, status, Daemon},
+        machine::possible_cpus,
         process::{Role, ALICE, BOB, PATIENCE},
         Cpus, Needs, Outcome, Test,
     },
@@ -273,6 +274,10 @@ fn beside_vandals(vandals: [&str; 2]) -> Outcome {
             vandal.name,
             vandal.get(Field::Errors)
         );
+    }
+    // The pace of a guest with several CPUs is this machine's, whatever else that does.
+    if possible_cpus() > 1 {
+        return honest.await_progress(Field::Served, 100);
     }
     let more = honest.get(Field::Served) - served;
     check!(
