@@ -30,7 +30,7 @@ pub mod usage;
 pub mod users;
 pub mod wire;
 
-pub use consort_rates::{classes, credits, rate};
+pub use consort_rates::{classes, credits, rate, ClassTable};
 pub use host::Host;
 pub use refusal::Refusal;
 pub use server::{serve, Config, End, ServeError};

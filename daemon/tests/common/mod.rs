@@ -20,6 +20,7 @@ use consort_abi::{
     consort_request, CONSORT_ABI_MAGIC, CONSORT_ABI_VERSION, CONSORT_HELLO, CONSORT_JOIN,
     CONSORT_LEAVE,
 };
+use consort_daemon::ClassTable;
 use consort_daemon::{
     limits::Limits,
     serve,
@@ -30,7 +31,6 @@ use consort_kernel::{
     ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
     Tunables, RATE_ONE,
 };
-use consort_rates::ClassTable;
 use nix::sys::{
     memfd::{memfd_create, MFdFlags},
     socket::{
