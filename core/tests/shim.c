@@ -63,6 +63,11 @@ u64 core_slice_ns(u64 granularity_ns, u64 min_slice_ns, u32 nr_runnable, u32 nr_
 	return slice_ns(granularity_ns, min_slice_ns, nr_runnable, nr_members);
 }
 
+u64 core_slice_beside_ns(u64 slice, u64 min_slice_ns, u64 period_ns)
+{
+	return slice_beside_ns(slice, min_slice_ns, period_ns);
+}
+
 /* ---- tree.h ---- */
 
 u64 core_node_weight(const struct tree_node *n)

@@ -30,6 +30,9 @@ pub trait Host {
     /// Divides the machine; all classes at once, or none.
     fn set_classes(&mut self, table: &ClassTable) -> Result<(), Error>;
 
+    /// The shortest period of all reservations; 0 when there are none.
+    fn set_shortest_period(&mut self, period_ns: u64);
+
     /// Makes a reservation without threads and returns its number; `rate` in parts of the scheduler's one.
     fn create_reservation(&mut self, class: u32, rate: u32) -> Result<u32, Error>;
 
@@ -96,6 +99,10 @@ impl Host for Scheduler {
             flexible: table.flexible,
         };
         Scheduler::set_classes(self, &table)
+    }
+
+    fn set_shortest_period(&mut self, period_ns: u64) {
+        Scheduler::set_shortest_period(self, period_ns);
     }
 
     fn create_reservation(&mut self, class: u32, rate: u32) -> Result<u32, Error> {

@@ -5,15 +5,18 @@
 //! told. Killed at any point, the daemon comes back with what the journal says, and the scheduler, which went with it,
 //! is told that and nothing else: what is admitted is what is in force.
 
-use std::{collections::HashMap, io, path::Path, time::Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
 use nix::errno::Errno;
 use serde::Deserialize;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use crate::{
     admission::{Ledger, Range, Reservation, PERIOD_MAX_NS, PERIOD_MIN_NS},
-    classes::{Class, Classes},
+    classes::Classes,
     config::Division,
     credits::Credits,
     journal::{Entry, Journal},
@@ -25,8 +28,10 @@ use crate::{
     Refusal,
 };
 
-/// Reservations looked at in each tick: bounds what it costs.
-const SWEEP_RESERVATIONS: usize = 64;
+/// So many reservations are searched for dead ones whenever a request would be refused; more of them not more often
+/// than this.
+const SEARCH_FREELY: usize = 64;
+const SEARCH_INTERVAL: Duration = Duration::from_millis(250);
 /// A process that makes threads while it gets its reservation is searched for new ones so often.
 const SEARCHES_MAX: usize = 8;
 
@@ -79,13 +84,15 @@ pub struct Reservations {
     pub ledger: Ledger,
     pub credits: Credits,
     /// As the operator's file divides the machine.
-    file: Classes,
-    journal: Option<Journal>,
-    in_force: HashMap<u32, InForce>,
+    pub(crate) file: Classes,
+    pub(crate) journal: Option<Journal>,
+    pub(crate) in_force: HashMap<u32, InForce>,
     /// Reservations that are over, and that the scheduler could not end yet.
-    doomed: Vec<u32>,
+    pub(crate) doomed: Vec<u32>,
+    /// When the dead were last searched for among all.
+    searched: Option<Instant>,
     /// Where the last sweep stopped.
-    swept: u32,
+    pub(crate) swept: u32,
 }
 
 /// What the scheduler knows of a reservation.
@@ -106,6 +113,7 @@ impl Reservations {
             journal: None,
             in_force: HashMap::new(),
             doomed: Vec::new(),
+            searched: None,
             swept: 0,
         }
     }
@@ -133,6 +141,16 @@ impl Reservations {
         })
     }
 
+    fn may_search(&mut self) -> bool {
+        let now = Instant::now();
+        let recent = |then: Instant| now.saturating_duration_since(then) < SEARCH_INTERVAL;
+        if self.ledger.len() > SEARCH_FREELY && self.searched.is_some_and(recent) {
+            return false;
+        }
+        self.searched = Some(now);
+        true
+    }
+
     fn entry(&self, number: u32, reservation: &Reservation) -> Entry {
         let class = self.ledger.classes().get(reservation.class);
         Entry::Reserve {
@@ -147,7 +165,7 @@ impl Reservations {
     }
 
     /// Everything that holds, as a journal would say it.
-    fn entries(&self) -> Vec<Entry> {
+    pub(crate) fn entries(&self) -> Vec<Entry> {
         let mut entries = Vec::new();
         if self.file != *self.ledger.classes() {
             entries.push(Entry::Classes {
@@ -185,82 +203,6 @@ impl Reservations {
 }
 
 impl Service {
-    /// Divides the machine, and takes up what the journal says: called once, before anybody is served.
-    ///
-    /// # Errors
-    /// When the journal cannot be used, or the scheduler refuses the division.
-    pub fn open_reservations(&mut self, division: Division, journal: &Path) -> io::Result<()> {
-        let (journal, entries) = Journal::open(journal)?;
-        let file = division.classes.clone();
-        self.reservations = Reservations::new(division);
-        let Replay { now, held, credits } = replay(&file, &entries);
-        self.host
-            .set_classes(&now.table())
-            .map_err(io::Error::other)?;
-        self.reservations.ledger.set_classes(now);
-        for (number, entry) in held {
-            self.restore(number, entry, &credits);
-        }
-        self.restore_credits(credits);
-        self.reservations.journal = Some(journal);
-        let entries = self.reservations.entries();
-        match &mut self.reservations.journal {
-            Some(journal) => journal.rewrite(&entries),
-            None => Ok(()),
-        }
-    }
-
-    fn restore(&mut self, number: u32, entry: &Entry, credits: &Credits) {
-        let Entry::Reserve {
-            uid,
-            class,
-            rate,
-            auto,
-            period_ns,
-            target,
-            ..
-        } = entry
-        else {
-            return;
-        };
-        if !self.processes.exists(target) {
-            debug!(number, "the owner of a reservation has ended meanwhile");
-            return;
-        }
-        let ledger = &self.reservations.ledger;
-        let admitted = ledger.classes().find(class).and_then(|class| {
-            let rate = Rate(*rate);
-            // Its user's limits were looked at when it was made.
-            if rate > Rate(0) {
-                ledger.admit(0, class, rate, None)?;
-            }
-            let (uid, auto, period_ns, target) = (*uid, *auto, *period_ns, target.clone());
-            Ok(Reservation {
-                uid,
-                class,
-                rate,
-                auto,
-                period_ns,
-                target,
-            })
-        });
-        let threads = self.processes.threads_below(target);
-        let usable = credits.balance(number, Rate(*rate));
-        let restored = admitted.map_err(Refusal::from).and_then(|reservation| {
-            let id = self.put_in_force(&reservation, usable, &threads)?;
-            Ok((id, reservation))
-        });
-        match restored {
-            Ok((id, reservation)) => {
-                info!(number, target = target.number(), "reservation restored");
-                self.take_in(number, id, reservation);
-            }
-            Err(refusal) => {
-                warn!(number, target = target.number(), %refusal, "a reservation cannot be restored");
-            }
-        }
-    }
-
     /// Reserves, or changes what is reserved for the same process or thread.
     ///
     /// # Errors
@@ -303,19 +245,20 @@ impl Service {
         }
     }
 
-    /// The dead are forgotten before the living are refused.
-    fn admit(
+    /// The dead are forgotten before the living are refused; where there are many, that is not looked at each time.
+    pub(crate) fn admit(
         &mut self,
         uid: u32,
         class: usize,
         rate: Rate,
         old: Option<u32>,
     ) -> Result<(), Refusal> {
-        let ledger = &self.reservations.ledger;
-        if ledger.admit(uid, class, rate, old).is_ok() {
-            return Ok(());
+        let refused = self.reservations.ledger.admit(uid, class, rate, old);
+        if refused.is_ok() || !self.reservations.may_search() {
+            return Ok(refused?);
         }
-        let all: Vec<u32> = ledger.iter().map(|(number, _)| number).collect();
+        let ledger = self.reservations.ledger.iter();
+        let all: Vec<u32> = ledger.map(|(number, _)| number).collect();
         for number in all {
             self.drop_if_unused(number);
         }
@@ -338,15 +281,21 @@ impl Service {
         Ok(number)
     }
 
-    fn take_in(&mut self, number: u32, id: u32, reservation: Reservation) {
+    pub(crate) fn take_in(&mut self, number: u32, id: u32, reservation: Reservation) {
         let history = History::default();
         self.reservations
             .in_force
             .insert(number, InForce { id, history });
         self.reservations.ledger.insert(number, reservation);
+        self.tell_period();
     }
 
-    fn put_in_force(
+    fn tell_period(&mut self) {
+        let period_ns = self.reservations.ledger.shortest_period_ns();
+        self.host.set_shortest_period(period_ns);
+    }
+
+    pub(crate) fn put_in_force(
         &mut self,
         wanted: &Reservation,
         usable: Rate,
@@ -390,7 +339,7 @@ impl Service {
         Err(Refusal::new(Errno::ESRCH, text))
     }
 
-    fn change(&mut self, number: u32, wanted: Reservation) -> Result<u32, Refusal> {
+    pub(crate) fn change(&mut self, number: u32, wanted: Reservation) -> Result<u32, Refusal> {
         let Some((id, old)) = self.held(number) else {
             return Err(unknown(&wanted.target));
         };
@@ -421,6 +370,7 @@ impl Service {
             in_force.history.begin_anew();
         }
         self.reservations.ledger.insert(number, wanted);
+        self.tell_period();
         self.reservations.compact();
         Ok(number)
     }
@@ -447,164 +397,18 @@ impl Service {
     pub(crate) fn drop_reservation(&mut self, number: u32) {
         self.end_credits(number);
         self.reservations.ledger.remove(number);
+        self.tell_period();
         if let Some(gone) = self.reservations.in_force.remove(&number) {
             self.end(gone.id);
         }
     }
 
-    fn end(&mut self, id: u32) {
+    pub(crate) fn end(&mut self, id: u32) {
         match self.host.end_reservation(id) {
             Ok(()) => {}
             Err(error) if error.errno() == libc::EAGAIN => self.reservations.doomed.push(id),
             Err(error) => warn!(reservation = id, %error, "cannot end a reservation"),
         }
-    }
-
-    /// Called a few times a second: notes what was used, and forgets what nobody uses any more.
-    pub(crate) fn tick_reservations(&mut self, now: Instant) {
-        for id in std::mem::take(&mut self.reservations.doomed) {
-            self.end(id);
-        }
-        let swept = self.reservations.swept;
-        let later = self.reservations.ledger.iter().map(|(number, _)| number);
-        let numbers: Vec<u32> = later
-            .filter(|number| *number > swept)
-            .take(SWEEP_RESERVATIONS)
-            .collect();
-        self.reservations.swept = match numbers.last() {
-            Some(last) if numbers.len() == SWEEP_RESERVATIONS => *last,
-            _ => 0,
-        };
-        for number in numbers {
-            if !self.drop_if_unused(number) {
-                self.note_usage(number, now);
-            }
-        }
-    }
-
-    fn note_usage(&mut self, number: u32, now: Instant) {
-        let Some((id, held)) = self.held(number) else {
-            return;
-        };
-        let Ok(usage) = self.host.reservation_usage(id) else {
-            return;
-        };
-        let reservations = &mut self.reservations;
-        let balance = reservations.balance(number);
-        let given = reservations.ledger.effective(held.class, balance);
-        let Some(in_force) = reservations.in_force.get_mut(&number) else {
-            return;
-        };
-        if !in_force.history.note(now, usage.ran_ns, given) {
-            return;
-        }
-        let suggested = in_force.history.suggested(held.rate);
-        if let (Some(suggested), Some(range)) = (suggested, held.auto) {
-            self.follow_demand(number, held, suggested, range);
-        }
-    }
-
-    /// An automatic rate becomes what is suggested, if the class has it.
-    fn follow_demand(&mut self, number: u32, held: Reservation, suggested: Rate, range: Range) {
-        let rate = suggested.clamp(Rate(range.least), Rate(range.most));
-        if rate == held.rate {
-            return;
-        }
-        let admitted = self.admit(held.uid, held.class, rate, Some(number));
-        let changed = admitted.and_then(|()| self.change(number, Reservation { rate, ..held }));
-        match changed {
-            Ok(_) => debug!(number, %rate, "an automatic rate follows"),
-            Err(refusal) => debug!(number, %rate, %refusal, "an automatic rate cannot follow"),
-        }
-    }
-
-    /// True when the reservation is over because no thread uses it any more.
-    fn drop_if_unused(&mut self, number: u32) -> bool {
-        let Some(in_force) = self.reservations.in_force.get(&number) else {
-            return false;
-        };
-        let is_used =
-            !matches!(self.host.reservation_usage(in_force.id), Ok(usage) if usage.tasks == 0);
-        if is_used {
-            return false;
-        }
-        debug!(number, "nobody uses a reservation any more");
-        if let Err(refusal) = self.reservations.write(&Entry::Release { number }) {
-            // After a restart its owner is found to have ended.
-            warn!(%refusal, "the end of a reservation is not in the journal");
-        }
-        self.drop_reservation(number);
-        true
-    }
-
-    /// Makes a class, or changes it.
-    ///
-    /// # Errors
-    /// EBUSY when the class has promised more than it would have, ENOSPC when the machine has not that much.
-    pub fn set_class(&mut self, class: Class) -> Result<(), Refusal> {
-        let changed = self.reservations.ledger.classes().with(class)?;
-        self.divide(changed)
-    }
-
-    /// Removes a class.
-    ///
-    /// # Errors
-    /// ENOENT; EBUSY while it has reservations.
-    pub fn remove_class(&mut self, name: &str) -> Result<(), Refusal> {
-        let classes = self.reservations.ledger.classes();
-        let changed = classes.without(classes.find(name)?);
-        self.divide(changed)
-    }
-
-    fn divide(&mut self, changed: Classes) -> Result<(), Refusal> {
-        self.reservations.ledger.check_classes(&changed)?;
-        let before = self.reservations.ledger.classes().clone();
-        self.host.set_classes(&changed.table())?;
-        let file = self.reservations.file.clone();
-        let entry = Entry::Classes {
-            file,
-            now: changed.clone(),
-        };
-        if let Err(refusal) = self.reservations.write(&entry) {
-            if let Err(error) = self.host.set_classes(&before.table()) {
-                warn!(%error, "a change that could not be kept cannot be undone");
-            }
-            return Err(refusal);
-        }
-        info!(flexible = %changed.flexible(), "classes changed");
-        self.reservations.ledger.set_classes(changed);
-        Ok(())
-    }
-}
-
-/// What a journal comes to.
-struct Replay<'a> {
-    now: Classes,
-    /// The last entry of each reservation that was not released.
-    held: Vec<(u32, &'a Entry)>,
-    credits: Credits,
-}
-
-fn replay<'a>(file: &Classes, entries: &'a [Entry]) -> Replay<'a> {
-    let mut classes = file.clone();
-    let mut held: Vec<(u32, &Entry)> = Vec::new();
-    let mut last_credits = Credits::default();
-    for entry in entries {
-        match entry {
-            Entry::Classes { file: then, now } if then == file => classes = now.clone(),
-            Entry::Classes { .. } => {}
-            Entry::Reserve { number, .. } => match held.iter_mut().find(|held| held.0 == *number) {
-                Some(held) => held.1 = entry,
-                None => held.push((*number, entry)),
-            },
-            Entry::Release { number } => held.retain(|held| held.0 != *number),
-            Entry::Credits { credits } => last_credits = credits.clone(),
-        }
-    }
-    Replay {
-        now: classes,
-        held,
-        credits: last_credits,
     }
 }
 

@@ -93,6 +93,7 @@ struct consort_leave_args {
 struct consort_class_table {
 	unsigned int capacity[CLASSES_MAX]; /* parts of CONSORT_RATE_ONE; 0: there is no such class */
 	unsigned int flexible; /* what is left for everybody else */
+	unsigned long long shortest_period_ns; /* of all reservations; 0: there are none. Followed at once */
 };
 
 struct consort_classes_args {

@@ -28,6 +28,9 @@ static __always_inline void place_count(struct place __arena *pl, u32 place, s32
 		nr_runnable = (nr_runnable + nr_cpus - 1) / nr_cpus;
 	}
 	pl->quantum_ns = slice_ns(tunables.granularity_ns, tunables.min_slice_ns, nr_runnable, 1);
+	if (pl->root.node.parent)
+		pl->quantum_ns = slice_beside_ns(pl->quantum_ns, tunables.min_slice_ns,
+						 class_table.shortest_period_ns);
 	pl->window_ns = tunables.window_ns;
 }
 

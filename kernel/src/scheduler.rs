@@ -180,14 +180,19 @@ impl Scheduler {
     /// EBUSY when a class that shall go has reservations, EINVAL when nothing is left for everybody else.
     pub fn set_classes(&mut self, table: &ClassTable) -> Result<(), Error> {
         if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
-            bss.class_table = types::consort_class_table {
-                capacity: table.capacity,
-                flexible: table.flexible,
-            };
+            bss.class_table.capacity = table.capacity;
+            bss.class_table.flexible = table.flexible;
         }
         let mut args = consort_classes_args::default();
         let program = &self.skeleton.progs.consort_classes;
         syscall::call(program, &mut args, "divide the machine into classes")
+    }
+
+    /// The shortest period of all reservations, by which slices beside them are cut; 0 when there are none.
+    pub fn set_shortest_period(&mut self, period_ns: u64) {
+        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
+            bss.class_table.shortest_period_ns = period_ns;
+        }
     }
 
     /// Makes a reservation that no thread has yet, and returns its number. `rate` is in parts of [`RATE_ONE`].

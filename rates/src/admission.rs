@@ -72,6 +72,8 @@ pub struct Ledger<Target> {
     /// By class.
     asked: HashMap<usize, Held>,
     by_uid: HashMap<u32, Held>,
+    /// How many have each period.
+    periods: BTreeMap<u64, usize>,
     last_number: u32,
 }
 
@@ -84,6 +86,7 @@ impl<Target: Clone + Eq + Hash> Ledger<Target> {
             by_target: HashMap::new(),
             asked: HashMap::new(),
             by_uid: HashMap::new(),
+            periods: BTreeMap::new(),
             last_number: 0,
         }
     }
@@ -214,6 +217,11 @@ impl<Target: Clone + Eq + Hash> Ledger<Target> {
         self.classes = classes;
     }
 
+    /// The shortest period of all reservations; 0 when there are none.
+    pub fn shortest_period_ns(&self) -> u64 {
+        self.periods.keys().next().copied().unwrap_or(0)
+    }
+
     /// A number that no reservation has had.
     pub fn next_number(&mut self) -> u32 {
         self.last_number += 1;
@@ -231,6 +239,7 @@ impl<Target: Clone + Eq + Hash> Ledger<Target> {
             held.rate = held.rate + reservation.rate;
             held.reservations += 1;
         }
+        *self.periods.entry(reservation.period_ns).or_default() += 1;
         self.by_target.insert(reservation.target.clone(), number);
         self.by_number.insert(number, reservation);
     }
@@ -238,6 +247,12 @@ impl<Target: Clone + Eq + Hash> Ledger<Target> {
     pub fn remove(&mut self, number: u32) -> Option<Reservation<Target>> {
         let gone = self.by_number.remove(&number)?;
         self.by_target.remove(&gone.target);
+        if let Some(count) = self.periods.get_mut(&gone.period_ns) {
+            *count -= 1;
+            if *count == 0 {
+                self.periods.remove(&gone.period_ns);
+            }
+        }
         Self::take(&mut self.asked, gone.class, gone.rate);
         Self::take(&mut self.by_uid, gone.uid, gone.rate);
         Some(gone)

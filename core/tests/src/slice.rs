@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! slice.h: 000 equation 2.2, and its bounds.
 
-use crate::policy::core_slice_ns;
+use crate::policy::{core_slice_beside_ns, core_slice_ns};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -31,6 +31,26 @@ fn equation_2_2() {
             slice_ns(granularity_ns, min_ns, nr_runnable, nr_members),
             expected_ns,
             "granularity {granularity_ns}, least {min_ns}, {nr_runnable} runnable, {nr_members} members"
+        );
+    }
+}
+
+/// Beside reservations: no longer than a 64th of their shortest period, and not below the least slice for that.
+#[test]
+fn periods_cut_slices() {
+    // slice, least slice, shortest period; slice beside them
+    let table = [
+        (2 * MS, MS / 2, 0, 2 * MS),
+        (2 * MS, MS / 2, 128 * MS, 2 * MS),
+        (2 * MS, MS / 2, 64 * MS, MS),
+        (2 * MS, MS / 2, MS, MS / 2),
+        (MS / 4, MS / 2, MS, MS / 4),
+    ];
+    for (slice, min_ns, period_ns, expected_ns) in table {
+        let cut_ns = unsafe { core_slice_beside_ns(slice, min_ns, period_ns) };
+        assert_eq!(
+            cut_ns, expected_ns,
+            "slice {slice}, least {min_ns}, period {period_ns}"
         );
     }
 }

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is done about reservations a few times a second: who uses them, how much, and whether anybody still does.
+
+use std::time::Instant;
+
+use tracing::{debug, warn};
+
+use crate::{
+    admission::{Range, Reservation},
+    journal::Entry,
+    rate::Rate,
+    service::Service,
+};
+
+/// Reservations looked at in each tick: bounds what it costs.
+const SWEEP_RESERVATIONS: usize = 64;
+
+impl Service {
+    /// Called a few times a second: notes what was used, and forgets what nobody uses any more.
+    pub(crate) fn tick_reservations(&mut self, now: Instant) {
+        for id in std::mem::take(&mut self.reservations.doomed) {
+            self.end(id);
+        }
+        let swept = self.reservations.swept;
+        let later = self.reservations.ledger.iter().map(|(number, _)| number);
+        let numbers: Vec<u32> = later
+            .filter(|number| *number > swept)
+            .take(SWEEP_RESERVATIONS)
+            .collect();
+        self.reservations.swept = match numbers.last() {
+            Some(last) if numbers.len() == SWEEP_RESERVATIONS => *last,
+            _ => 0,
+        };
+        for number in numbers {
+            if !self.drop_if_unused(number) {
+                self.note_usage(number, now);
+            }
+        }
+    }
+
+    fn note_usage(&mut self, number: u32, now: Instant) {
+        let Some((id, held)) = self.held(number) else {
+            return;
+        };
+        let Ok(usage) = self.host.reservation_usage(id) else {
+            return;
+        };
+        let reservations = &mut self.reservations;
+        let balance = reservations.balance(number);
+        let given = reservations.ledger.effective(held.class, balance);
+        let Some(in_force) = reservations.in_force.get_mut(&number) else {
+            return;
+        };
+        if !in_force.history.note(now, usage.ran_ns, given) {
+            return;
+        }
+        let suggested = in_force.history.suggested(held.rate);
+        if let (Some(suggested), Some(range)) = (suggested, held.auto) {
+            self.follow_demand(number, held, suggested, range);
+        }
+    }
+
+    /// An automatic rate becomes what is suggested, if the class has it.
+    fn follow_demand(&mut self, number: u32, held: Reservation, suggested: Rate, range: Range) {
+        let rate = suggested.clamp(Rate(range.least), Rate(range.most));
+        if rate == held.rate {
+            return;
+        }
+        let admitted = self.admit(held.uid, held.class, rate, Some(number));
+        let changed = admitted.and_then(|()| self.change(number, Reservation { rate, ..held }));
+        match changed {
+            Ok(_) => debug!(number, %rate, "an automatic rate follows"),
+            Err(refusal) => debug!(number, %rate, %refusal, "an automatic rate cannot follow"),
+        }
+    }
+
+    /// True when the reservation is over because no thread uses it any more.
+    pub(crate) fn drop_if_unused(&mut self, number: u32) -> bool {
+        let Some(in_force) = self.reservations.in_force.get(&number) else {
+            return false;
+        };
+        let is_used =
+            !matches!(self.host.reservation_usage(in_force.id), Ok(usage) if usage.tasks == 0);
+        if is_used {
+            return false;
+        }
+        debug!(number, "nobody uses a reservation any more");
+        if let Err(refusal) = self.reservations.write(&Entry::Release { number }) {
+            // After a restart its owner is found to have ended.
+            warn!(%refusal, "the end of a reservation is not in the journal");
+        }
+        self.drop_reservation(number);
+        true
+    }
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A host that records what it is told.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use consort_daemon::Host;
+use consort_kernel::{
+    ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
+    Tunables, RATE_ONE,
+};
+use consort_rates::ClassTable;
+use nix::sys::memfd::{memfd_create, MFdFlags};
+
+/// What the fake scheduler was told, and what it shall answer.
+#[derive(Debug, Default)]
+pub struct Record {
+    pub domains: BTreeMap<u32, DomainOptions>,
+    pub members: HashMap<i32, JoinArgs>,
+    pub pages: BTreeSet<u32>,
+    pub joins: u64,
+    pub classes: Option<ClassTable>,
+    pub reservations: BTreeMap<u32, Promise>,
+    pub shortest_period_ns: u64,
+    /// CPU time that each reservation has used.
+    pub used_ns: HashMap<u32, u64>,
+    /// Fail like a killed process after so many more calls that change something about reservations.
+    pub dies_after: Option<u32>,
+    pub tunables: Tunables,
+    pub partial: bool,
+    pub member_ends: u64,
+    pub exit: Option<ExitReport>,
+    /// Refuse the next calls of that name with that errno.
+    pub refuse: HashMap<&'static str, i32>,
+    next: u32,
+}
+
+/// A reservation as the scheduler knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Promise {
+    pub class: u32,
+    pub rate: u32,
+    pub threads: BTreeSet<i32>,
+}
+
+/// Keeps the scheduler's side of the contract: members are in domains that exist, each once.
+#[derive(Debug, Clone, Default)]
+pub struct FakeHost(Arc<Mutex<Record>>);
+
+impl FakeHost {
+    pub fn record(&self) -> MutexGuard<'_, Record> {
+        self.0.lock().unwrap()
+    }
+
+    /// The scheduler leaves the kernel, even if a test has failed while it held the record.
+    pub fn unload(&self, report: ExitReport) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).exit = Some(report);
+    }
+
+    fn refused(record: &Record, doing: &'static str) -> Result<(), Error> {
+        match record.refuse.get(doing) {
+            Some(errno) => Err(refusal(doing, *errno)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Record {
+    fn live_or_die(&mut self) {
+        if let Some(left) = &mut self.dies_after {
+            assert!(*left > 0, "killed");
+            *left -= 1;
+        }
+    }
+
+    fn class_exists(&self, class: u32) -> bool {
+        self.classes
+            .is_some_and(|table| table.capacity[class as usize] > 0)
+    }
+}
+
+fn refusal(doing: &'static str, errno: i32) -> Error {
+    Error::Refused { doing, errno }
+}
+
+impl Host for FakeHost {
+    fn client_page(&mut self) -> Result<ClientPage, Error> {
+        let mut record = self.record();
+        Self::refused(&record, "client_page")?;
+        record.next += 1;
+        let client = record.next;
+        record.pages.insert(client);
+        let descriptor = memfd_create("page", MFdFlags::MFD_CLOEXEC).unwrap();
+        nix::unistd::ftruncate(&descriptor, 4096).unwrap();
+        Ok(ClientPage { client, descriptor })
+    }
+
+    fn release_client(&mut self, client: u32) {
+        assert!(
+            self.record().pages.remove(&client),
+            "released twice: {client}"
+        );
+    }
+
+    fn create_domain(&mut self, options: DomainOptions) -> Result<u32, Error> {
+        let mut record = self.record();
+        Self::refused(&record, "create_domain")?;
+        record.next += 1;
+        let id = record.next;
+        record.domains.insert(id, options);
+        Ok(id)
+    }
+
+    fn destroy_domain(&mut self, domain: u32) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "destroy_domain")?;
+        let has_members = record
+            .members
+            .values()
+            .any(|member| member.domain == domain);
+        assert!(!has_members, "domain {domain} has members");
+        let existed = record.domains.remove(&domain).is_some();
+        assert!(existed, "no domain {domain}");
+        Ok(())
+    }
+
+    fn join(&mut self, args: JoinArgs) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "join")?;
+        assert!(record.domains.contains_key(&args.domain));
+        assert!(record.pages.contains(&args.client));
+        let has_reserved = |promise: &Promise| promise.threads.contains(&args.tid);
+        if record.reservations.values().any(has_reserved) {
+            return Err(refusal("join", libc::EBUSY));
+        }
+        if record.members.contains_key(&args.tid) {
+            return Err(refusal("join", libc::EEXIST));
+        }
+        record.members.insert(args.tid, args);
+        record.joins += 1;
+        Ok(())
+    }
+
+    fn leave(&mut self, args: LeaveArgs) -> Result<(), Error> {
+        let mut record = self.record();
+        match record.members.remove(&args.tid) {
+            Some(member) => {
+                assert_eq!((member.client, member.slot), (args.client, args.slot));
+                Ok(())
+            }
+            None => Err(refusal("leave", libc::ESRCH)),
+        }
+    }
+
+    fn cpus(&self) -> u32 {
+        1
+    }
+
+    fn set_classes(&mut self, table: &ClassTable) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "set_classes")?;
+        record.live_or_die();
+        let sum: u32 = table.capacity.iter().sum();
+        assert_eq!(sum + table.flexible, RATE_ONE);
+        assert!(table.flexible > 0);
+        for promise in record.reservations.values() {
+            assert!(table.capacity[promise.class as usize] > 0);
+        }
+        record.classes = Some(*table);
+        Ok(())
+    }
+
+    fn set_shortest_period(&mut self, period_ns: u64) {
+        self.record().shortest_period_ns = period_ns;
+    }
+
+    fn create_reservation(&mut self, class: u32, rate: u32) -> Result<u32, Error> {
+        let mut record = self.record();
+        Self::refused(&record, "create_reservation")?;
+        record.live_or_die();
+        assert!(record.class_exists(class));
+        assert!((1..=RATE_ONE).contains(&rate));
+        record.next += 1;
+        let id = record.next;
+        let threads = BTreeSet::new();
+        let promise = Promise {
+            class,
+            rate,
+            threads,
+        };
+        record.reservations.insert(id, promise);
+        Ok(id)
+    }
+
+    fn change_reservation(&mut self, id: u32, class: u32, rate: u32) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "change_reservation")?;
+        record.live_or_die();
+        assert!(record.class_exists(class));
+        let promise = record.reservations.get_mut(&id).unwrap();
+        (promise.class, promise.rate) = (class, rate);
+        Ok(())
+    }
+
+    fn add_to_reservation(&mut self, id: u32, tid: i32) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "add_to_reservation")?;
+        record.live_or_die();
+        let has_one = |promise: &Promise| promise.threads.contains(&tid);
+        if record.reservations.values().any(has_one) {
+            return Err(refusal("add_to_reservation", libc::EEXIST));
+        }
+        if record.members.contains_key(&tid) {
+            return Err(refusal("add_to_reservation", libc::EBUSY));
+        }
+        let promise = record.reservations.get_mut(&id).unwrap();
+        promise.threads.insert(tid);
+        Ok(())
+    }
+
+    fn end_reservation(&mut self, id: u32) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "end_reservation")?;
+        record.live_or_die();
+        let existed = record.reservations.remove(&id).is_some();
+        assert!(existed, "no reservation {id}");
+        Ok(())
+    }
+
+    fn reservation_usage(&self, id: u32) -> Result<ReservationUsage, Error> {
+        let record = self.record();
+        match record.reservations.get(&id) {
+            Some(promise) => Ok(ReservationUsage {
+                tasks: promise.threads.len() as u32,
+                ran_ns: record.used_ns.get(&id).copied().unwrap_or_default(),
+            }),
+            None => Err(refusal("reservation_usage", libc::ENOENT)),
+        }
+    }
+
+    fn tunables(&self) -> Tunables {
+        self.record().tunables
+    }
+
+    fn set_tunables(&mut self, tunables: Tunables) -> Result<(), Error> {
+        self.record().tunables = tunables;
+        Ok(())
+    }
+
+    fn counters(&self) -> Result<Counters, Error> {
+        Ok(Counters::from([("polls", 42), ("switches", 7)]))
+    }
+
+    fn member_ends(&self) -> u64 {
+        self.record().member_ends
+    }
+
+    fn partial(&self) -> bool {
+        self.record().partial
+    }
+
+    fn exited(&self) -> Option<ExitReport> {
+        self.record().exit.clone()
+    }
+}

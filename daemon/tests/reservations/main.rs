@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reservations through the service: what is admitted is what the scheduler was told, whatever is asked, whoever
+//! asks, and wherever the daemon is killed.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod credits;
+mod demand;
+mod programs;
+mod requests;
+mod restart;
+mod world;

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! As programs ask: over the socket, by the command and by the library.
+
+use consort_abi::{CONSORT_LEND, CONSORT_RECOLLECT, CONSORT_RELEASE, CONSORT_RESERVE};
+use consort_daemon::{limits::Limits, peer::Processes, service::Service};
+use nix::errno::Errno;
+
+use crate::{
+    common::{gettid, join, write_thread, Daemon, FakeHost, Folder},
+    world::{PERIOD_NS, UID, USER},
+};
+
+/// Over the socket, as the command asks.
+#[test]
+fn a_program_reserves_for_itself() {
+    let daemon = Daemon::start();
+    let program = daemon.hello();
+    let ask =
+        r#"{"command": "reserve", "class": "guaranteed", "rate": 0.25, "period_ns": 33000000}"#;
+    let answer = program.control(ask).unwrap();
+    assert_eq!(answer["reservation"], 1);
+    let page = program.control(r#"{"command": "reservations"}"#).unwrap();
+    let held = &page["reservations"][0];
+    assert_eq!(held["number"], std::process::id());
+    assert_eq!(
+        (&held["asked"], &held["given"]),
+        (&0.25.into(), &0.5.into())
+    );
+    let refused = program.ask(&join(gettid(), 0, "video"));
+    assert_eq!(refused.error, libc::EBUSY);
+    assert!(refused.text.contains("consort release"), "{}", refused.text);
+    let classes = program.control(r#"{"command": "classes"}"#).unwrap();
+    assert_eq!(classes["classes"][0]["asked"], 0.25);
+    program.control(r#"{"command": "release"}"#).unwrap();
+    assert_eq!(program.ask(&join(gettid(), 0, "video")).error, 0);
+    let refused = program.control(ask).unwrap_err();
+    assert!(
+        refused.text.contains("member of a domain"),
+        "{}",
+        refused.text
+    );
+    let classes = program.control(r#"{"command": "classes"}"#).unwrap();
+    assert_eq!(classes["classes"][0]["asked"], 0.0);
+}
+
+#[test]
+fn only_the_operator_divides_the_machine() {
+    let folder = Folder::new();
+    let processes = Processes::at(&folder.0);
+    let host = FakeHost::default();
+    let mut service = Service::new(Box::new(host), processes.clone(), Limits::default());
+    write_thread(&folder.0, USER, &[USER], UID, 5);
+    let peer = processes.peer(USER, UID).unwrap();
+    for text in [
+        r#"{"command": "class_set", "name": "mine", "capacity": 0.2}"#,
+        r#"{"command": "class_remove", "name": "adaptive"}"#,
+    ] {
+        let refusal = consort_daemon::control::answer(&mut service, &peer, text).unwrap_err();
+        assert_eq!(refusal.errno, Errno::EPERM);
+    }
+    let listed = consort_daemon::control::answer(&mut service, &peer, r#"{"command": "classes"}"#);
+    assert!(listed.is_ok());
+}
+
+/// As libconsort asks: by the fields of a request, without a page.
+#[test]
+fn a_library_reserves_for_its_program() {
+    let daemon = Daemon::start();
+    let program = daemon.connect();
+    let ask = |kind, rate, flags, class: &str| {
+        let mut request = join(0, 0, class);
+        request.type_ = kind as u16;
+        (request.order, request.flags, request.event_ns) = (rate, flags, PERIOD_NS);
+        program.ask(&request)
+    };
+    let reply = ask(CONSORT_RESERVE, 250_000, 0, "guaranteed");
+    assert_eq!((reply.error, reply.client), (0, 1), "{}", reply.text);
+    let page = program.control(r#"{"command": "reservations"}"#).unwrap();
+    assert_eq!(page["reservations"][0]["asked"], 0.25);
+    assert_eq!(page["reservations"][0]["period_ns"], PERIOD_NS);
+    for (kind, rate, flags, class, errno) in [
+        (CONSORT_RESERVE, 0, 0, "guaranteed", libc::ERANGE),
+        (CONSORT_RESERVE, 600_000, 0, "guaranteed", libc::ENOSPC),
+        (CONSORT_RESERVE, 100_000, 2, "guaranteed", libc::EINVAL),
+        (CONSORT_RESERVE, 100_000, 0, "", libc::ENOENT),
+        (CONSORT_LEND, 100_000, 0, "", libc::EINVAL),
+        (CONSORT_RECOLLECT, 0, 0, "", libc::ENOENT),
+        (CONSORT_RELEASE, 0, 4, "", libc::EINVAL),
+    ] {
+        let reply = ask(kind, rate, flags, class);
+        assert_eq!(reply.error, errno, "{kind}: {}", reply.text);
+        assert!(!reply.text.is_empty());
+    }
+    assert_eq!(ask(CONSORT_RELEASE, 0, 0, "").error, 0);
+    assert_eq!(ask(CONSORT_RELEASE, 0, 0, "").error, libc::ENOENT);
+}

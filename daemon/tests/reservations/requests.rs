@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is asked for: refused and nothing changed, or done in one step.
+
+use std::{collections::BTreeMap, fs, time::Instant};
+
+use consort_daemon::{
+    reservations::{Ask, AskedRate},
+    targets::Scope,
+};
+use nix::errno::Errno;
+
+use crate::{
+    common::write_thread,
+    world::{World, ROOT, UID, USER},
+};
+
+#[test]
+fn what_cannot_be_is_refused_and_changes_nothing() {
+    let mut world = World::new();
+    world.reserve(USER, 0, "guaranteed", 0.3).unwrap();
+    let before = (world.admitted(), fs::read(world.journal()).unwrap());
+    let stranger = USER + 100;
+    write_thread(&world.folder.0, stranger, &[stranger], UID + 1, 5);
+    for (asker, number, class, rate, errno, part) in [
+        (USER, 0, "guaranteed", 0.0, Errno::ERANGE, "0.0001 to 1"),
+        (USER, 0, "guaranteed", -0.1, Errno::ERANGE, "out of range"),
+        (USER, 0, "guaranteed", f64::NAN, Errno::ERANGE, "rate NaN"),
+        (ROOT, 0, "guaranteed", 1.5, Errno::ERANGE, "out of range"),
+        (ROOT, 0, "guaranteed", 0.6, Errno::ENOSPC, "0.2 are left"),
+        (
+            ROOT,
+            0,
+            "guaranteed",
+            0.200001,
+            Errno::ENOSPC,
+            "0.2 are left",
+        ),
+        (
+            ROOT,
+            0,
+            "golden",
+            0.1,
+            Errno::ENOENT,
+            "guaranteed, adaptive",
+        ),
+        (
+            ROOT,
+            0,
+            "flexible",
+            0.1,
+            Errno::ENOENT,
+            "guaranteed, adaptive",
+        ),
+        (
+            USER,
+            USER + 1,
+            "adaptive",
+            0.3,
+            Errno::EDQUOT,
+            "at most 0.2 more",
+        ),
+        (
+            USER,
+            ROOT,
+            "adaptive",
+            0.1,
+            Errno::EPERM,
+            "belongs to user 0",
+        ),
+        (
+            USER,
+            stranger,
+            "adaptive",
+            0.1,
+            Errno::EPERM,
+            "belongs to user",
+        ),
+        (
+            ROOT,
+            9999,
+            "adaptive",
+            0.1,
+            Errno::ESRCH,
+            "no process or thread 9999",
+        ),
+        (
+            ROOT,
+            -1,
+            "adaptive",
+            0.1,
+            Errno::EINVAL,
+            "expected its number",
+        ),
+    ] {
+        let refused = world.reserve(asker, number, class, rate).unwrap_err();
+        assert_eq!(refused.0, errno, "{}", refused.1);
+        assert!(refused.1.contains(part), "{}", refused.1);
+    }
+    for period_ns in [0, 999_999, 10_000_000_001, u64::MAX] {
+        let ask = Ask {
+            number: 0,
+            scope: Scope::Any,
+            class: "adaptive".to_owned(),
+            rate: AskedRate::Fixed(0.1),
+            period_ns,
+        };
+        let refusal = world.service.reserve(&world.peer(ROOT), &ask).unwrap_err();
+        assert_eq!(refusal.errno, Errno::ERANGE);
+        assert!(
+            refusal.text.contains("expected 1ms to 10s"),
+            "{}",
+            refusal.text
+        );
+    }
+    assert_eq!(world.release(USER + 1), Err(Errno::ENOENT));
+    assert_eq!(
+        (world.admitted(), fs::read(world.journal()).unwrap()),
+        before
+    );
+    assert_eq!(world.in_force(), world.admitted());
+}
+
+#[test]
+fn what_the_scheduler_or_the_disk_refuses_is_undone() {
+    let mut world = World::new();
+    world.reserve(ROOT, 0, "guaranteed", 0.3).unwrap();
+    let before = world.admitted();
+    for call in ["create_reservation", "add_to_reservation"] {
+        world.host.record().refuse.insert(call, libc::EBUSY);
+        let refused = world.reserve(USER, 0, "guaranteed", 0.1).unwrap_err();
+        assert_eq!(refused.0, Errno::EBUSY, "{call}");
+        world.host.record().refuse.clear();
+        assert_eq!(
+            (world.admitted(), world.in_force()),
+            (before.clone(), before.clone())
+        );
+    }
+    // All its threads have ended, or are not the scheduler's.
+    world
+        .host
+        .record()
+        .refuse
+        .insert("add_to_reservation", libc::ESRCH);
+    let refused = world.reserve(USER, 0, "guaranteed", 0.1).unwrap_err();
+    assert!(
+        refused.1.contains("not under the scheduler"),
+        "{}",
+        refused.1
+    );
+    world.host.record().refuse.clear();
+    world
+        .host
+        .record()
+        .refuse
+        .insert("change_reservation", libc::EINVAL);
+    world.reserve(ROOT, 0, "guaranteed", 0.1).unwrap_err();
+    world.host.record().refuse.clear();
+    assert_eq!(
+        (world.admitted(), world.in_force()),
+        (before.clone(), before)
+    );
+}
+
+#[test]
+fn a_change_is_one_request() {
+    let mut world = World::new();
+    let number = world.reserve(USER, 0, "guaranteed", 0.3).unwrap();
+    assert_eq!(world.reserve(USER, 0, "guaranteed", 0.5), Ok(number));
+    assert_eq!(world.reserve(ROOT, USER, "adaptive", 0.4), Ok(number));
+    let expected = BTreeMap::from([(USER, ("adaptive".to_owned(), 400_000))]);
+    assert_eq!(
+        (world.admitted(), world.in_force()),
+        (expected.clone(), expected)
+    );
+    assert_eq!(world.release(USER), Ok(number));
+    assert_eq!(world.host.record().reservations.len(), 0);
+    assert_ne!(world.reserve(USER, 0, "guaranteed", 0.3), Ok(number));
+}
+
+#[test]
+fn the_dead_make_room() {
+    let mut world = World::new();
+    world.reserve(ROOT, USER, "guaranteed", 0.5).unwrap();
+    world
+        .reserve(ROOT, USER + 1, "guaranteed", 0.1)
+        .unwrap_err();
+    for promise in world.host.record().reservations.values_mut() {
+        promise.threads.clear();
+    }
+    world.reserve(ROOT, USER + 1, "guaranteed", 0.1).unwrap();
+    assert_eq!(world.admitted().into_keys().collect::<Vec<_>>(), [USER + 1]);
+    for promise in world.host.record().reservations.values_mut() {
+        promise.threads.clear();
+    }
+    world.service.tick(Instant::now());
+    assert!(world.admitted().is_empty());
+}
+
+#[test]
+fn classes_keep_what_they_promised() {
+    let mut world = World::new();
+    world.reserve(ROOT, USER, "guaranteed", 0.4).unwrap();
+    let refused = world.set_guaranteed(300_000).unwrap_err();
+    assert_eq!(refused.0, Errno::EBUSY);
+    assert!(refused.1.contains("admitted rates of 0.4"), "{}", refused.1);
+    assert_eq!(
+        world.service.remove_class("guaranteed").unwrap_err().errno,
+        Errno::EBUSY
+    );
+    let refused = world.set_guaranteed(760_000).unwrap_err();
+    assert!(refused.1.contains("at most 0.74"), "{}", refused.1);
+    world
+        .host
+        .record()
+        .refuse
+        .insert("set_classes", libc::ENOMEM);
+    assert_eq!(world.set_guaranteed(450_000).unwrap_err().0, Errno::ENOMEM);
+    world.host.record().refuse.clear();
+    assert_eq!(world.capacity(0), 0.5);
+    world.set_guaranteed(450_000).unwrap();
+    world.service.remove_class("adaptive").unwrap();
+    assert_eq!(world.capacity(0), 0.45);
+    assert_eq!(
+        world.reserve(ROOT, 0, "adaptive", 0.1).unwrap_err().0,
+        Errno::ENOENT
+    );
+}

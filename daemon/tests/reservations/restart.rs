@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The daemon is killed, anywhere: what is admitted is what is in force.
+
+use std::{
+    fs,
+    panic::{catch_unwind, AssertUnwindSafe},
+};
+
+use consort_daemon::{
+    config::Division, division::DivisionStatus, limits::Limits, peer::Processes, service::Service,
+};
+
+use crate::{
+    common::{write_thread, FakeHost},
+    world::{World, ROOT, UID, USER},
+};
+
+/// What a script of requests comes to, if it is not killed before.
+type Script = [fn(&mut World); 11];
+
+const SCRIPT: Script = [
+    |world| drop(world.reserve(USER, 0, "guaranteed", 0.2)),
+    |world| drop(world.reserve(ROOT, USER + 1, "adaptive", 0.3)),
+    |world| drop(world.reserve(USER, USER, "guaranteed", 0.25)),
+    |world| drop(world.set_guaranteed(400_000)),
+    |world| drop(world.reserve(ROOT, USER + 1, "guaranteed", 0.1)),
+    |world| drop(world.reserve(ROOT, USER + 2, "guaranteed", 0.9)),
+    |world| assert!(world.release(USER).is_ok()),
+    |world| drop(world.reserve(ROOT, 0, "guaranteed", 0.3)),
+    |world| world.lend(ROOT, USER + 5, 0.2).unwrap(),
+    |world| world.lend(USER + 5, USER + 1, 0.1).unwrap(),
+    |world| world.take_back(ROOT, USER + 5, Some(0.15)).unwrap(),
+];
+
+/// The daemon is killed at each of its calls to the scheduler. The next one has what was acknowledged, or that and the
+/// request that was being done; and the scheduler was told just that.
+#[test]
+fn killed_anywhere_admitted_is_what_is_in_force() {
+    for dies_after in 0.. {
+        let mut world = World::new();
+        world.host.record().dies_after = Some(dies_after);
+        let mut states = vec![(world.admitted(), world.capacity(0))];
+        let mut was_killed = false;
+        for step in SCRIPT {
+            let done = catch_unwind(AssertUnwindSafe(|| step(&mut world)));
+            was_killed = done.is_err();
+            if was_killed {
+                break;
+            }
+            states.push((world.admitted(), world.capacity(0)));
+        }
+        let done = states.len() - 1;
+        let after = World::beside(world.killed());
+        let restored = (after.admitted(), after.capacity(0));
+        assert_eq!(
+            after.in_force(),
+            restored.0,
+            "killed after {dies_after} calls"
+        );
+        let expected = states.last().unwrap();
+        if restored != *expected {
+            let mut world = World::new();
+            SCRIPT[..=done].iter().for_each(|step| step(&mut world));
+            assert_eq!(
+                restored,
+                (world.admitted(), world.capacity(0)),
+                "killed after {dies_after} calls"
+            );
+        }
+        if !was_killed {
+            assert_eq!(done, SCRIPT.len());
+            assert!(dies_after > 10, "the script does something");
+            return;
+        }
+    }
+}
+
+/// The journal is cut anywhere: what is restored is in force, and fits.
+#[test]
+fn a_journal_cut_anywhere_is_taken_up() {
+    let mut world = World::new();
+    SCRIPT.iter().for_each(|step| step(&mut world));
+    let bytes = fs::read(world.journal()).unwrap();
+    let mut folder = world.killed();
+    for cut in (0..=bytes.len()).step_by(9) {
+        fs::write(folder.0.join("consort.journal"), &bytes[..cut]).unwrap();
+        let world = World::beside(folder);
+        assert_eq!(world.in_force(), world.admitted(), "cut at {cut}");
+        folder = world.killed();
+    }
+}
+
+#[test]
+fn who_ended_meanwhile_is_not_restored_and_who_is_somebody_else_neither() {
+    let mut world = World::new();
+    for pid in [USER, USER + 1, USER + 2] {
+        world.reserve(ROOT, pid, "guaranteed", 0.1).unwrap();
+    }
+    let folder = world.killed();
+    fs::remove_dir_all(folder.0.join(USER.to_string())).unwrap();
+    write_thread(&folder.0, USER + 1, &[USER + 1], UID, 6);
+    let world = World::beside(folder);
+    assert_eq!(world.admitted().into_keys().collect::<Vec<_>>(), [USER + 2]);
+    // What could not be restored is not in the journal any more.
+    let journal = fs::read_to_string(world.journal()).unwrap();
+    assert_eq!(journal.lines().count(), 1, "{journal}");
+}
+
+/// A division made at run time holds as long as the operator's file says the same as then.
+#[test]
+fn a_new_file_wins_over_what_was_set_at_run_time() {
+    let mut world = World::new();
+    world.set_guaranteed(300_000).unwrap();
+    let folder = world.killed();
+    let world = World::beside(folder);
+    assert_eq!(world.capacity(0), 0.3);
+    let mut service = Service::new(
+        Box::new(FakeHost::default()),
+        Processes::at(&world.folder.0),
+        Limits::default(),
+    );
+    let mut division = Division::by_default(1);
+    division.classes = division.classes.without(1);
+    service
+        .open_reservations(division, &world.journal())
+        .unwrap();
+    assert_eq!(DivisionStatus::of(&service).classes[0].capacity, 0.5);
+}

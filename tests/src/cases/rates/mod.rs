@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reserved rates: who has been promised what gets it, beside anybody, and also after the daemon was killed. The default
+//! classes: half of the CPU guaranteed, a quarter adaptive (overbooked by 70 %), a quarter flexible.
+
+mod credits;
+mod requests;
+mod restart;
+mod shares;
+
+use std::{process::Command, time::Duration};
+
+use nix::sys::signal::Signal;
+use serde_json::Value;
+
+use crate::{
+    check,
+    suite::{
+        board::Field,
+        consort::{await_state, consort, consort_as, run, Daemon, SOCKET},
+        machine,
+        process::{shares, wait_until, Role, ALICE, BOB, PATIENCE},
+        Cpus, Needs, Outcome, Test,
+    },
+};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "rates.every_second",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: shares::every_second,
+    },
+    Test {
+        name: "rates.crowd",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: shares::crowd,
+    },
+    Test {
+        name: "rates.change_and_release",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: shares::change_and_release,
+    },
+    Test {
+        name: "rates.sleepers_leave_theirs",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: shares::sleepers,
+    },
+    Test {
+        name: "rates.family",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: shares::family,
+    },
+    Test {
+        name: "rates.beside_a_domain",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: shares::beside_a_domain,
+    },
+    Test {
+        name: "rates.credits",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: credits::credits,
+    },
+    Test {
+        name: "rates.automatic",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: credits::automatic,
+    },
+    Test {
+        name: "rates.refusals",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: requests::refusals,
+    },
+    Test {
+        name: "rates.users",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: requests::users,
+    },
+    Test {
+        name: "rates.run",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: requests::run_command,
+    },
+    Test {
+        name: "rates.come_and_go",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: requests::come_and_go,
+    },
+    Test {
+        name: "rates.killed_daemon",
+        cpus: Cpus::One,
+        needs: Needs::NoDaemon,
+        run: restart::killed_daemon,
+    },
+    Test {
+        name: "rates.operators_file",
+        cpus: Cpus::One,
+        needs: Needs::NoDaemon,
+        run: restart::operators_file,
+    },
+];
+
+const SECOND: Duration = Duration::from_secs(1);
+const WINDOW: Duration = Duration::from_secs(3);
+/// The kernel's accounts are up to a tick old.
+const SLACK: f64 = 0.02;
+
+/// Reserves for a role as root.
+fn reserve(role: &Role, class: &str, rate: &str) -> Outcome {
+    let pid = role.pid().to_string();
+    let said = consort(&["reserve", &pid, "--class", class, "--rate", rate])?;
+    said.expect(0, &[])
+}
+
+fn release(role: &Role) -> Outcome {
+    consort(&["release", &role.pid().to_string()])?.expect(0, &[])
+}
+
+/// `consort usage --json`: the list.
+fn reservations() -> Result<Vec<Value>, String> {
+    let said = consort(&["usage", "--json"])?;
+    said.expect(0, &[])?;
+    let usage: Value = serde_json::from_str(&said.out).map_err(|error| error.to_string())?;
+    let list = usage["reservations"].as_array().cloned();
+    list.ok_or_else(|| format!("usage has no list of reservations: {}", said.out))
+}
+
+/// Fails unless the shares are as expected, within the slack.
+fn expect_shares(roles: &[&Role], window: Duration, expected: &[f64]) -> Outcome {
+    let got = shares(roles, window)?;
+    let fits = |(got, expected): (&f64, &f64)| (got - expected).abs() < SLACK;
+    check!(
+        got.iter().zip(expected).all(fits),
+        "shares {got:.4?} instead of {expected:.4?}"
+    );
+    Ok(())
+}
+
+fn hogs(number: usize) -> Result<Vec<Role>, String> {
+    (0..number).map(|_| Role::ready("hog")).collect()
+}
+
+fn await_no_reservations() -> Outcome {
+    wait_until(PATIENCE, "reservations of the dead to end", || {
+        Ok(reservations()?.is_empty())
+    })
+}
