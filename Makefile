@@ -41,6 +41,7 @@ test-system: build
 
 bench: build
 	$(STATIC) -p consort-bench-player -p consort-bench-rates
+	cargo build --release -p consort-daemon --example admission
 	bench/run --consort $(CARGO_TARGET_DIR)/guest/consort
 
 lint: setup

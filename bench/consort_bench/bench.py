@@ -7,7 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import groupby
 
-from . import simulator, verify
+from . import native, simulator, verify
 from .guest import BOOT_S, Boot, GuestError, Machine, read_output
 from .model import Experiment, Run, Samples, Scheduler
 
@@ -98,6 +98,8 @@ def run(boots: list[Boot], machine: Machine, jobs: int) -> dict[str, Samples]:
 
 
 def _boot(machine: Machine, boot: Boot) -> tuple[list[tuple[Run, dict | None, str]], bool]:
+    if boot.scheduler is Scheduler.NATIVE:
+        return [(one, *native.output(one)) for one in boot.runs], False
     if boot.scheduler is Scheduler.SIMULATOR:
         simulated = [(one, *simulator.output(machine.consort, one, boot.start)) for one in boot.runs]
         return simulated, False

@@ -20,6 +20,8 @@ class Scheduler(Enum):
     CONSORT = "consort"
     # Consort too, in virtual time on this machine: no guest.
     SIMULATOR = "simulator"
+    # None that matters: a program on this machine, by its clock.
+    NATIVE = "native"
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 
 from ..model import Experiment, Row, Scheduler, Target, of
 from ..workloads import Length
-from .rates import BY_CGROUPS, run
+from .rates import BY_CGROUPS, BY_DEADLINE, run
 
 
 def experiment(length: Length) -> Experiment:
@@ -11,6 +11,7 @@ def experiment(length: Length) -> Experiment:
     runs = (
         run("consort", Scheduler.CONSORT, length.seconds, *words),
         run("eevdf", Scheduler.EEVDF, length.seconds, *words, *BY_CGROUPS),
+        run("deadline", Scheduler.EEVDF, length.seconds, *words, *BY_DEADLINE),
     )
     rows = (
         Row(
@@ -18,7 +19,7 @@ def experiment(length: Length) -> Experiment:
             "%",
             of("consort", "window_error_percent"),
             Target(at_most=0.5),
-            {"eevdf": of("eevdf", "window_error_percent")},
+            {name: of(name, "window_error_percent") for name in ("eevdf", "deadline")},
         ),
     )
     return Experiment("rate_shares", "Reserved shares, in any window of a second", runs, rows)

@@ -3,7 +3,7 @@
 //! the new shares hold? (001 Figures 4.4 and 4.5)
 
 use crate::promise::{Division, Part};
-use crate::trace::{received_ns, work_until, Ran};
+use crate::trace::{work_until, Ran};
 use clap::Args;
 use consort_bench_player::clock::{now_ns, sleep_until_ns, NS_PER_MS, NS_PER_S};
 use consort_bench_player::error::Error;
@@ -15,7 +15,6 @@ const CLASS: &str = "guaranteed";
 /// How long shares are watched after each transfer, and how long they hold.
 const WATCHED_NS: u64 = 200 * NS_PER_MS;
 const BETWEEN_NS: u64 = 400 * NS_PER_MS;
-const STEP_NS: u64 = 100_000;
 
 #[derive(Args, Serialize)]
 pub struct Options {
@@ -129,15 +128,21 @@ fn be_client(
     Ok((transfers, ran))
 }
 
-/// By how much what one received differs from its share at most, at any time after `from_ns`.
+/// By how much what one received differs from its share at most, at any time after `from_ns`. It is most off where a run
+/// begins or ends.
 fn off_ns(ran: &[Ran], from_ns: u64, share: f64) -> f64 {
-    (1..WATCHED_NS / STEP_NS)
-        .map(|step| {
-            let to_ns = from_ns + step * STEP_NS;
-            let due_ns = share * (to_ns - from_ns) as f64;
-            (received_ns(ran, from_ns, to_ns) as f64 - due_ns).abs()
-        })
-        .fold(0.0, f64::max)
+    let until_ns = from_ns + WATCHED_NS;
+    let first = ran.partition_point(|one| one.to_ns <= from_ns);
+    let mut got_ns = 0;
+    let mut off_ns: f64 = 0.0;
+    for one in ran[first..].iter().take_while(|one| one.from_ns < until_ns) {
+        let (begin_ns, end_ns) = (one.from_ns.max(from_ns), one.to_ns.min(until_ns));
+        for (at_ns, more_ns) in [(begin_ns, 0), (end_ns, end_ns - begin_ns)] {
+            got_ns += more_ns;
+            off_ns = off_ns.max((got_ns as f64 - share * (at_ns - from_ns) as f64).abs());
+        }
+    }
+    off_ns
 }
 
 fn summary(options: Options, transfers: &[Transfer], clients: &[Ran], servers: &[Ran]) -> Credit {
@@ -179,5 +184,30 @@ fn summary(options: Options, transfers: &[Transfer], clients: &[Ran], servers: &
         call_max_ms: transfers.iter().map(took).fold(0.0, f64::max),
         transfers: transfers.len(),
         options,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn off_by_a_slice_when_another_goes_first() {
+        // A half each, in turns of 4 ms.
+        let turns = |first_ns: u64| -> Vec<Ran> {
+            let begin = |turn: u64| first_ns + turn * 8_000_000;
+            (0..100)
+                .map(|turn| Ran {
+                    from_ns: begin(turn),
+                    to_ns: begin(turn) + 4_000_000,
+                })
+                .collect()
+        };
+        for first_ns in [0, 4_000_000] {
+            assert_eq!(off_ns(&turns(first_ns), 0, 0.5), 2_000_000.0);
+        }
+        // In the middle of a turn.
+        assert_eq!(off_ns(&turns(0), 2_000_000, 0.5), 1_000_000.0);
+        assert!(off_ns(&turns(0), 0, 0.6) > 19_000_000.0);
     }
 }

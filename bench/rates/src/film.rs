@@ -9,7 +9,7 @@ use consort_bench_player::profile::Profile;
 use consort_bench_player::work::burn_ns;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 pub const FRAMES_PER_S: u64 = 24;
 const FRAME_PERIOD_NS: u64 = NS_PER_S / FRAMES_PER_S;
@@ -40,10 +40,9 @@ pub struct Seen {
     pub shown_ns: Vec<u64>,
 }
 
-/// Pictures that are decoded and not yet due.
-#[derive(Default)]
+/// Pictures that are decoded and not yet due; none once the last one has been shown.
 struct Ready {
-    frames: Mutex<VecDeque<u64>>,
+    frames: Mutex<Option<VecDeque<u64>>>,
     taken: Condvar,
 }
 
@@ -55,9 +54,9 @@ impl Film {
 
     /// Plays to the end of the window.
     pub fn play(self, schedule: Schedule) -> Result<Seen, Error> {
-        let ready = Arc::new(Ready::default());
+        let ready = Arc::new(Ready::new());
         let (film, of_decoder) = (self.clone(), ready.clone());
-        let decoder = std::thread::spawn(move || film.decode(schedule, &of_decoder));
+        let decoder = std::thread::spawn(move || film.decode(&of_decoder));
         let seen = self.show(schedule, &ready);
         let panicked = |_| Error::Usage("the decoder panicked".into());
         decoder.join().map_err(panicked)?;
@@ -82,22 +81,20 @@ impl Film {
                 seen.shown_ns.push(now);
             }
         }
-        // The decoder may wait for room.
-        ready.take(u64::MAX);
+        ready.end();
         seen
     }
 
-    fn decode(&self, schedule: Schedule, ready: &Ready) {
+    fn decode(&self, ready: &Ready) {
         let mean_ns = ((self.load * FRAME_PERIOD_NS as f64) as u64).saturating_sub(SHOW_NS);
         let profile = Profile::new(self.seed, mean_ns);
         let mut slowdown = 1.0;
         let mut frame = 0;
         for begun in 0.. {
-            ready.wait_for_room();
-            let from_ns = now_ns();
-            if from_ns >= schedule.window_end_ns {
+            if !ready.wait_for_room() {
                 break;
             }
+            let from_ns = now_ns();
             // What is skipped is of the same mix as what is shown.
             let cost_ns = profile.cost_ns(begun);
             let expected_ns = ((cost_ns as f64 * slowdown * SAFETY) as u64).min(PATIENCE_NS);
@@ -114,14 +111,29 @@ impl Film {
 }
 
 impl Ready {
+    fn new() -> Ready {
+        Ready {
+            frames: Mutex::new(Some(VecDeque::new())),
+            taken: Condvar::new(),
+        }
+    }
+
+    fn frames(&self) -> MutexGuard<'_, Option<VecDeque<u64>>> {
+        self.frames.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn put(&self, frame: u64) {
-        let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
-        frames.push_back(frame);
+        if let Some(frames) = self.frames().as_mut() {
+            frames.push_back(frame);
+        }
     }
 
     /// Whether the picture is there; those before it have come too late.
     fn take(&self, frame: u64) -> bool {
-        let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.frames();
+        let Some(frames) = held.as_mut() else {
+            return false;
+        };
         while frames.front().is_some_and(|first| *first < frame) {
             frames.pop_front();
         }
@@ -133,14 +145,19 @@ impl Ready {
         is_there
     }
 
-    fn wait_for_room(&self) {
-        let mut frames = self.frames.lock().unwrap_or_else(PoisonError::into_inner);
-        while frames.len() >= READY_FRAMES_MAX {
-            frames = self
-                .taken
-                .wait(frames)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
+    fn end(&self) {
+        *self.frames() = None;
+        self.taken.notify_one();
+    }
+
+    /// False when no more pictures are wanted.
+    fn wait_for_room(&self) -> bool {
+        let is_full = |held: &mut Option<VecDeque<u64>>| {
+            held.as_ref()
+                .is_some_and(|frames| frames.len() >= READY_FRAMES_MAX)
+        };
+        let held = self.taken.wait_while(self.frames(), is_full);
+        held.unwrap_or_else(PoisonError::into_inner).is_some()
     }
 }
 
@@ -150,7 +167,7 @@ mod tests {
 
     #[test]
     fn a_picture_is_shown_once_and_late_ones_never() {
-        let ready = Ready::default();
+        let ready = Ready::new();
         for frame in [0, 1, 3] {
             ready.put(frame);
         }
@@ -158,5 +175,8 @@ mod tests {
         assert!(!ready.take(2));
         assert!(ready.take(3));
         assert!(!ready.take(3));
+        assert!(ready.wait_for_room());
+        ready.end();
+        assert!(!ready.wait_for_room());
     }
 }

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""A storm of requests to a daemon that holds 10 000 reservations: new ones, changes, refusals, releases."""
+
+from ..guest import BUILT
+from ..model import Experiment, GuestFile, Row, Run, Scheduler, Target, of
+from ..workloads import Length
+
+PROGRAM = GuestFile(
+    BUILT.parents[1] / "release" / "examples" / "admission",
+    "",
+    "build it: cargo build --release -p consort-daemon --example admission",
+)
+
+
+def experiment(_length: Length) -> Experiment:
+    runs = (Run("storm", Scheduler.NATIVE, (), 5, program=PROGRAM),)
+    rows = (
+        Row("rate.admission.p99_us", "us", of("storm", "p99_us"), Target(at_most=1000)),
+        Row("rate.admission.p50_us", "us", of("storm", "p50_us")),
+    )
+    return Experiment("rate_admission", "A storm of requests, on this machine", runs, rows)
