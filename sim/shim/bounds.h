@@ -101,8 +101,9 @@ static void check_debt(struct checking *c, const struct sim_task_ref *ref)
 	had = vtime_of_ns(ref->had_ns + AHEAD_NS, t->weight);
 	if (vtime_before(had, debt))
 		broken(c, "debt",
-		       "task %d owes its domain %llu us of weight 1, it had %llu us in all",
-		       ref->task->pid - 1, vtime_to_ns(debt, WEIGHT_ONE) / 1000, ref->had_ns / 1000);
+		       "task %u owes its domain %llu us of weight 1, it had %llu us in all",
+		       ref->task->sim_task, vtime_to_ns(debt, WEIGHT_ONE) / 1000,
+		       ref->had_ns / 1000);
 }
 
 /* ---- starvation: a member gets its part of the group's time, which gets its part of its parent's ---- */
@@ -133,30 +134,25 @@ static u64 domain_wait_ns(const struct checking *c, const struct task *t)
 	return vtime_to_ns(debt, sum->weight_all) + sum->nr_all * (quantum_ns(c) + 2 * d->grace_ns);
 }
 
-/* A CPU divides its time between its own place and its shard's. */
-static u64 place_wait_ns(const struct task *t, u64 ns, u64 weight)
+/* Below the root of every place: while a task waits, others may come from any other place, and go. */
+static u64 weight_everywhere(void)
 {
-	u32 cpu, first, last;
-	u64 own = 0, shared;
-	struct shard *s;
+	u64 weight = 0;
+
+	for (u32 i = 0; i < nr_places(); i++)
+		weight += sum_of(&place_at(place_number(i))->root)->weight_all;
+	return weight;
+}
+
+/* A CPU divides its time between its own place and its shard's, whose weight is that of all of its CPUs. */
+static u64 place_wait_ns(const struct checking *c, const struct task *t, u64 ns, u64 weight)
+{
+	u32 nr_cpus = t->place < SHARDS_MAX ? shard_at(t->place)->nr_cpus : 1;
 
 	if (one_cpu)
 		return ns;
-	s = shard_at(shard_of_place(t->place));
-	first = t->place < SHARDS_MAX ? 0 : t->place - SHARDS_MAX;
-	last = t->place < SHARDS_MAX ? topology.nr_cpus : first + 1;
-	for (cpu = first; cpu < last; cpu++) {
-		u64 of_cpu = cpu_at(cpu)->shard == shard_of_place(t->place) ?
-				     sum_of(&cpu_at(cpu)->place.root)->weight_all :
-				     0;
-
-		own = of_cpu > own ? of_cpu : own;
-	}
-	shared = sum_of(&s->place.root)->weight_all;
-	if (t->place >= SHARDS_MAX)
-		return part_of(ns, weight + shared, weight);
-	weight /= s->nr_cpus ?: 1;
-	return part_of(ns, weight + own, weight);
+	ns += c->nr_tasks * quantum_ns(c);
+	return part_of(ns, weight_everywhere(), weight / (nr_cpus ?: 1));
 }
 
 static void check_starvation(struct checking *c, const struct sim_task_ref *ref)
@@ -176,13 +172,13 @@ static void check_starvation(struct checking *c, const struct sim_task_ref *ref)
 	for (; n->parent && n->parent != &place_at(t->place)->top; n = &n->parent->node) {
 		ns = level_wait_ns(c, n, ns);
 		if (!n->parent->node.parent)
-			ns = place_wait_ns(t, ns, n->weight);
+			ns = place_wait_ns(c, t, ns, n->weight);
 	}
 	/* Twice: a group may have come in the meantime, and an event may have been interrupted. */
 	if (ref->waits_ns > patience_ns + 2 * ns + c->bounds.late_ns)
 		broken(c, "starvation",
-		       "task %d has waited for %llu us, at its rate it may for %llu us",
-		       ref->task->pid - 1, ref->waits_ns / 1000, (patience_ns + 2 * ns) / 1000);
+		       "task %u has waited for %llu us, at its rate it may for %llu us",
+		       ref->task->sim_task, ref->waits_ns / 1000, (patience_ns + 2 * ns) / 1000);
 }
 
 static void check_bounds(struct checking *c)

@@ -243,22 +243,22 @@ static void check_task(struct checking *c, const struct sim_task_ref *ref)
 
 	if (!t) {
 		if (ref->is_held)
-			broken(c, "lost-task", "task %d is held, but has no state", p->pid - 1);
+			broken(c, "lost-task", "task %u is held, but has no state", p->sim_task);
 		return;
 	}
 	if (ref->is_held && !t->member.node.ready.queued)
-		broken(c, "lost-task", "task %d was given to the scheduler, and is in no queue",
-		       p->pid - 1);
+		broken(c, "lost-task", "task %u was given to the scheduler, and is in no queue",
+		       p->sim_task);
 	if (!ref->is_held && !ref->was_overtaken && t->member.node.ready.queued)
 		broken(c, "two-places",
-		       "task %d waits in a queue, and was not given to the scheduler", p->pid - 1);
+		       "task %u waits in a queue, and was not given to the scheduler", p->sim_task);
 	if (t->member.node.ready.queued && !t->member.node.active)
-		broken(c, "sums", "task %d waits and is not active", p->pid - 1);
+		broken(c, "sums", "task %u waits and is not active", p->sim_task);
 	if (in_domain(t) ? t->member.node.parent != &domain_in(t->set, t->place)->group :
 			   t->member.node.parent != group_in(t->home, t->place))
-		broken(c, "tree", "task %d is not below its group", p->pid - 1);
+		broken(c, "tree", "task %u is not below its group", p->sim_task);
 	/* What a task that is about to run is charged beforehand, it may not have had yet. */
 	if (t->charged_ns > ref->had_ns + AHEAD_NS)
-		broken(c, "charge", "task %d was charged %llu ns, it had %llu", p->pid - 1,
+		broken(c, "charge", "task %u was charged %llu ns, it had %llu", p->sim_task,
 		       t->charged_ns, ref->had_ns);
 }

@@ -79,6 +79,7 @@ struct task_struct {
 	struct task_group *sched_task_group;
 	struct task_struct *real_parent;
 	char comm[16];
+	u32 sim_task; /* the model's number of the task: its pid may change */
 };
 
 struct bpf_iter_task {

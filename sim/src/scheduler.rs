@@ -71,6 +71,8 @@ pub trait Scheduler {
     fn check(&mut self, _k: &mut Kernel) -> Option<Violation> {
         None
     }
+    /// The scheduler is taken away while tasks go on; `begin` brings it back.
+    fn detach(&mut self, _k: &mut Kernel) {}
     /// After the last task has gone: rules of what must have been given back.
     fn end(&mut self, _k: &mut Kernel) -> Option<Violation> {
         None

@@ -59,12 +59,20 @@ impl Setup {
 impl Setup {
     /// Whether the CPUs are there for the scheduler all the time: none goes, and no higher class takes one.
     pub(crate) fn cpus_stay(&self) -> bool {
-        let rises = |step: &Step| *step == Step::Policy(Policy::Realtime);
+        let rises = |step: &Step| matches!(step, Step::Policy(policy) if *policy != Policy::Normal);
         let stays = |task: &Task| match &task.program {
             Program::Steps(steps) => task.policy == Policy::Normal && !any_step(steps, &rises),
             _ => task.policy == Policy::Normal,
         };
-        let goes = |action: &Action| matches!(action.what, ActionKind::CpuOffline(_));
+        let goes = |action: &Action| {
+            let goes = |what: &ActionKind| {
+                matches!(
+                    what,
+                    ActionKind::CpuOffline(_) | ActionKind::DaemonDies { .. }
+                )
+            };
+            goes(&action.what)
+        };
         self.tasks.iter().all(stays) && !self.actions.iter().any(goes)
     }
 }
@@ -207,6 +215,8 @@ pub enum Policy {
     Normal,
     /// A higher class, SCHED_FIFO: takes the CPU from everybody else.
     Realtime,
+    /// SCHED_DEADLINE: a class above that.
+    Deadline,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -339,6 +349,8 @@ pub enum Step {
     MigrateDisable,
     MigrateEnable,
     Cgroup(CgroupIndex),
+    /// Executes another program, as one of several threads: it takes over its process' number.
+    Exec,
     Join(DomainIndex),
     Leave,
     /// A poll as libconsort does it. Where it sleeps until a due time, the return is a due event.
@@ -387,6 +399,13 @@ pub enum ActionKind {
         task: TaskIndex,
     },
     Tunables(Tunables),
+    /// The daemon ends without a word: the kernel takes the scheduler away, and everybody is under the stock one.
+    DaemonDies {
+        /// When it is started again; none: never.
+        back_after_ns: Option<u64>,
+    },
+    /// SysRq-D: the scheduler is asked what it knows.
+    Dump,
 }
 
 /// How often what goes wrong, as a probability of each occasion. All are drawn from the seed.

@@ -173,7 +173,7 @@ impl Setup {
             ActionKind::CgroupWeight { cgroup, .. } => {
                 below(field, *cgroup, self.cgroups.len(), "cgroups")
             }
-            ActionKind::Tunables(_) => Ok(()),
+            ActionKind::Tunables(_) | ActionKind::DaemonDies { .. } | ActionKind::Dump => Ok(()),
         }
     }
 }

@@ -27,7 +27,7 @@ fn kernel() -> &'static mut Kernel {
 
 fn id_of(p: *const task_struct) -> TaskId {
     // SAFETY: the scheduler passes tasks that it got from us.
-    (unsafe { (*p).pid } - 1) as TaskId
+    unsafe { (*p).sim_task }
 }
 
 struct Table(sim_host);
@@ -94,9 +94,13 @@ unsafe extern "C" fn spin() {
 
 unsafe extern "C" fn task_from_pid(pid: i32) -> *mut task_struct {
     let k = kernel();
-    let Some(index) = pid.checked_sub(1).map(|index| index as usize) else {
+    let number = pid
+        .checked_sub(1)
+        .map_or(usize::MAX, |index| index as usize);
+    let Some(Some(task)) = k.numbers.get(number).copied() else {
         return std::ptr::null_mut();
     };
+    let index = task as usize;
     let fault = k.faults.lookup;
     let gone = match k.tasks.get(index).map(|task| task.life) {
         None | Some(Life::Dead) => true,

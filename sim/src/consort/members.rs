@@ -122,7 +122,7 @@ impl Consort {
         };
         client.page.slots[SLOT as usize] = new_page().slots[SLOT as usize];
         let mut args = ffi::consort_join_args {
-            tid: task as i32 + 1,
+            tid: k.tasks[task as usize].c.pid,
             domain: number,
             client: client.number,
             slot: SLOT,
@@ -149,7 +149,7 @@ impl Consort {
     /// True unless the scheduler knows of no such member.
     fn call_leave(&mut self, k: &mut Kernel, task: TaskId, client: u32) -> bool {
         let mut args = ffi::consort_leave_args {
-            tid: task as i32 + 1,
+            tid: k.tasks[task as usize].c.pid,
             client,
             error: 0,
         };

@@ -43,6 +43,8 @@ const WRAP_WITHIN: u64 = 200_000_000 << 10;
 pub struct Consort {
     scheduler: &'static sim_scheduler,
     members: Members,
+    /// Of daemons that have died.
+    gone: Vec<Members>,
     nr_cpus: u32,
     bounds: ffi::sim_bounds,
     /// Dropped last: whoever waits for it finds everything put away.
@@ -73,6 +75,7 @@ impl Consort {
             _turn: Turn::take(),
             scheduler: library.scheduler(),
             members: Members::default(),
+            gone: Vec::new(),
             nr_cpus: 0,
             bounds: ffi::sim_bounds::default(),
         }
@@ -165,6 +168,23 @@ impl Consort {
             // SAFETY: after the arena was made, before any task.
             unsafe { begin_vtime(begin) };
         }
+    }
+
+    /// The last that the scheduler hears.
+    fn exit(&mut self, k: &mut Kernel, reason: &std::ffi::CStr) {
+        for cgroup in (0..k.cgroups.len()).rev() {
+            if k.cgroups[cgroup].online {
+                let c: *mut ffi::cgroup = &mut *k.cgroups[cgroup].c;
+                call!(self, k, None, cgroup_exit(c));
+                k.cgroups[cgroup].online = false;
+            }
+        }
+        let mut info = ffi::scx_exit_info {
+            reason: reason.as_ptr(),
+            msg: c"".as_ptr(),
+            ..Default::default()
+        };
+        call!(self, k, None, exit(&mut info));
     }
 
     fn start_arena(&mut self, k: &mut Kernel) -> Result<(), Error> {
@@ -413,14 +433,16 @@ impl Scheduler for Consort {
         })
     }
 
+    fn detach(&mut self, k: &mut Kernel) {
+        self.exit(k, c"daemon has died");
+        // Their pages are not looked at any more, and yet stay: programs have them.
+        let members = std::mem::take(&mut self.members);
+        self.gone.push(members);
+    }
+
     fn end(&mut self, k: &mut Kernel) -> Option<Violation> {
         self.end_domains(k);
-        for cgroup in (0..k.cgroups.len()).rev() {
-            if k.cgroups[cgroup].online {
-                let c: *mut ffi::cgroup = &mut *k.cgroups[cgroup].c;
-                call!(self, k, None, cgroup_exit(c));
-            }
-        }
+        self.exit(k, c"unregistered from user space");
         // SAFETY: takes no arguments.
         let left = self
             .scheduler

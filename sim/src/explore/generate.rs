@@ -213,7 +213,9 @@ impl<'a> Generator<'a> {
             },
             nice: self.nice(),
             policy: if is_realtime {
-                Policy::Realtime
+                *self
+                    .random
+                    .pick(&[Policy::Realtime, Policy::Realtime, Policy::Deadline])
             } else {
                 Policy::Normal
             },
@@ -338,7 +340,8 @@ impl<'a> Generator<'a> {
     }
 
     fn step(&mut self) -> Step {
-        match self.random.between(0, 20) {
+        match self.random.between(0, 21) {
+            20 => Step::Exec,
             0..=4 => Step::Run(self.length(5 * MS)),
             5..=8 => Step::Sleep(self.length(10 * MS)),
             9 | 10 => Step::Yield,
@@ -351,20 +354,23 @@ impl<'a> Generator<'a> {
                 times: Some(self.random.between(1, 5)),
                 steps: vec![Step::Lock(0), Step::Run(self.length(MS)), Step::Unlock(0)],
             },
-            18 => {
-                Step::Policy(
-                    *self
-                        .random
-                        .pick(&[Policy::Normal, Policy::Normal, Policy::Realtime]),
-                )
-            }
+            18 => Step::Policy(*self.random.pick(&[
+                Policy::Normal,
+                Policy::Normal,
+                Policy::Realtime,
+                Policy::Deadline,
+            ])),
             _ => Step::Resume(self.other_task()),
         }
     }
 
     fn action(&mut self) -> Action {
         let task = self.other_task();
-        let what = match self.random.between(0, 14) {
+        let what = match self.random.between(0, 15) {
+            14 if self.random.chance(0.2) => ActionKind::DaemonDies {
+                back_after_ns: Some(self.random.between(0, 50) * MS),
+            },
+            14 => ActionKind::Dump,
             0 => ActionKind::CpuOffline(
                 self.random.between(0, u64::from(self.setup.machine.cpus())) as Cpu,
             ),

@@ -11,7 +11,7 @@ const MIGRATION_DISABLED_MAX: u16 = 1_000;
 
 impl Kernel {
     /// Calls `change` with the task off its queue and the run queue locked.
-    fn change_task(&mut self, task: TaskId, change: impl FnOnce(&mut Self)) {
+    pub(crate) fn change_task(&mut self, task: TaskId, change: impl FnOnce(&mut Self)) {
         let cpu = self.task_rq_lock(task);
         self.change_locked(task, cpu, change);
         self.task_rq_unlock(task, cpu);
@@ -82,6 +82,9 @@ impl Kernel {
 
     pub(crate) fn set_cgroup_weight(&mut self, cgroup: usize, weight: u32) {
         self.cgroups[cgroup].weight = weight;
+        if !self.attached {
+            return;
+        }
         let scheduler = self.scheduler();
         // SAFETY: the scheduler lives as long as the kernel.
         unsafe { (*scheduler).cgroup_set_weight(self, cgroup, weight) };
@@ -95,11 +98,11 @@ impl Kernel {
             return;
         }
         self.change_task(task, |k| {
-            if policy == Policy::Realtime {
+            if policy != Policy::Normal {
                 k.disable(task);
             }
             k.tasks[task as usize].policy = policy;
-            if policy == Policy::Normal {
+            if policy == Policy::Normal && k.attached {
                 k.enable(task);
             }
         });
@@ -178,7 +181,7 @@ impl Kernel {
         self.update_current(cpu);
         let was_realtime = self.tasks[task as usize].is_realtime();
         if was_realtime {
-            self.cpus[cpu as usize].realtime.push_front(task);
+            self.queue_above(cpu, task, true);
         } else if self.tasks[task as usize].is_queued() {
             self.tasks[task as usize].waits_since_ns = self.now_ns;
             if self.tasks[task as usize].c.scx.slice > 0 {
@@ -195,7 +198,7 @@ impl Kernel {
             prev: Some((task, crate::trace::Left::Preempted)),
             next: None,
         });
-        if !was_realtime && !self.cpus[cpu as usize].released {
+        if !was_realtime && self.attached && !self.cpus[cpu as usize].released {
             self.cpus[cpu as usize].released = true;
             let scheduler = self.scheduler();
             // SAFETY: the scheduler lives as long as the kernel.

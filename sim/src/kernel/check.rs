@@ -20,7 +20,10 @@ const STARVATION_NS: u64 = 3_000_000_000;
 
 impl Kernel {
     pub(crate) fn check_step(&mut self) {
-        if self.now_ns < self.checked_at_ns || self.violation.is_some() {
+        if self.now_ns < self.checked_at_ns
+            || self.violation.is_some()
+            || self.bypassed_at_ns > self.now_ns
+        {
             return;
         }
         let period_ns = PERIOD_PER_TASK_NS * self.tasks.len() as u64;

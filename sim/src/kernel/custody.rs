@@ -22,7 +22,7 @@ impl Kernel {
         if self.tasks[index].is_realtime() {
             self.cpus[cpu as usize].rq.nr_running += 1;
             if self.cpus[cpu as usize].current != Some(task) {
-                self.cpus[cpu as usize].realtime.push_back(task);
+                self.queue_above(cpu, task, false);
             }
             return;
         }
@@ -37,6 +37,19 @@ impl Kernel {
         self.cpus[cpu as usize].rq.scx.nr_running += 1;
         self.begin_waiting(task);
         self.do_enqueue(task, flags, sticky);
+    }
+
+    /// Into the queue of the classes above: by class, and in its own first or last.
+    pub(crate) fn queue_above(&mut self, cpu: Cpu, task: TaskId, first: bool) {
+        let rank = self.tasks[task as usize].rank();
+        let tasks = &self.tasks;
+        let goes_before = |other: &TaskId| {
+            let other = tasks[*other as usize].rank();
+            other > rank || (!first && other == rank)
+        };
+        let queue = &mut self.cpus[cpu as usize].realtime;
+        let at = queue.iter().take_while(|it| goes_before(it)).count();
+        queue.insert(at, task);
     }
 
     /// Whoever waits is counted from when it began to.
@@ -193,7 +206,7 @@ impl Kernel {
             return;
         }
         self.take_custody(task, flags);
-        if !self.tasks[index].is_migrating {
+        if !self.tasks[index].is_migrating && self.tasks[index].enabled {
             let scheduler = self.scheduler();
             // SAFETY: the scheduler lives as long as the kernel.
             unsafe { (*scheduler).quiescent(self, task, flags) };

@@ -18,9 +18,11 @@ impl Kernel {
         self.online.clear(cpu);
         // Whoever has chosen this CPU has come here.
         self.synchronize();
-        let scheduler = self.scheduler();
-        // SAFETY: the scheduler lives as long as the kernel.
-        unsafe { (*scheduler).cpu_offline(self, cpu) };
+        if self.attached {
+            let scheduler = self.scheduler();
+            // SAFETY: the scheduler lives as long as the kernel.
+            unsafe { (*scheduler).cpu_offline(self, cpu) };
+        }
         self.push_all(cpu);
         self.rq_lock(cpu);
         self.cpus[cpu as usize].online = false;
@@ -69,9 +71,11 @@ impl Kernel {
             self.idle.set(cpu);
         }
         self.rq_unlock(cpu);
-        let scheduler = self.scheduler();
-        // SAFETY: the scheduler lives as long as the kernel.
-        unsafe { (*scheduler).cpu_online(self, cpu) };
+        if self.attached {
+            let scheduler = self.scheduler();
+            // SAFETY: the scheduler lives as long as the kernel.
+            unsafe { (*scheduler).cpu_online(self, cpu) };
+        }
         self.resched(cpu);
     }
 }

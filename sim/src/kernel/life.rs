@@ -30,9 +30,12 @@ impl Kernel {
             Some(cpus) => cpumask::of(cpus.iter().copied()).and(&everywhere),
             None => everywhere,
         };
+        self.numbers.push(Some(id));
+        let number = self.numbers.len() as i32;
         let mut c = Box::new(task_struct {
-            pid: id as i32 + 1,
-            tgid: id as i32 + 1,
+            pid: number,
+            tgid: number,
+            sim_task: id,
             nr_cpus_allowed: allowed.count() as i32,
             cpus_mask: allowed,
             static_prio: 120 + plan.nice,
@@ -82,6 +85,9 @@ impl Kernel {
             task: id,
             of: index,
         });
+        if !self.attached {
+            return Some(id);
+        }
         let scheduler = self.scheduler();
         // SAFETY: the scheduler lives as long as the kernel.
         if !unsafe { (*scheduler).init_task(self, id) } {
@@ -89,7 +95,7 @@ impl Kernel {
             self.tasks[id as usize].program = None;
             return None;
         }
-        if plan.policy == Policy::Normal {
+        if plan.policy == Policy::Normal && self.attached {
             let cpu = self.task_rq_lock(id);
             self.enable(id);
             self.task_rq_unlock(id, cpu);
@@ -133,9 +139,7 @@ impl Kernel {
         let cpu = self.task_rq_lock(task);
         self.disable(task);
         self.task_rq_unlock(task, cpu);
-        let scheduler = self.scheduler();
-        // SAFETY: the scheduler lives as long as the kernel.
-        unsafe { (*scheduler).exit_task(self, task) };
+        self.exit_task(task);
         self.tasks[task as usize].life = Life::Dead;
         self.emit(What::Ended { task });
         let at_ns = self.now_ns + DAEMON_NOTICES_NS;
@@ -152,6 +156,12 @@ impl Kernel {
 
     pub(crate) fn run_errand(&mut self, errand: Errand) {
         self.spend(self.costs.interrupt_ns);
+        if !self.attached {
+            return match errand {
+                Errand::Join { task, .. } | Errand::Leave { task } => self.wake(task, 0),
+                Errand::Bury { .. } => {}
+            };
+        }
         let scheduler = self.scheduler();
         // SAFETY: the scheduler lives as long as the kernel.
         let scheduler = unsafe { &mut *scheduler };
@@ -201,6 +211,8 @@ impl Kernel {
                 self.set_cgroup_weight(*cgroup, *weight);
             }
             ActionKind::Kill { task } => self.each_of(*task, |k, id| k.kill(id)),
+            ActionKind::DaemonDies { back_after_ns } => self.daemon_dies(*back_after_ns),
+            ActionKind::Dump => self.dump_state(),
             ActionKind::Tunables(tunables) => {
                 let scheduler = self.scheduler();
                 // SAFETY: the scheduler lives as long as the kernel.

@@ -5,6 +5,7 @@
 //! program or on a *path* through the kernel, with interrupts off. On a machine of several CPUs each path runs on a
 //! stack of its own (see `path`), and others may go first wherever time passes.
 
+mod attach;
 mod balance;
 mod change;
 mod check;
@@ -92,6 +93,8 @@ pub(crate) enum Irq {
     Start(TaskIndex),
     /// The task may not run on this CPU any more.
     MoveAway(TaskId),
+    /// The daemon is started again.
+    DaemonReturns,
 }
 
 /// What the daemon does for a task.
@@ -159,8 +162,18 @@ impl Task {
         self.c.scx.flags & ffi::SCX_TASK_QUEUED != 0
     }
 
+    /// Of a class above the scheduler's.
     pub fn is_realtime(&self) -> bool {
-        self.policy == Policy::Realtime
+        self.policy != Policy::Normal
+    }
+
+    /// Classes, from the scheduler's upwards.
+    pub fn rank(&self) -> u32 {
+        match self.policy {
+            Policy::Normal => 0,
+            Policy::Realtime => 1,
+            Policy::Deadline => 2,
+        }
     }
 }
 
@@ -283,7 +296,14 @@ pub struct Kernel {
     pub(crate) decisions: u64,
     pub(crate) switches: u64,
     pub(crate) idle_ns: u64,
+    /// The scheduler is not asked where tasks go: it is about to leave, or not there.
     pub(crate) bypass: bool,
+    /// Until when: before that nobody is held to anything.
+    pub(crate) bypassed_at_ns: u64,
+    /// The scheduler is there. It is not from the daemon's death to its return.
+    pub(crate) attached: bool,
+    /// Who has a process number, from 1.
+    pub(crate) numbers: Vec<Option<TaskId>>,
     /// The run is over: paths are ended, programs do not go on.
     pub(crate) stopping: bool,
     pub(crate) checked_at_ns: u64,

@@ -185,6 +185,10 @@ impl Kernel {
             }
             Irq::BpfTimer { number, .. } => {
                 self.spend(self.costs.interrupt_ns);
+                // The scheduler may have gone in the meantime, and its timers with it.
+                if self.is_void(irq) {
+                    return;
+                }
                 self.emit(What::TimerFired);
                 let scheduler = self.scheduler();
                 // SAFETY: the scheduler lives as long as the kernel.
@@ -195,6 +199,7 @@ impl Kernel {
             Irq::Daemon(errand) => self.run_errand(errand),
             Irq::Start(index) => self.start(index),
             Irq::MoveAway(task) => self.move_away(cpu, task),
+            Irq::DaemonReturns => self.daemon_returns(),
         }
     }
 
@@ -209,9 +214,11 @@ impl Kernel {
         if self.cpus[cpu as usize].current == Some(task) && !self.tasks[task as usize].is_realtime()
         {
             self.update_current(cpu);
-            let scheduler = self.scheduler();
-            // SAFETY: as above.
-            unsafe { (*scheduler).tick(self, cpu, task) };
+            if self.tasks[task as usize].enabled {
+                let scheduler = self.scheduler();
+                // SAFETY: as above.
+                unsafe { (*scheduler).tick(self, cpu, task) };
+            }
             if self.tasks[task as usize].c.scx.slice == 0 {
                 self.resched(cpu);
             }

@@ -60,6 +60,9 @@ impl Kernel {
             switches: 0,
             idle_ns: 0,
             bypass: false,
+            bypassed_at_ns: 0,
+            attached: true,
+            numbers: Vec::new(),
             stopping: false,
             checked_at_ns: 0,
             idle_task: Box::new(task_struct::default()),
@@ -180,10 +183,11 @@ impl Kernel {
                 self.dequeue_task(task, u64::from(SCX_DEQ_SAVE));
             }
             self.disable(task);
-            let scheduler = self.scheduler();
-            // SAFETY: the scheduler lives as long as the kernel.
-            unsafe { (*scheduler).exit_task(self, task) };
+            self.exit_task(task);
             self.tasks[index].life = Life::Dead;
+        }
+        if !self.attached {
+            return;
         }
         let scheduler = self.scheduler();
         // SAFETY: as above.

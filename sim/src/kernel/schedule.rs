@@ -68,11 +68,11 @@ impl Kernel {
         self.cpus[index].keep = false;
         let prev_is_realtime = prev.is_some_and(|task| self.tasks[task as usize].is_realtime());
         let prev_goes_on = prev_is_realtime && prev.is_some_and(|it| self.tasks[it as usize].on_rq);
-        let realtime = if prev_goes_on {
-            prev
-        } else {
-            self.cpus[index].realtime.front().copied()
-        };
+        let rank = |task: TaskId| self.tasks[task as usize].rank();
+        let first = self.cpus[index].realtime.front().copied();
+        let stays =
+            prev.filter(|task| prev_goes_on && first.is_none_or(|it| rank(it) <= rank(*task)));
+        let realtime = stays.or(first);
         // 6.18 asks the scheduler first, and then may find that a higher class has something.
         let asks = match self.version {
             Version::V6_18 => realtime.is_none() || !prev_is_realtime,
@@ -111,6 +111,9 @@ impl Kernel {
         self.update_current(cpu);
         let next_is_realtime = next.is_some_and(|task| self.tasks[task as usize].is_realtime());
         if self.tasks[prev as usize].is_realtime() {
+            if self.tasks[prev as usize].on_rq {
+                self.queue_above(cpu, prev, true);
+            }
             return;
         }
         if self.tasks[prev as usize].is_queued() {
@@ -121,7 +124,7 @@ impl Kernel {
                 self.do_enqueue(prev, 0, None);
             }
         }
-        if next_is_realtime && !self.cpus[cpu as usize].released {
+        if next_is_realtime && self.attached && !self.cpus[cpu as usize].released {
             self.cpus[cpu as usize].released = true;
             let scheduler = self.scheduler();
             // SAFETY: the scheduler lives as long as the kernel.

@@ -65,10 +65,7 @@ impl Kernel {
     pub(crate) fn wakeup_preempt(&mut self, cpu: Cpu, task: TaskId) {
         let is_above = match self.cpus[cpu as usize].current {
             None => true,
-            Some(current) => {
-                self.tasks[task as usize].is_realtime()
-                    && !self.tasks[current as usize].is_realtime()
-            }
+            Some(current) => self.tasks[task as usize].rank() > self.tasks[current as usize].rank(),
         };
         if is_above {
             self.resched(cpu);

@@ -40,6 +40,7 @@ pub(crate) enum Do {
     MigrateDisable,
     MigrateEnable,
     Cgroup(usize),
+    Exec,
     Fork(TaskIndex),
 }
 
@@ -173,6 +174,7 @@ impl Kernel {
             Do::MigrateDisable => self.migrate_disable(task),
             Do::MigrateEnable => self.migrate_enable(task),
             Do::Cgroup(cgroup) => self.move_to_cgroup(task, cgroup),
+            Do::Exec => self.exec(task),
             Do::Fork(index) => self.start(index),
             _ => unreachable!("carried out before"),
         }

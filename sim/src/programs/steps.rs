@@ -203,6 +203,7 @@ impl Steps {
             Step::MigrateDisable => Do::MigrateDisable,
             Step::MigrateEnable => Do::MigrateEnable,
             Step::Cgroup(cgroup) => Do::Cgroup(cgroup),
+            Step::Exec => Do::Exec,
             Step::Join(domain) => {
                 at.k.tasks[task as usize].slack_ns = 0;
                 Do::Join(domain)
