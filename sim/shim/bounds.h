@@ -12,12 +12,20 @@ static u64 quantum_ns(const struct checking *c)
 	return slice_ns + ESTIMATE_MIN_NS + c->bounds.late_ns;
 }
 
-/* How long a member may run before it is compared with the others of its group: a domain, with all of its members. */
+/*
+ * How long a member may run before it is compared with the others of its group: a domain, with all of its members; who
+ * was demoted has outstayed his grace before.
+ */
 static u64 run_max_ns(const struct checking *c, const struct tree_node *n)
 {
 	u64 ns = quantum_ns(c);
 	const struct domain *d;
 
+	if (n->kind == NODE_TASK) {
+		const struct task *t = task_of_node((struct tree_node *)n);
+
+		return t->set ? ns + t->set->grace_ns : ns;
+	}
 	if (n->kind != NODE_COOP)
 		return ns;
 	d = domain_of(group_of((struct tree_node *)n));

@@ -21,6 +21,8 @@ struct sim_host {
 	void (*spin)(void);
 	struct task_struct *(*task_from_pid)(s32 pid);
 	void (*task_release)(struct task_struct *p);
+	/* The first living task from this number of the model's on; NULL: there is none. */
+	struct task_struct *(*next_task)(u32 from);
 	void (*dsq_insert)(struct task_struct *p, u64 dsq, u64 slice, u64 flags);
 	void (*task_set_slice)(struct task_struct *p, u64 slice);
 	void (*kick_cpu)(s32 cpu, u64 flags);
@@ -107,6 +109,14 @@ struct sim_scheduler {
 	void (*domain_destroy)(struct consort_domain_args *args);
 	void (*join)(struct consort_join_args *args);
 	void (*leave)(struct consort_leave_args *args);
+	/* Takes over `class_table`. */
+	void (*classes)(struct consort_classes_args *args);
+	struct consort_class_table *class_table;
+	void (*reservation_create)(struct consort_reservation_args *args);
+	void (*reservation_change)(struct consort_reservation_args *args);
+	void (*reservation_add)(struct consort_reservation_args *args);
+	void (*reservation_end)(struct consort_reservation_args *args);
+	void (*reservation_usage)(struct consort_reservation_args *args);
 
 	void (*timer_fire)(u32 number);
 	/* Puts a program's page into the map of clients; NULL takes it out. */

@@ -46,16 +46,21 @@ void bpf_rcu_read_unlock(void)
 {
 }
 
-/* Reservations have no way into the simulator yet: nobody asks for all tasks. */
 int bpf_iter_task_new(struct bpf_iter_task *it, struct task_struct *task, u32 flags)
 {
-	it->pid = 0;
+	it->next = 0;
 	return 0;
 }
 
 struct task_struct *bpf_iter_task_next(struct bpf_iter_task *it)
 {
-	return NULL;
+	struct task_struct *p;
+
+	sim_sync();
+	p = sim_host->next_task(it->next);
+	if (p)
+		it->next = p->sim_task + 1;
+	return p;
 }
 
 void bpf_iter_task_destroy(struct bpf_iter_task *it)

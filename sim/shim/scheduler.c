@@ -112,6 +112,38 @@ static void leave(struct consort_leave_args *args)
 	consort_leave(args);
 }
 
+static void classes_changed(struct consort_classes_args *args)
+{
+	consort_classes(args);
+}
+
+static void reservation_create(struct consort_reservation_args *args)
+{
+	consort_reservation_create(args);
+	if (!args->error && args->reservation > sim_reservations_max)
+		sim_reservations_max = args->reservation;
+}
+
+static void reservation_change(struct consort_reservation_args *args)
+{
+	consort_reservation_change(args);
+}
+
+static void reservation_add(struct consort_reservation_args *args)
+{
+	consort_reservation_add(args);
+}
+
+static void reservation_end(struct consort_reservation_args *args)
+{
+	consort_reservation_end(args);
+}
+
+static void reservation_usage(struct consort_reservation_args *args)
+{
+	consort_reservation_usage(args);
+}
+
 static void set_page(u32 client, struct consort_page *page)
 {
 	sim_map_set_inner(&clients, SIM_MAP_SHAPE(&clients), client, page, sizeof(*page));
@@ -133,6 +165,13 @@ static struct sim_scheduler scheduler = {
 	.domain_destroy = domain_destroy,
 	.join = join,
 	.leave = leave,
+	.classes = classes_changed,
+	.class_table = &class_table,
+	.reservation_create = reservation_create,
+	.reservation_change = reservation_change,
+	.reservation_add = reservation_add,
+	.reservation_end = reservation_end,
+	.reservation_usage = reservation_usage,
 	.timer_fire = sim_timer_fire,
 	.set_page = set_page,
 	.reset = reset,

@@ -83,7 +83,7 @@ struct task_struct {
 };
 
 struct bpf_iter_task {
-	s32 pid; /* the last one that was returned */
+	u32 next; /* the model's number of the task that is looked at next */
 };
 
 #define BPF_TASK_ITER_ALL_THREADS 1

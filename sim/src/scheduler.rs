@@ -5,7 +5,7 @@
 use crate::error::Error;
 use crate::ffi::consort_slot;
 use crate::kernel::Kernel;
-use crate::setup::{Cpu, Tunables};
+use crate::setup::{Call, Cpu, Tunables};
 use crate::trace::{TaskId, Violation};
 
 /// Callbacks come from any CPU; a scheduler must not keep anything across a call of the kernel that it could not
@@ -63,6 +63,7 @@ pub trait Scheduler {
     fn slot(&mut self, _task: TaskId) -> Option<(*mut consort_slot, bool)> {
         None
     }
+    fn call(&mut self, _k: &mut Kernel, _call: &Call) {}
     fn set_tunables(&mut self, _tunables: Tunables) {}
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()

@@ -48,6 +48,7 @@ impl Setup {
                     | ActionKind::MoveToCgroup { .. }
                     | ActionKind::CgroupWeight { .. }
                     | ActionKind::Tunables(_)
+                    | ActionKind::Call(_)
             )
         };
         let is_lent = |task: &Task| task.may_join() && task.cgroup != 0;
@@ -406,6 +407,44 @@ pub enum ActionKind {
     },
     /// SysRq-D: the scheduler is asked what it knows.
     Dump,
+    /// What a daemon might ask the scheduler for, wrong things included.
+    Call(Call),
+}
+
+/// A call of one of the scheduler's own programs. Rates are parts of 2^20.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum Call {
+    /// The capacity of each class, and what is left to everybody else.
+    Classes {
+        capacities: Vec<u32>,
+        flexible: u32,
+    },
+    /// The reservation has the number of those that were made before in this run.
+    Reserve {
+        class: u32,
+        rate: u32,
+    },
+    ChangeReservation {
+        reservation: usize,
+        class: u32,
+        rate: u32,
+    },
+    AddToReservation {
+        reservation: usize,
+        task: TaskIndex,
+    },
+    EndReservation {
+        reservation: usize,
+    },
+    Join {
+        task: TaskIndex,
+        domain: DomainIndex,
+        slot: u32,
+    },
+    Leave {
+        task: TaskIndex,
+    },
+    DestroyDomain(DomainIndex),
 }
 
 /// How often what goes wrong, as a probability of each occasion. All are drawn from the seed.

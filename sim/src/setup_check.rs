@@ -2,7 +2,7 @@
 //! Whether a setup fits together, so that nothing in a run can be out of range.
 
 use crate::error::Error;
-use crate::setup::{ActionKind, Program, Setup, Step};
+use crate::setup::{ActionKind, Call, Program, Setup, Step};
 
 /// What the C side of the model has room for.
 const CPUS_MAX: usize = 1024;
@@ -173,6 +173,15 @@ impl Setup {
             ActionKind::CgroupWeight { cgroup, .. } => {
                 below(field, *cgroup, self.cgroups.len(), "cgroups")
             }
+            ActionKind::Call(call) => match call {
+                Call::AddToReservation { task, .. } | Call::Leave { task } => task_of(*task),
+                Call::Join { task, domain, .. } => {
+                    task_of(*task)?;
+                    self.check_domain(field, *domain)
+                }
+                Call::DestroyDomain(domain) => self.check_domain(field, *domain),
+                _ => Ok(()),
+            },
             ActionKind::Tunables(_) | ActionKind::DaemonDies { .. } | ActionKind::Dump => Ok(()),
         }
     }

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How fast the simulator is, how much memory a large machine takes, and how many planted bugs it finds: JSON, for
-//! the bench. `consort-sim-measure players|hour|cpus256|mutations`.
+//! the bench. `consort-sim-measure hour|cpus256|mutations`; and `run LIBRARY SEEDS`, random scenarios under another
+//! build of the scheduler, for sim/coverage.
 
+use consort_sim::consort::Library;
+use consort_sim::explore::{generate, try_setup};
 use consort_sim::setup::*;
 use consort_sim::{consort, mutate, run};
 use std::path::Path;
@@ -175,15 +178,28 @@ fn mutations(repository: &Path) -> Result<serde_json::Value, String> {
     }))
 }
 
+/// In this process, so that what the library notes about itself is written at its end.
+fn scenarios(library: &str, seeds: &str) -> Result<serde_json::Value, String> {
+    let library = Library::load(Path::new(library)).map_err(|error| error.to_string())?;
+    let seeds: u64 = seeds
+        .parse()
+        .map_err(|error| format!("number of seeds: {error}"))?;
+    let broken = (0..seeds)
+        .filter(|seed| try_setup(&generate(*seed), &library).is_some())
+        .count();
+    Ok(serde_json::json!({ "seeds": seeds, "broken": broken }))
+}
+
 fn main() -> ExitCode {
-    let what = std::env::args().nth(1).unwrap_or_default();
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let result = match what.as_str() {
-        "players" => speed(&players(60 * S)),
-        "hour" => speed(&players(3_600 * S)),
-        "cpus256" => speed(&large(2 * S)),
-        "mutations" => mutations(&repository),
-        _ => Err("usage: consort-sim-measure players|hour|cpus256|mutations".to_owned()),
+    let result = match arguments[..] {
+        ["hour"] => speed(&players(3_600 * S)),
+        ["cpus256"] => speed(&large(2 * S)),
+        ["mutations"] => mutations(&repository),
+        ["run", library, seeds] => scenarios(library, seeds),
+        _ => Err("expected hour, cpus256, mutations, or run LIBRARY SEEDS".to_owned()),
     };
     match result {
         Ok(values) => {
@@ -191,7 +207,7 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Err(why) => {
-            eprintln!("consort-sim-measure: {what}: {why}");
+            eprintln!("consort-sim-measure: {why}");
             ExitCode::FAILURE
         }
     }

@@ -51,6 +51,7 @@ pub(super) fn table(k: &Kernel) -> *const sim_host {
         spin: Some(spin),
         task_from_pid: Some(task_from_pid),
         task_release: Some(task_release),
+        next_task: Some(next_task),
         dsq_insert: Some(dsq_insert),
         task_set_slice: Some(task_set_slice),
         kick_cpu: Some(kick_cpu),
@@ -112,6 +113,13 @@ unsafe extern "C" fn task_from_pid(pid: i32) -> *mut task_struct {
         return std::ptr::null_mut();
     }
     &mut *k.tasks[index].c
+}
+
+unsafe extern "C" fn next_task(from: u32) -> *mut task_struct {
+    let mut tasks = kernel().tasks.iter_mut().skip(from as usize);
+    tasks
+        .find(|task| task.life != Life::Dead)
+        .map_or(std::ptr::null_mut(), |task| &mut *task.c)
 }
 
 unsafe extern "C" fn task_release(_: *mut task_struct) {}

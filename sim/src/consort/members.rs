@@ -47,6 +47,15 @@ impl Members {
         })
     }
 
+    /// The scheduler's number of a domain; 0: there is none.
+    pub fn number_of(&self, domain: usize) -> u32 {
+        self.domains.get(domain).copied().unwrap_or_default()
+    }
+
+    pub fn forget_domain(&mut self, domain: usize) {
+        self.domains[domain] = 0;
+    }
+
     /// A number that was given back is used again, the longest unused first.
     fn take_number(&mut self) -> u32 {
         if let Some(number) = self.free_numbers.pop_front() {

@@ -2,6 +2,7 @@
 //! Consort's own scheduler: its BPF program, compiled for the host, behind the model's callbacks.
 
 mod arena;
+mod calls;
 mod host;
 mod library;
 mod members;
@@ -14,7 +15,7 @@ use crate::ffi::{self, sched_ext_ops, sim_finding, sim_scheduler};
 use crate::kernel::{Custody, Kernel, Task, NEVER_NS};
 use crate::random::Random;
 use crate::scheduler::Scheduler;
-use crate::setup::{Cpu, Kernel as Version, Setup, Tunables};
+use crate::setup::{Call, Cpu, Kernel as Version, Setup, Tunables};
 use crate::trace::{TaskId, Violation, What};
 use arena::Arena;
 use members::Members;
@@ -45,6 +46,8 @@ pub struct Consort {
     members: Members,
     /// Of daemons that have died.
     gone: Vec<Members>,
+    /// The scheduler's numbers of the reservations that were made.
+    reservations: Vec<u32>,
     nr_cpus: u32,
     bounds: ffi::sim_bounds,
     /// Dropped last: whoever waits for it finds everything put away.
@@ -76,6 +79,7 @@ impl Consort {
             scheduler: library.scheduler(),
             members: Members::default(),
             gone: Vec::new(),
+            reservations: Vec::new(),
             nr_cpus: 0,
             bounds: ffi::sim_bounds::default(),
         }
@@ -378,6 +382,10 @@ impl Scheduler for Consort {
         self.members.slot(task)
     }
 
+    fn call(&mut self, k: &mut Kernel, call: &Call) {
+        self.make_call(k, call);
+    }
+
     fn set_tunables(&mut self, tunables: Tunables) {
         self.write_tunables(tunables);
     }
@@ -438,10 +446,12 @@ impl Scheduler for Consort {
         // Their pages are not looked at any more, and yet stay: programs have them.
         let members = std::mem::take(&mut self.members);
         self.gone.push(members);
+        self.reservations.clear();
     }
 
     fn end(&mut self, k: &mut Kernel) -> Option<Violation> {
         self.end_domains(k);
+        self.end_reservations(k);
         self.exit(k, c"unregistered from user space");
         // SAFETY: takes no arguments.
         let left = self

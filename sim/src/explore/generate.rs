@@ -41,6 +41,9 @@ pub fn generate(seed: u64) -> Setup {
         let action = Generator::new(&setup, &mut random, count).action();
         setup.actions.push(action);
     }
+    if random.chance(0.2) {
+        reservations(&mut setup, &mut random, count);
+    }
     if setup.machine.cpus() == 1 && random.chance(0.3) {
         let task = punctual(&setup, &mut random);
         setup.tasks.push(task);
@@ -49,6 +52,23 @@ pub fn generate(seed: u64) -> Setup {
         storm(&mut setup, &mut random);
     }
     setup
+}
+
+/// Classes from the start, and reservations that come and go, are changed and joined.
+fn reservations(setup: &mut Setup, random: &mut Random, tasks: usize) {
+    const ONE: u32 = 1 << 20;
+    setup.actions.push(Action {
+        at_ns: 0,
+        what: ActionKind::Call(Call::Classes {
+            capacities: vec![ONE / 4, ONE / 2],
+            flexible: ONE / 4,
+        }),
+    });
+    for _ in 0..random.between(4, 40) {
+        let at_ns = random.between(0, setup.duration_ns);
+        let what = ActionKind::Call(Generator::new(setup, random, tasks).reservation_call());
+        setup.actions.push(Action { at_ns, what });
+    }
 }
 
 /// Asks for a little less than its rate, in each period.
@@ -364,13 +384,60 @@ impl<'a> Generator<'a> {
         }
     }
 
+    /// Most of these are refused.
+    fn wrong_call(&mut self) -> Call {
+        let task = self.other_task();
+        match self.random.between(0, 4) {
+            0 => Call::Join {
+                task,
+                domain: self.domain(),
+                slot: self.random.between(0, 100) as u32,
+            },
+            1 => Call::Leave { task },
+            2 => Call::DestroyDomain(self.domain()),
+            _ => self.reservation_call(),
+        }
+    }
+
+    fn reservation_call(&mut self) -> Call {
+        const ONE: u64 = 1 << 20;
+        let (class, rate) = (self.random.between(0, 4) as u32, self.rate(ONE));
+        let reservation = self.random.between(0, 4) as usize;
+        match self.random.between(0, 12) {
+            0 | 1 => Call::Classes {
+                capacities: (0..3).map(|_| self.rate(ONE / 4)).collect(),
+                flexible: self.rate(ONE / 4),
+            },
+            2..=4 => Call::Reserve { class, rate },
+            5 => Call::ChangeReservation {
+                reservation,
+                class,
+                rate,
+            },
+            6 => Call::EndReservation { reservation },
+            _ => Call::AddToReservation {
+                reservation,
+                task: self.other_task(),
+            },
+        }
+    }
+
+    /// Now and then none.
+    fn rate(&mut self, one: u64) -> u32 {
+        if self.random.chance(0.1) {
+            return 0;
+        }
+        self.random.between(1, one) as u32
+    }
+
     fn action(&mut self) -> Action {
         let task = self.other_task();
         let what = match self.random.between(0, 15) {
             14 if self.random.chance(0.2) => ActionKind::DaemonDies {
                 back_after_ns: Some(self.random.between(0, 50) * MS),
             },
-            14 => ActionKind::Dump,
+            14 if self.random.chance(0.2) => ActionKind::Dump,
+            14 => ActionKind::Call(self.wrong_call()),
             0 => ActionKind::CpuOffline(
                 self.random.between(0, u64::from(self.setup.machine.cpus())) as Cpu,
             ),

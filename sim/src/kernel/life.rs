@@ -213,6 +213,13 @@ impl Kernel {
             ActionKind::Kill { task } => self.each_of(*task, |k, id| k.kill(id)),
             ActionKind::DaemonDies { back_after_ns } => self.daemon_dies(*back_after_ns),
             ActionKind::Dump => self.dump_state(),
+            ActionKind::Call(call) => {
+                let scheduler = self.scheduler();
+                if self.attached {
+                    // SAFETY: the scheduler lives as long as the kernel.
+                    unsafe { (*scheduler).call(self, call) };
+                }
+            }
             ActionKind::Tunables(tunables) => {
                 let scheduler = self.scheduler();
                 // SAFETY: the scheduler lives as long as the kernel.
