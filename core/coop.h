@@ -175,6 +175,15 @@ static __always_inline void domain_promote(struct domain __arena *d)
 	}
 }
 
+/* A waiting member's due event is not waited for any more. */
+static __always_inline void domain_cease_due(struct domain __arena *d, struct member __arena *m)
+{
+	if (m->due.queued && m->patient)
+		fifo_remove(&d->patient, &m->due);
+	else if (m->due.queued)
+		heap_remove(m->indebted ? &d->indebted : &d->due, &m->due);
+}
+
 /* An active member begins to wait. */
 static __always_inline void domain_enqueue(struct domain __arena *d, struct member __arena *m,
 					   u64 now_ns)
@@ -189,11 +198,20 @@ static __always_inline void domain_enqueue(struct domain __arena *d, struct memb
 /* A waiting member is chosen, or leaves. */
 static __always_inline void domain_dequeue(struct domain __arena *d, struct member __arena *m)
 {
-	if (m->due.queued && m->patient)
-		fifo_remove(&d->patient, &m->due);
-	else if (m->due.queued)
-		heap_remove(m->indebted ? &d->indebted : &d->due, &m->due);
+	domain_cease_due(d, m);
 	tree_dequeue(&m->node);
+}
+
+/* The waiting member `out` is chosen, and the active member `in` waits. */
+static __always_inline void domain_exchange(struct domain __arena *d, struct member __arena *out,
+					    struct member __arena *in, u64 now_ns)
+{
+	u64 major, minor;
+
+	domain_cease_due(d, out);
+	member_best_key(in, d, &major, &minor);
+	domain_await_due(d, in, now_ns);
+	tree_exchange(&out->node, &in->node, major, minor);
 }
 
 /* A member sleeps until its due time: the others are told to make room for it then. */

@@ -165,6 +165,24 @@ core_fn heap_remove(struct heap __arena *h in_arena, struct heap_link __arena *l
 	return 0;
 }
 
+/* Puts `in` in the place of `out`, if that is the only link; else returns 0, and nothing has changed. */
+static __always_inline int heap_replace_only(struct heap __arena *h, struct heap_link __arena *out,
+					     struct heap_link __arena *in, u64 major, u64 minor)
+{
+	if (h->top != out || out->left)
+		return 0;
+	out->queued = 0;
+	in->parent = NULL;
+	in->left = NULL;
+	in->right = NULL;
+	in->major = major;
+	in->minor = minor;
+	in->rank = 1;
+	in->queued = 1;
+	h->top = in;
+	return 1;
+}
+
 /* Moves a queued link to a new key. */
 static __always_inline void heap_move(struct heap __arena *h, struct heap_link __arena *l,
 				      u64 major, u64 minor)

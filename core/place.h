@@ -260,9 +260,11 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 	struct domain __arena *d;
 
 	c->due_ns = NEVER_NS;
-	while (can_loop) {
-		if (!place_settle(pl, now_ns))
-			break;
+	if (pl->ahead.top || (pl->due.top && pl->due.top->major <= now_ns)) {
+		while (can_loop) {
+			if (!place_settle(pl, now_ns))
+				break;
+		}
 	}
 	m = place_root_may_borrow(pl) ? place_expired(pl, now_ns) : NULL;
 	if (running && running->parent->node.kind == NODE_COOP) {

@@ -159,6 +159,19 @@ core_fn tree_dequeue(struct tree_node __arena *n in_arena)
 	return 0;
 }
 
+/*
+ * `in` begins to wait, under its key, and `out`, which waits in the same group, is taken. The group does not cease to
+ * wait: nothing changes above it.
+ */
+static __always_inline void tree_exchange(struct tree_node __arena *out,
+					  struct tree_node __arena *in, u64 major, u64 minor)
+{
+	if (heap_replace_only(&in->parent->ready, &out->ready, &in->ready, major, minor))
+		return;
+	tree_enqueue(in, major, minor);
+	tree_dequeue(out);
+}
+
 /* A node becomes runnable: borrows up to the minimum, at each level that was not active. */
 static __always_inline void tree_activate(struct tree_node __arena *n)
 {

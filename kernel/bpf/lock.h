@@ -58,8 +58,7 @@ static inline void lock_take(struct lock __arena *l)
 /* A look without it. */
 static inline bool lock_is_free(const struct lock __arena *l)
 {
-	return *(const volatile u32 __arena *)&l->next ==
-	       *(const volatile u32 __arena *)&l->serving;
+	return *(const volatile u32 __arena *)&l->next == *(const volatile u32 __arena *)&l->serving;
 }
 
 static inline void lock_release(struct lock __arena *l)
