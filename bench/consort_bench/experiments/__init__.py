@@ -25,6 +25,7 @@ from . import (
     rate_shares,
     rate_switch,
     rate_wait,
+    simulator,
     stress,
     sweep,
     unequal,
@@ -56,6 +57,7 @@ MODULES = (
     rate_admission,
     stress,
     validation,
+    simulator,
     sweep,
 )
 
