@@ -67,6 +67,7 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	if (!one_cpu && shard_of_place(t->place) != c->shard)
 		leave_shard(t, p, place, bpf_ktime_get_ns());
 	lock_take(&s->lock);
+	t->pid = p->pid; /* a thread that executes a program takes its leader's */
 	if (waits_already(t)) {
 		lock_release(&s->lock);
 		return;
@@ -75,7 +76,6 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	t->stays = stays;
 	if (stays == STAY_FOR_A_MOMENT)
 		c->left = t;
-	t->pid = p->pid; /* a thread that executes a program takes its leader's */
 	now_ns = bpf_ktime_get_ns();
 	if (t->member.node.active && in_domain(t))
 		slot_refresh(t, cpu, now_ns);
@@ -129,7 +129,7 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	if (!one_cpu)
 		balance(c, cpu, now_ns);
 	/* Linux 6.18 asks although a higher class will have the CPU, and would not tell us that it has got it. */
-	if (!one_cpu && !prev && higher_class_waits(cpu))
+	if (!prev && higher_class_waits(cpu))
 		return;
 	s = shard_at(c->shard);
 	lock_take(&s->lock);

@@ -79,7 +79,7 @@ static inline enum wake_verdict wake_decide(struct consort_cpu __arena *c, u32 c
 	struct task __arena *running = c->running;
 
 	if (!running)
-		return !one_cpu && higher_class_waits(cpu) ? WAKE_WAIT : WAKE_RUN;
+		return higher_class_waits(cpu) ? WAKE_WAIT : WAKE_RUN;
 	if (!wake_beats(c, cpu, t, now_ns))
 		return WAKE_WAIT;
 	/* Whoever was chosen for the CPU may not have begun to run yet: leave the order to the next choice. */
