@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Runs scenarios in the simulator, on this machine: what a guest is compared with; and measures the simulator."""
+"""Runs the simulator on this machine: scenarios that guests are compared with, and what it says of itself."""
 
 from __future__ import annotations
 

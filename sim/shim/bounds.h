@@ -14,7 +14,7 @@ static u64 quantum_ns(const struct checking *c)
 
 /*
  * How long a member may run before it is compared with the others of its group: a domain, with all of its members; who
- * was demoted has outstayed his grace before.
+ * was demoted, as much before.
  */
 static u64 run_max_ns(const struct checking *c, const struct tree_node *n)
 {
@@ -24,11 +24,14 @@ static u64 run_max_ns(const struct checking *c, const struct tree_node *n)
 	if (n->kind == NODE_TASK) {
 		const struct task *t = task_of_node((struct tree_node *)n);
 
-		return t->set ? ns + t->set->grace_ns : ns;
-	}
-	if (n->kind != NODE_COOP)
+		if (!t->set)
+			return ns;
+		d = domain_in(t->set, t->place);
+	} else if (n->kind == NODE_COOP) {
+		d = domain_of(group_of((struct tree_node *)n));
+	} else {
 		return ns;
-	d = domain_of(group_of((struct tree_node *)n));
+	}
 	return ns * (1 + sum_of(&d->group)->nr_all) + 2 * tunables.window_ns + d->grace_ns;
 }
 

@@ -68,7 +68,10 @@ struct sim_task_ref {
 	u64 had_ns; /* CPU time, up to now */
 	u64 waits_ns; /* for a CPU, since anything was changed about it; 0: does not */
 	bool is_held;
-	/* Another CPU has dispatched it while it was being given: the kernel took it, and the scheduler cannot know. */
+	/*
+	 * The kernel has it, and the scheduler cannot know: another CPU has dispatched it while it was being given, or it
+	 * has come to a CPU that is on its way offline or back.
+	 */
 	bool was_overtaken;
 };
 

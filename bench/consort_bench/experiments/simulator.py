@@ -16,19 +16,36 @@ COVERAGE_MIN_PERCENT = 90
 def experiment(length: Length) -> Experiment:
     runs = tuple(measure(what) for what in ("hour", "cpus256", "mutations", "coverage"))
     rows = (
-        Row("sim.decisions_per_s", "1/s", of("hour", "decisions_per_s"), Target(at_least=DECISIONS_MIN_PER_S)),
-        Row("sim.hour.seconds", "s", of("hour", "seconds"), Target(at_most=HOUR_MAX_S)),
-        Row(
+        row("sim.decisions_per_s", "1/s", "hour", "decisions_per_s", Target(at_least=DECISIONS_MIN_PER_S)),
+        row("sim.hour.seconds", "s", "hour", "seconds", Target(at_most=HOUR_MAX_S)),
+        row(
             "sim.cpus256.decisions_per_s",
             "1/s",
-            of("cpus256", "decisions_per_s"),
+            "cpus256",
+            "decisions_per_s",
             Target(at_least=LARGE_DECISIONS_MIN_PER_S),
         ),
-        Row("sim.cpus256.memory_mib", "MiB", of("cpus256", "memory_mib"), Target(at_most=LARGE_MEMORY_MAX_MIB)),
-        Row("sim.mutations.found_percent", "%", of("mutations", "found_percent"), Target(at_least=100)),
-        Row("sim.coverage.lines_percent", "%", of("coverage", "lines_percent"), Target(at_least=COVERAGE_MIN_PERCENT)),
+        row(
+            "sim.cpus256.memory_mib",
+            "MiB",
+            "cpus256",
+            "memory_mib",
+            Target(at_most=LARGE_MEMORY_MAX_MIB),
+        ),
+        row("sim.mutations.found_percent", "%", "mutations", "found_percent", Target(at_least=100)),
+        row(
+            "sim.coverage.lines_percent",
+            "%",
+            "coverage",
+            "lines_percent",
+            Target(at_least=COVERAGE_MIN_PERCENT),
+        ),
     )
     return Experiment("simulator", "The simulator itself", runs, rows, starts=1)
+
+
+def row(id: str, unit: str, run: str, path: str, target: Target) -> Row:
+    return Row(id, unit, of(run, path), target)
 
 
 def measure(what: str) -> Run:

@@ -27,6 +27,10 @@ pub fn generate(seed: u64) -> Setup {
         actions: Vec::new(),
         faults: faults(&mut random),
     };
+    if random.chance(0.25) {
+        steady(&mut setup, &mut random);
+        return setup;
+    }
     let count = random.between(1, 11) as usize;
     for number in 0..count {
         let task = Generator::new(&setup, &mut random, count).task(number);
@@ -41,7 +45,11 @@ pub fn generate(seed: u64) -> Setup {
         let action = Generator::new(&setup, &mut random, count).action();
         setup.actions.push(action);
     }
+    if random.chance(0.15) {
+        forks(&mut setup, &mut random);
+    }
     if random.chance(0.2) {
+        let count = setup.tasks.len();
         reservations(&mut setup, &mut random, count);
     }
     if setup.machine.cpus() == 1 && random.chance(0.3) {
@@ -52,6 +60,70 @@ pub fn generate(seed: u64) -> Setup {
         storm(&mut setup, &mut random);
     }
     setup
+}
+
+/// Nothing is changed from outside, so that everybody's part is known: work that does not end, bound or not, liars,
+/// players, sleepers, and one that changes something about itself all the time.
+fn steady(setup: &mut Setup, random: &mut Random) {
+    setup.faults.pause = 0.0;
+    let count = random.between(2, 8) as usize;
+    for number in 0..count {
+        let mut generator = Generator::new(setup, random, count);
+        let mut task = generator.task(number);
+        (task.policy, task.cgroup, task.start_ns) = (Policy::Normal, 0, Some(0));
+        task.program = match generator.random.between(0, 8) {
+            0..=2 => Program::Hog,
+            3 => Program::PoliteLiar {
+                domain: generator.domain(),
+                work_ns: generator.random.between(50, 3000) * US,
+            },
+            4 => Program::Player(Player {
+                load: 0.05 + generator.random.unit() * 0.3,
+                chunk_ns: 1_000 * US,
+                seed: generator.random.next_u64() % 100,
+                first_due_ns: 50 * MS,
+                domain: Some(generator.domain()),
+            }),
+            5 => Program::Steps(vec![Step::Loop {
+                times: None,
+                steps: vec![
+                    Step::Run(generator.length(MS)),
+                    Step::Affinity(generator.cpus()),
+                ],
+            }]),
+            _ => generator.periodic(),
+        };
+        setup.tasks.push(task);
+    }
+    if setup.machine.cpus() == 1 {
+        let task = punctual(setup, random);
+        setup.tasks.push(task);
+    }
+}
+
+/// A task that makes others now and then, which soon end.
+fn forks(setup: &mut Setup, random: &mut Random) {
+    let tasks = setup.tasks.len();
+    let mut generator = Generator::new(setup, random, tasks);
+    let mut child = generator.task(tasks);
+    child.start_ns = None;
+    child.policy = Policy::Normal;
+    child.program = Program::Steps(vec![
+        Step::Run(generator.length(MS)),
+        Step::Sleep(generator.length(5 * MS)),
+        Step::Run(generator.length(MS)),
+    ]);
+    let mut maker = generator.task(tasks + 1);
+    maker.program = Program::Steps(vec![Step::Loop {
+        times: Some(40),
+        steps: vec![
+            Step::Sleep(Length::Exponential { mean_ns: 8 * MS }),
+            Step::Run(generator.length(MS)),
+            Step::Fork(tasks),
+        ],
+    }]);
+    setup.tasks.push(child);
+    setup.tasks.push(maker);
 }
 
 /// Classes from the start, and reservations that come and go, are changed and joined.

@@ -71,6 +71,8 @@ impl Kernel {
         if !self.cpus[cpu as usize].online
             || self.tasks[index].c.flags & crate::ffi::PF_EXITING != 0
         {
+            // From another CPU's queue, maybe: nobody has told the scheduler that it is there no more.
+            self.tasks[index].was_overtaken = true;
             self.tasks[index].c.scx.slice = SLICE_DEFAULT_NS;
             return self.dispatch_enqueue(Dsq::Local(cpu), task, flags);
         }

@@ -13,15 +13,16 @@ const DAEMON_NS: u64 = 60_000;
 const DAEMON_NOTICES_NS: u64 = 700_000;
 
 impl Kernel {
-    pub(crate) fn start(&mut self, index: TaskIndex) {
+    /// `maker`: who forks it; none: somebody who is no part of the run.
+    pub(crate) fn start(&mut self, index: TaskIndex, maker: Option<TaskId>) {
         self.spend(self.costs.syscall_ns);
-        if let Some(task) = self.create(index) {
+        if let Some(task) = self.create(index, maker) {
             self.wake_new(task);
         }
     }
 
     /// A task exists and is known to the scheduler, but has not run yet. None: no memory.
-    pub(crate) fn create(&mut self, index: TaskIndex) -> Option<TaskId> {
+    pub(crate) fn create(&mut self, index: TaskIndex, maker: Option<TaskId>) -> Option<TaskId> {
         let setup = std::rc::Rc::clone(&self.setup);
         let plan = &setup.tasks[index];
         let id = self.tasks.len() as TaskId;
@@ -36,6 +37,9 @@ impl Kernel {
             pid: number,
             tgid: number,
             sim_task: id,
+            real_parent: maker.map_or(std::ptr::null_mut(), |maker| {
+                std::ptr::from_mut(&mut *self.tasks[maker as usize].c)
+            }),
             nr_cpus_allowed: allowed.count() as i32,
             cpus_mask: allowed,
             static_prio: 120 + plan.nice,

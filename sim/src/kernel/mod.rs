@@ -150,7 +150,8 @@ pub(crate) struct Task {
     pub allowed_since_ns: u64,
     /// Since when nothing about it has been changed from outside.
     pub changed_since_ns: u64,
-    /// Another CPU has dispatched it while it was being enqueued: the scheduler may take it for waiting.
+    /// Another CPU has dispatched it while it was being enqueued, or the kernel keeps it without asking: the scheduler
+    /// may take it for waiting.
     pub was_overtaken: bool,
     pub switches: u64,
     pub left_as_yield: bool,

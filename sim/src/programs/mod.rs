@@ -175,7 +175,7 @@ impl Kernel {
             Do::MigrateEnable => self.migrate_enable(task),
             Do::Cgroup(cgroup) => self.move_to_cgroup(task, cgroup),
             Do::Exec => self.exec(task),
-            Do::Fork(index) => self.start(index),
+            Do::Fork(index) => self.start(index, Some(task)),
             _ => unreachable!("carried out before"),
         }
     }
