@@ -12,6 +12,7 @@ pub mod models;
 pub mod mutate;
 mod programs;
 pub mod random;
+pub mod rates;
 pub mod report;
 mod run;
 pub mod scenario;

@@ -5,6 +5,7 @@
 use crate::error::Error;
 use crate::ffi::consort_slot;
 use crate::kernel::Kernel;
+use crate::rates::RateRequest;
 use crate::setup::{Call, Cpu, Tunables};
 use crate::trace::{TaskId, Violation};
 
@@ -56,6 +57,20 @@ pub trait Scheduler {
     /// The domain that was left.
     fn leave(&mut self, _k: &mut Kernel, _task: TaskId) -> Option<usize> {
         None
+    }
+    /// A task exists, and has not run yet.
+    fn begin_task(&mut self, _k: &mut Kernel, _task: TaskId) {}
+    /// The daemon is asked for a rate. Schedulers without reservations do nothing.
+    ///
+    /// # Errors
+    /// Why it is not granted.
+    fn ask_rate(
+        &mut self,
+        _k: &mut Kernel,
+        _task: TaskId,
+        _request: RateRequest,
+    ) -> Result<(), String> {
+        Ok(())
     }
     /// The program has gone.
     fn forget_client(&mut self, _k: &mut Kernel, _task: TaskId) {}

@@ -2,6 +2,7 @@
 //! What a run consists of: a machine, programs, what happens to them from outside, and a seed. Plain data, so that a
 //! run can be written down, mailed and replayed.
 
+use crate::rates::{RateRequest, Rates};
 use serde::{Deserialize, Serialize};
 
 /// Indices into the vectors of [`Setup`].
@@ -25,6 +26,9 @@ pub struct Setup {
     #[serde(default)]
     pub domains: Vec<Domain>,
     pub tasks: Vec<Task>,
+    /// None: nobody can reserve anything.
+    #[serde(default)]
+    pub rates: Option<Rates>,
     /// What happens from outside, in any order.
     #[serde(default)]
     pub actions: Vec<Action>,
@@ -52,7 +56,8 @@ impl Setup {
             )
         };
         let is_lent = |task: &Task| task.may_join() && task.cgroup != 0;
-        self.tasks.iter().all(|task| stays(task) && !is_lent(task))
+        self.rates.is_none()
+            && self.tasks.iter().all(|task| stays(task) && !is_lent(task))
             && !self.actions.iter().any(acts)
     }
 }
@@ -354,6 +359,8 @@ pub enum Step {
     Exec,
     Join(DomainIndex),
     Leave,
+    /// Asks the daemon for a rate, or about credits.
+    Rates(RateRequest),
     /// A poll as libconsort does it. Where it sleeps until a due time, the return is a due event.
     Poll {
         due: Due,

@@ -78,6 +78,11 @@ pub enum What {
     },
     /// A one-shot timer of the scheduler fires.
     TimerFired,
+    /// The daemon did not grant what a task asked for.
+    Refused {
+        task: TaskId,
+        text: String,
+    },
     CpuOnline(bool),
     /// The simulator broke something, on purpose.
     Fault(&'static str),

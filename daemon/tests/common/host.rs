@@ -6,12 +6,12 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use consort_daemon::ClassTable;
 use consort_daemon::Host;
 use consort_kernel::{
     ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
     Tunables, RATE_ONE,
 };
-use consort_rates::ClassTable;
 use nix::sys::memfd::{memfd_create, MFdFlags};
 
 /// What the fake scheduler was told, and what it shall answer.

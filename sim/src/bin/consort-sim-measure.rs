@@ -35,6 +35,7 @@ fn empty(machine: Machine, duration_ns: u64) -> Setup {
         }],
         domains: Vec::new(),
         tasks: Vec::new(),
+        rates: None,
         actions: Vec::new(),
         faults: Faults::default(),
     }

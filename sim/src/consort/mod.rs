@@ -6,6 +6,7 @@ mod calls;
 mod host;
 mod library;
 mod members;
+mod reservations;
 
 pub use library::Library;
 pub(crate) use library::Turn;
@@ -14,11 +15,13 @@ use crate::error::Error;
 use crate::ffi::{self, sched_ext_ops, sim_finding, sim_scheduler};
 use crate::kernel::{Custody, Kernel, Task, NEVER_NS};
 use crate::random::Random;
+use crate::rates::RateRequest;
 use crate::scheduler::Scheduler;
 use crate::setup::{Call, Cpu, Kernel as Version, Setup, Tunables};
 use crate::trace::{TaskId, Violation, What};
 use arena::Arena;
 use members::Members;
+use reservations::Reservations;
 
 const COUNTERS: [&str; 14] = [
     "switches",
@@ -48,6 +51,8 @@ pub struct Consort {
     gone: Vec<Members>,
     /// The scheduler's numbers of the reservations that were made.
     reservations: Vec<u32>,
+    /// None: nobody can reserve anything in this run.
+    rates: Option<Reservations>,
     nr_cpus: u32,
     bounds: ffi::sim_bounds,
     /// Dropped last: whoever waits for it finds everything put away.
@@ -80,6 +85,7 @@ impl Consort {
             members: Members::default(),
             gone: Vec::new(),
             reservations: Vec::new(),
+            rates: None,
             nr_cpus: 0,
             bounds: ffi::sim_bounds::default(),
         }
@@ -261,6 +267,7 @@ impl Scheduler for Consort {
             }
         }
         self.create_domains(k);
+        self.begin_rates(k);
         Ok(())
     }
 
@@ -376,6 +383,20 @@ impl Scheduler for Consort {
 
     fn forget_client(&mut self, k: &mut Kernel, task: TaskId) {
         self.forget(k, task);
+        self.end_unused(k);
+    }
+
+    fn begin_task(&mut self, k: &mut Kernel, task: TaskId) {
+        self.reserve_first(k, task);
+    }
+
+    fn ask_rate(
+        &mut self,
+        k: &mut Kernel,
+        task: TaskId,
+        request: RateRequest,
+    ) -> Result<(), String> {
+        self.ask(k, task, request).map_err(|refusal| refusal.text)
     }
 
     fn slot(&mut self, task: TaskId) -> Option<(*mut ffi::consort_slot, bool)> {
@@ -447,10 +468,12 @@ impl Scheduler for Consort {
         let members = std::mem::take(&mut self.members);
         self.gone.push(members);
         self.reservations.clear();
+        self.rates = None;
     }
 
     fn end(&mut self, k: &mut Kernel) -> Option<Violation> {
         self.end_domains(k);
+        self.end_rates(k);
         self.end_reservations(k);
         self.exit(k, c"unregistered from user space");
         // SAFETY: takes no arguments.

@@ -24,6 +24,7 @@ pub fn generate(seed: u64) -> Setup {
         cgroups,
         domains,
         tasks: Vec::new(),
+        rates: None,
         actions: Vec::new(),
         faults: faults(&mut random),
     };

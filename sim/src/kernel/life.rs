@@ -84,6 +84,7 @@ impl Kernel {
             switches: 0,
             left_as_yield: false,
             killed: false,
+            asks: None,
         });
         self.emit(What::Created {
             task: id,
@@ -103,6 +104,10 @@ impl Kernel {
             let cpu = self.task_rq_lock(id);
             self.enable(id);
             self.task_rq_unlock(id, cpu);
+        }
+        if self.attached {
+            // SAFETY: the scheduler lives as long as the kernel.
+            unsafe { (*scheduler).begin_task(self, id) };
         }
         Some(id)
     }
@@ -162,7 +167,9 @@ impl Kernel {
         self.spend(self.costs.interrupt_ns);
         if !self.attached {
             return match errand {
-                Errand::Join { task, .. } | Errand::Leave { task } => self.wake(task, 0),
+                Errand::Join { task, .. } | Errand::Leave { task } | Errand::Rate { task } => {
+                    self.wake(task, 0)
+                }
                 Errand::Bury { .. } => {}
             };
         }
@@ -189,6 +196,14 @@ impl Kernel {
                         domain,
                         joined: false,
                     });
+                }
+                self.wake(task, 0);
+            }
+            Errand::Rate { task } => {
+                if let Some(request) = self.tasks[task as usize].asks.take() {
+                    if let Err(text) = scheduler.ask_rate(self, task, request) {
+                        self.emit(What::Refused { task, text });
+                    }
                 }
                 self.wake(task, 0);
             }

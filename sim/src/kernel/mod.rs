@@ -26,6 +26,7 @@ mod wake;
 use crate::ffi;
 use crate::programs::{Running as RunningProgram, Shared};
 use crate::random::Random;
+use crate::rates::RateRequest;
 use crate::scheduler::Scheduler;
 use crate::setup::{Costs, Cpu, Faults, Kernel as Version, Policy, TaskIndex};
 use crate::trace::{Event, Observer, TaskId, Violation, What};
@@ -108,6 +109,10 @@ pub(crate) enum Errand {
     Leave {
         task: TaskId,
     },
+    /// What [`Task::asks`] says.
+    Rate {
+        task: TaskId,
+    },
     /// A program has gone.
     Bury {
         task: TaskId,
@@ -156,6 +161,8 @@ pub(crate) struct Task {
     pub switches: u64,
     pub left_as_yield: bool,
     pub killed: bool,
+    /// Of the daemon, while it waits for that.
+    pub asks: Option<RateRequest>,
 }
 
 impl Task {

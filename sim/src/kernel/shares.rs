@@ -44,7 +44,10 @@ pub(crate) fn weight_of(nice: i32) -> f64 {
 
 impl Kernel {
     pub(crate) fn check_shares(&mut self) {
-        if self.machine.cpus() > 1 || !self.setup.weights_stay() || self.violation.is_some() {
+        // SAFETY: the scheduler lives as long as the kernel.
+        let promises = unsafe { (*self.scheduler()).name() } == "consort";
+        let is_simple = self.machine.cpus() == 1 && self.setup.weights_stay();
+        if !promises || !is_simple || self.violation.is_some() {
             return;
         }
         let found = self

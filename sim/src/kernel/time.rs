@@ -100,8 +100,8 @@ impl Kernel {
         let this = self.this_cpu as usize;
         let before: Vec<u64> = self.cpus.iter().map(|cpu| cpu.pauses).collect();
         self.cpus[this].synchronizes = true;
-        for other in 0..before.len() {
-            while self.concurrent && other != this && self.is_inside(other, before[other]) {
+        for (other, pauses) in before.into_iter().enumerate() {
+            while self.concurrent && other != this && self.is_inside(other, pauses) {
                 self.spin();
             }
         }

@@ -12,6 +12,7 @@ pub(crate) use shared::{release, Shared};
 use crate::ffi::cpumask;
 use crate::kernel::{Errand, Kernel, NEVER_NS};
 use crate::random::Random;
+use crate::rates::RateRequest;
 use crate::setup::{Cpu, Policy, Program, Setup, TaskIndex};
 use crate::trace::{TaskId, What};
 
@@ -34,6 +35,7 @@ pub(crate) enum Do {
     Wake(Vec<TaskId>),
     Join(usize),
     Leave,
+    Rate(RateRequest),
     Nice(i32),
     Policy(Policy),
     Affinity(cpumask),
@@ -152,6 +154,10 @@ impl Kernel {
             Do::Join(domain) => {
                 let domain = domain as u32;
                 self.ask_daemon(cpu, task, Errand::Join { task, domain });
+            }
+            Do::Rate(request) => {
+                self.tasks[index].asks = Some(request);
+                self.ask_daemon(cpu, task, Errand::Rate { task });
             }
             Do::Leave => self.ask_daemon(cpu, task, Errand::Leave { task }),
             other => {

@@ -209,6 +209,7 @@ impl Steps {
                 Do::Join(domain)
             }
             Step::Leave => Do::Leave,
+            Step::Rates(request) => Do::Rate(request),
             Step::Poll { due, best_effort } => self.poll(at, &due, best_effort),
             Step::Exit => Do::Exit,
             Step::Loop { .. } => Do::Again, // flattened away

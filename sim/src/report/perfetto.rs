@@ -150,6 +150,9 @@ impl<W: Write> Observer for Trace<W> {
             self.interval(&interval);
         }
         let at_ns = event.at_ns;
+        if let What::Refused { task, text } = &event.what {
+            self.instant(at_ns, TASKS, *task, "refused", json!({"why": text}));
+        }
         match event.what {
             What::Created { task, of } => self.created(task, of),
             What::Served { task, due_ns } => {
@@ -198,7 +201,10 @@ impl<W: Write> Observer for Trace<W> {
                 self.on_cpu(event.cpu, at_ns, name, json!({}));
             }
             What::Fault(name) => self.on_cpu(event.cpu, at_ns, name, json!({"fault": true})),
-            What::Switch { .. } | What::Woken { .. } | What::Ended { .. } => {}
+            What::Switch { .. }
+            | What::Woken { .. }
+            | What::Ended { .. }
+            | What::Refused { .. } => {}
         }
     }
 }

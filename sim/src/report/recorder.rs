@@ -45,6 +45,7 @@ pub struct Recorder {
     intervals: Intervals,
     switches: u64,
     stretches: Vec<Interval>,
+    refusals: Vec<String>,
     faults: u64,
 }
 
@@ -61,6 +62,7 @@ impl Recorder {
             switches: 0,
             stretches: Vec::new(),
             faults: 0,
+            refusals: Vec::new(),
         }
     }
 
@@ -93,6 +95,11 @@ impl Recorder {
     /// What the simulator broke on purpose.
     pub fn faults(&self) -> u64 {
         self.faults
+    }
+
+    /// What the daemon did not grant, and why.
+    pub fn refusals(&self) -> &[String] {
+        &self.refusals
     }
 
     pub fn cpus(&self) -> usize {
@@ -180,6 +187,10 @@ impl Observer for Recorder {
         for interval in self.intervals.follow(event) {
             self.count(interval);
         }
+        if let What::Refused { task, text } = &event.what {
+            let name = self.task(*task).name.clone();
+            self.refusals.push(format!("{name}: {text}"));
+        }
         let one = u64::from(self.counts());
         match event.what {
             What::Created { task, of } => self.create(task, of),
@@ -201,6 +212,7 @@ impl Observer for Recorder {
             What::Ended { .. }
             | What::Membership { .. }
             | What::Callback { .. }
+            | What::Refused { .. }
             | What::TimerFired
             | What::CpuOnline(_) => {}
         }

@@ -39,6 +39,8 @@ pub struct Summary {
     pub decisions_per_s: f64,
     /// Faults that were injected.
     pub faults: u64,
+    /// What the daemon did not grant, and why.
+    pub refusals: Vec<String>,
     pub total: Row,
     /// By scenario task, in the order of the scenario.
     pub groups: Vec<Row>,
@@ -63,6 +65,7 @@ impl Summary {
             idle_percent: 100.0 - total.share_percent / recorder.cpus().max(1) as f64,
             decisions_per_s: outcome.decisions as f64 / run_s.max(f64::MIN_POSITIVE),
             faults: recorder.faults(),
+            refusals: recorder.refusals().to_vec(),
             total,
             groups: groups(&records, window_s),
             tasks: records

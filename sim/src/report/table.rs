@@ -11,6 +11,9 @@ const TASKS_MAX: usize = 24;
 /// Of what the scheduler and the kernel knew when a promise was broken; the JSON has all.
 const STATE_LINES_MAX: usize = 100;
 
+/// Of what the daemon did not grant; the JSON has all.
+const REFUSALS_MAX: usize = 10;
+
 /// A column: its title, its unit, and what a row says there.
 struct Column {
     title: &'static str,
@@ -155,6 +158,9 @@ fn remarks(summary: &Summary) -> String {
     // Writing into a String cannot fail.
     if summary.faults > 0 {
         let _ = writeln!(text, "\n{} faults were injected.", summary.faults);
+    }
+    for refusal in summary.refusals.iter().take(REFUSALS_MAX) {
+        let _ = writeln!(text, "\nrefused: {refusal}");
     }
     if let Some(violation) = &summary.violation {
         let at_s = violation.at_ns as f64 / 1e9;

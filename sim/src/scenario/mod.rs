@@ -14,6 +14,7 @@ mod mend;
 mod names;
 mod programs;
 mod properties;
+mod rates;
 mod steps;
 mod tasks;
 #[cfg(test)]
@@ -187,9 +188,11 @@ fn setup(
         Some(fields) => actions::faults(&fields)?,
         None => Default::default(),
     };
+    let mut rates = rates::Books::new(machine.cpus(), object("classes")?.as_ref())?;
     let (entries, directory) = tasks::list(task_fields)?;
     let mut world = World {
         shared: &mut shared,
+        rates: &mut rates,
         directory: &directory,
         cpus: machine.cpus(),
         defaults: &global.defaults,
@@ -215,6 +218,7 @@ fn setup(
         cgroups: shared.cgroups,
         domains: shared.domains,
         tasks: all,
+        rates: rates.finish(),
         actions,
         faults,
     };

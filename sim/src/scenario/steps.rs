@@ -5,13 +5,14 @@ use super::{
     error::BadScenario,
     json::{Field, Fields, Node},
     names::Shared,
+    rates::{self, Books},
     tasks::Directory,
     times::{length, time_ns},
 };
 use crate::setup::{Due, Step};
 
 /// Events of rt-app, and Consort's. `run1`, `run_a` and a second `run` are all `run`.
-const EVENTS: [&str; 21] = [
+const EVENTS: [&str; 25] = [
     "run",
     "runtime",
     "sleep",
@@ -30,6 +31,10 @@ const EVENTS: [&str; 21] = [
     "poll",
     "join",
     "leave",
+    "reserve",
+    "release",
+    "lend",
+    "recollect",
     "migrate_disable",
     "migrate_enable",
     "exit",
@@ -44,6 +49,7 @@ const UNIQUE: &str = "unique";
 /// The task that steps are made for, and whom it can refer to.
 pub struct Context<'c> {
     pub shared: &'c mut Shared,
+    pub rates: &'c mut Books,
     pub directory: &'c Directory,
     pub task: &'c str,
     pub instance: u32,
@@ -135,6 +141,10 @@ fn add(
         "fork" => Step::Fork(context.directory.first(node)?),
         "poll" => poll(node, context)?,
         "join" => Step::Join(shared.domain(node.text()?)),
+        "reserve" => Step::Rates(rates::reserve(node, context)?),
+        "release" => Step::Rates(rates::release(context)),
+        "lend" => Step::Rates(rates::lend(node, context)?),
+        "recollect" => Step::Rates(rates::recollect(node, context)?),
         "leave" => Step::Leave,
         "migrate_disable" => Step::MigrateDisable,
         "migrate_enable" => Step::MigrateEnable,

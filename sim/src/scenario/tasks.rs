@@ -9,6 +9,7 @@ use super::{
     names::Shared,
     programs,
     properties::{self, Properties},
+    rates::Books,
     steps::{steps, Context},
     times::time_ns,
 };
@@ -98,6 +99,7 @@ fn free_name(field: &Field<'_>, directory: &Directory) -> String {
 /// What holds for all tasks.
 pub struct World<'w> {
     pub shared: &'w mut Shared,
+    pub rates: &'w mut Books,
     pub directory: &'w Directory,
     pub cpus: Cpu,
     pub defaults: &'w Properties,
@@ -109,6 +111,14 @@ pub fn tasks(entry: &Entry<'_>, world: &mut World<'_>) -> Result<Vec<Task>, BadS
     let fields = &entry.fields;
     let delay_ns = fields.get("delay").map(|node| time_ns(&node)).transpose()?;
     let properties = properties::read(fields, world)?.over(world.defaults);
+    if let Some(node) = fields.get("reserve") {
+        let (first, count) = world.directory.entries[&entry.name];
+        for instance in 0..count.max(1) {
+            world
+                .rates
+                .reserve_first(first + instance as usize, &node)?;
+        }
+    }
     let mut programs =
         programs::read(fields, entry.instances.max(1), delay_ns.unwrap_or(0), world)?;
     let mut tasks = Vec::new();
@@ -160,6 +170,7 @@ fn script(
 fn context<'c>(entry: &'c Entry<'_>, instance: u32, world: &'c mut World<'_>) -> Context<'c> {
     Context {
         shared: world.shared,
+        rates: world.rates,
         directory: world.directory,
         task: &entry.name,
         instance,

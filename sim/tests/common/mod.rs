@@ -30,6 +30,7 @@ pub fn empty(machine: Machine, duration_ns: u64) -> Setup {
             preempt: false,
         }],
         tasks: Vec::new(),
+        rates: None,
         actions: Vec::new(),
         faults: Faults::default(),
     }

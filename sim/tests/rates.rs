@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Reserved rates in scenarios: what was reserved is received, what cannot be promised is refused.
+
+mod common;
+
+use common::assert_fine;
+use consort_sim::report::{Recorder, Summary};
+use consort_sim::{consort, run, scenario};
+
+fn summary(text: &str) -> Summary {
+    let scenario = scenario::parse("rates.json", text).unwrap();
+    let mut recorder = Recorder::new(&scenario.setup, scenario.warmup_ns);
+    let outcome = run(&scenario.setup, consort(), &mut recorder).unwrap();
+    assert_fine(&outcome);
+    recorder.finish(outcome.end_ns);
+    Summary::new("rates", &recorder, &outcome)
+}
+
+fn share(summary: &Summary, task: &str) -> f64 {
+    let row = summary.tasks.iter().find(|row| row.name == task);
+    row.unwrap_or_else(|| panic!("no task {task}"))
+        .share_percent
+}
+
+#[test]
+fn a_reserved_rate_is_received_beside_twenty_hogs() {
+    let summary = summary(
+        r#"{ "global": { "duration": 6, "warmup": 1 },
+             "tasks": { "a": { "hog": true, "reserve": { "class": "guaranteed", "rate": 0.3 } },
+                        "b": { "hog": true, "reserve": { "class": "guaranteed", "rate": 0.2 } },
+                        "hog": { "instance": 20, "hog": true } } }"#,
+    );
+    // Half of the CPU is guaranteed, and the quarter that is for adaptive programs is divided by capacities.
+    for (task, percent) in [("a", 40.0), ("b", 26.7)] {
+        assert!(
+            (share(&summary, task) - percent).abs() < 0.5,
+            "{task}: {}",
+            share(&summary, task)
+        );
+    }
+    assert!(summary.refusals.is_empty(), "{:?}", summary.refusals);
+}
+
+#[test]
+fn what_a_class_has_not_left_is_refused_with_the_numbers() {
+    let summary = summary(
+        r#"{ "global": { "duration": 1 },
+             "tasks": { "a": { "hog": true, "reserve": { "class": "guaranteed", "rate": 0.4 } },
+                        "b": { "hog": true, "reserve": { "class": "guaranteed", "rate": 0.2 } } } }"#,
+    );
+    let [refusal] = summary.refusals.as_slice() else {
+        panic!("{:?}", summary.refusals);
+    };
+    assert!(
+        refusal.starts_with("b: class guaranteed") && refusal.contains("0.1 are left"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn a_credit_moves_the_share_and_comes_back() {
+    let text = |recollects: bool| {
+        let back = if recollects {
+            r#""recollect": "other","#
+        } else {
+            ""
+        };
+        format!(
+            r#"{{ "global": {{ "duration": 8, "warmup": 4 }},
+                 "classes": {{ "all": {{ "capacity": "90%" }} }},
+                 "tasks": {{
+                   "one": {{ "reserve": {{ "class": "all", "rate": 0.6 }}, "phases": {{
+                      "first": {{ "run": "500ms", "lend": {{ "to": "other", "rate": 0.4 }}, "sleep": "1s", {back} "run1": "1us" }},
+                      "then": {{ "loop": -1, "run": "1s" }} }} }},
+                   "other": {{ "hog": true, "reserve": {{ "class": "all", "rate": 0.3 }} }} }} }}"#
+        )
+    };
+    let lent = summary(&text(false));
+    assert!(
+        (share(&lent, "one") - 22.2).abs() < 0.5,
+        "{}",
+        share(&lent, "one")
+    );
+    let back = summary(&text(true));
+    assert!(
+        (share(&back, "one") - 66.7).abs() < 0.5,
+        "{}",
+        share(&back, "one")
+    );
+}
+
+#[test]
+fn more_than_there_is_cannot_be_lent() {
+    let summary = summary(
+        r#"{ "global": { "duration": 1 },
+             "tasks": { "a": { "reserve": { "class": "guaranteed", "rate": 0.1 }, "phases": {
+                            "p": { "loop": 1, "lend": { "to": "b", "rate": 0.2 }, "run": "1ms" } }, "loop": 1 },
+                        "b": { "hog": true } } }"#,
+    );
+    assert_eq!(summary.refusals.len(), 1, "{:?}", summary.refusals);
+    assert!(
+        summary.refusals[0].contains("cannot lend 0.2"),
+        "{:?}",
+        summary.refusals
+    );
+}
