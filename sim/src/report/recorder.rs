@@ -7,6 +7,8 @@ use crate::{
     trace::{Event, Observer, TaskId, What},
 };
 
+/// Any second of a run begins at a multiple of this.
+const STEP_NS: u64 = 10_000_000;
 const NS_PER_S: u64 = 1_000_000_000;
 /// Stretches of the picture of who ran when; more could not be told apart.
 const STRETCHES_MAX: usize = 4_000;
@@ -19,6 +21,8 @@ pub struct TaskRecord {
     pub run_ns: u64,
     /// CPU time in each second of the window.
     pub run_each_s_ns: Vec<u64>,
+    /// The same for each step of [`STEP_NS`].
+    run_each_step_ns: Vec<u64>,
     /// Times that it left a CPU to another task or to idleness.
     pub switches: u64,
     pub migrations: u64,
@@ -156,7 +160,8 @@ impl Recorder {
         }
         record.run_ns += length_ns;
         let (from_ns, to_ns) = (interval.from_ns - start_ns, interval.to_ns - start_ns);
-        add_by_second(&mut record.run_each_s_ns, from_ns, to_ns);
+        add_by(NS_PER_S, &mut record.run_each_s_ns, from_ns, to_ns);
+        add_by(STEP_NS, &mut record.run_each_step_ns, from_ns, to_ns);
         if self.stretches.len() < STRETCHES_MAX {
             self.stretches.push(interval);
         }
@@ -219,17 +224,34 @@ impl Observer for Recorder {
     }
 }
 
-/// Adds the time from `from_ns` to `to_ns` to the seconds that it lies in.
-fn add_by_second(seconds: &mut Vec<u64>, from_ns: u64, to_ns: u64) {
+/// Adds the time from `from_ns` to `to_ns` to the steps of a length that it lies in.
+fn add_by(step_ns: u64, steps: &mut Vec<u64>, from_ns: u64, to_ns: u64) {
     let mut at_ns = from_ns;
     while at_ns < to_ns {
-        let second = (at_ns / NS_PER_S) as usize;
-        let end_ns = to_ns.min((second as u64 + 1) * NS_PER_S);
-        if second >= seconds.len() {
-            seconds.resize(second + 1, 0);
+        let step = (at_ns / step_ns) as usize;
+        let end_ns = to_ns.min((step as u64 + 1) * step_ns);
+        if step >= steps.len() {
+            steps.resize(step + 1, 0);
         }
-        seconds[second] += end_ns - at_ns;
+        steps[step] += end_ns - at_ns;
         at_ns = end_ns;
+    }
+}
+
+impl TaskRecord {
+    /// The least and the most CPU time of any second of a window of `window_ns`; none if it is shorter.
+    pub fn any_second_ns(&self, window_ns: u64) -> Option<(u64, u64)> {
+        let steps_of_second = (NS_PER_S / STEP_NS) as usize;
+        let steps = (window_ns / STEP_NS) as usize;
+        let ran = |step: usize| self.run_each_step_ns.get(step).copied().unwrap_or(0);
+        let last = steps.checked_sub(steps_of_second)?;
+        let mut sum: u64 = (0..steps_of_second).map(ran).sum();
+        let (mut least, mut most) = (sum, sum);
+        for first in 0..last {
+            sum = sum + ran(first + steps_of_second) - ran(first);
+            (least, most) = (least.min(sum), most.max(sum));
+        }
+        Some((least, most))
     }
 }
 
@@ -344,8 +366,26 @@ pub(super) mod tests {
     #[test]
     fn seconds_share_what_lies_across_them() {
         let mut seconds = Vec::new();
-        add_by_second(&mut seconds, NS_PER_S / 2, 2 * NS_PER_S + 7);
+        add_by(NS_PER_S, &mut seconds, NS_PER_S / 2, 2 * NS_PER_S + 7);
         assert_eq!(seconds, [NS_PER_S / 2, NS_PER_S, 7]);
+    }
+
+    #[test]
+    fn any_second_is_looked_at() {
+        let mut record = TaskRecord::default();
+        // Half a second idle, then one at work, then idle again.
+        add_by(
+            STEP_NS,
+            &mut record.run_each_step_ns,
+            NS_PER_S / 2,
+            3 * NS_PER_S / 2,
+        );
+        assert_eq!(record.any_second_ns(4 * NS_PER_S), Some((0, NS_PER_S)));
+        assert_eq!(
+            record.any_second_ns(NS_PER_S),
+            Some((NS_PER_S / 2, NS_PER_S / 2))
+        );
+        assert_eq!(record.any_second_ns(NS_PER_S / 2), None);
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub struct Row {
     pub tasks: usize,
     /// CPU time, of one CPU.
     pub share_percent: f64,
+    /// The least and the most share that each of them had in any second; none where the run is shorter.
+    pub any_second_percent: Option<(f64, f64)>,
     pub switches_per_s: f64,
     pub migrations_per_s: f64,
     pub wakeups_per_s: f64,
@@ -93,6 +95,7 @@ fn row(name: &str, records: &[&TaskRecord], window_s: f64) -> Row {
         name: name.to_owned(),
         tasks: records.len(),
         share_percent: per_s(|record| record.run_ns) / 1e7,
+        any_second_percent: any_second_percent(records, window_s),
         switches_per_s: per_s(|record| record.switches),
         migrations_per_s: per_s(|record| record.migrations),
         wakeups_per_s: per_s(|record| record.wakeups),
@@ -103,6 +106,14 @@ fn row(name: &str, records: &[&TaskRecord], window_s: f64) -> Row {
             / polls.max(1) as f64,
         frames_per_s: per_s(|record| record.frames_shown),
     }
+}
+
+fn any_second_percent(records: &[&TaskRecord], window_s: f64) -> Option<(f64, f64)> {
+    let seconds = records
+        .iter()
+        .filter_map(|record| record.any_second_ns((window_s * 1e9) as u64));
+    let both = seconds.reduce(|one, other| (one.0.min(other.0), one.1.max(other.1)));
+    both.map(|(least, most)| (least as f64 / 1e7, most as f64 / 1e7))
 }
 
 /// The name without an instance's number, or a fork's.
