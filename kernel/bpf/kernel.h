@@ -128,6 +128,14 @@ static inline bool higher_class_waits(u32 cpu)
 	return rq && rq->nr_running != rq->scx.nr_running;
 }
 
+/* Whether a CPU idles though tasks are on it. */
+static inline bool idles_beside_work(u32 cpu)
+{
+	const struct rq *rq = bpf_per_cpu_ptr(&runqueues, cpu);
+
+	return rq && rq->nr_running && rq->curr == rq->idle;
+}
+
 /* Whether a CPU that goes offline has nothing left to run, and has not seen it. */
 static inline bool offline_waits(u32 cpu)
 {

@@ -181,9 +181,6 @@ core_fn steal(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	return 0;
 }
 
-/* CPUs that are offline, or going to be. */
-u32 nr_offline;
-
 /* Runs a task there that waits in an offline CPU's own place. */
 static inline void run_bound(u32 cpu, u32 here, u64 now_ns)
 {
@@ -210,26 +207,28 @@ static inline void run_bound(u32 cpu, u32 here, u64 now_ns)
 }
 
 /*
- * A CPU that goes offline is not asked for its next task any more, and yet does not go until the tasks have run that are
- * bound to it, and until it has looked after the last one has left. Another CPU asks for it, one task a time, and makes
- * it look: tasks leave it by the kernel's hand, too, that changes their affinities.
+ * CPUs that another one has to help. One that goes offline is not asked for its next task any more, and yet does not go
+ * until the tasks have run that are bound to it, and until it has looked after the last one has left, be it by the
+ * kernel's hand. And none may idle beside work for longer than this takes, whyever it was not told: Linux 6.18 was seen
+ * to leave a CPU idle that had a task to run, in the middle of going offline.
  */
-core_fn attend_offline(u32 here, u64 now_ns)
+core_fn attend_others(u32 here, u64 now_ns)
 {
 	USES_ARENA();
+	u32 bound = CPUS_MAX;
 
 	for (u32 cpu = 0; cpu < topology.nr_cpus && can_loop; cpu++) {
 		struct consort_cpu __arena *c = cpu_at(cpu);
 
-		if (c->online)
+		if (cpu == here)
 			continue;
-		if (place_head(&c->place)->ready.top) {
-			run_bound(cpu, here, now_ns);
-			break;
-		}
-		if (offline_waits(cpu))
+		if (!c->online && place_head(&c->place)->ready.top)
+			bound = cpu;
+		else if (idles_beside_work(cpu) || (!c->online && offline_waits(cpu)))
 			scx_bpf_kick_cpu(cpu, 0);
 	}
+	if (bound < CPUS_MAX)
+		run_bound(bound, here, now_ns);
 	return 0;
 }
 
@@ -254,8 +253,7 @@ core_fn balance(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	if (now_ns < c->balance_at_ns)
 		return 0;
 	c->balance_at_ns = now_ns + BALANCE_NS;
-	if (nr_offline)
-		attend_offline(cpu, now_ns);
+	attend_others(cpu, now_ns);
 	for (u32 i = 0; i < topology.nr_shards && can_loop; i++) {
 		if (i == c->shard || !is_busier(shard_at(i), own))
 			continue;
@@ -288,7 +286,6 @@ static inline void cpu_set_online(u32 cpu, u32 online)
 	bpf_local_irq_save(&flags);
 	lock_take(&s->lock);
 	s->nr_cpus += online - c->online;
-	__sync_fetch_and_add(&nr_offline, c->online - online);
 	c->online = online;
 	c->running = NULL;
 	c->compare_at_ns = NEVER_NS;

@@ -24,7 +24,7 @@ const volatile bool use_timers = true;
 struct consort_tunables tunables = {
 	.granularity_ns = 4000000,
 	.min_slice_ns = 500000,
-	.window_ns = 4000000,
+	.window_ns = 6000000,
 };
 struct consort_counters counters[CPUS_MAX];
 struct consort_exit_info exit_info;

@@ -81,7 +81,7 @@ mod tests {
     const NOW: Tunables = Tunables {
         granularity_ns: 10_000_000,
         min_slice_ns: 200_000,
-        window_ns: 4_000_000,
+        window_ns: 6_000_000,
     };
 
     #[test]

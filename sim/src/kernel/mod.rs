@@ -239,7 +239,10 @@ impl CpuState {
             local: VecDeque::new(),
             realtime: VecDeque::new(),
             lock: None,
-            rq: Box::default(),
+            rq: Box::new(ffi::rq {
+                idle: std::ptr::dangling(),
+                ..Default::default()
+            }),
             online: true,
             need_resched: false,
             in_balance: false,

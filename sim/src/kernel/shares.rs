@@ -8,7 +8,7 @@ use crate::trace::TaskId;
 
 /// The longest slice by default, how far a domain may borrow, its longest event with grace, and what a late timer adds.
 const SLICE_MAX_NS: u64 = 4_000_000;
-const WINDOW_NS: u64 = 4_000_000;
+const WINDOW_NS: u64 = 6_000_000;
 const GRACE_NS: u64 = 2_250_000;
 const TIMER_LATE_NS: u64 = 3_200_000;
 
