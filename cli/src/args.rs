@@ -6,7 +6,9 @@ use std::{ffi::OsString, path::PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::rate::{self, Rate};
-use crate::{duration::parse_ns, sim::args::SimCommand};
+use consort_sim::duration::parse_ns;
+
+use crate::sim::args::SimCommand;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -372,4 +374,27 @@ pub struct ClassSetArgs {
         allow_negative_numbers = true
     )]
     pub overbooking: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_ns;
+    use consort_kernel::format_ns;
+
+    #[test]
+    fn durations_that_are_shown_can_be_given_back() {
+        for ns in [
+            0,
+            1,
+            999,
+            1_000,
+            1_500,
+            200_000,
+            10_000_000,
+            3_000_000_000,
+            u64::MAX,
+        ] {
+            assert_eq!(parse_ns(&format_ns(ns)), Ok(ns));
+        }
+    }
 }

@@ -4,7 +4,6 @@
 mod args;
 mod class;
 mod connection;
-mod duration;
 mod failure;
 mod man;
 mod rate;

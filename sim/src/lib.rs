@@ -4,12 +4,14 @@
 //! same run to the nanosecond.
 
 pub mod consort;
+pub mod duration;
 mod error;
 pub mod explore;
 mod ffi;
 mod kernel;
 pub mod models;
 pub mod mutate;
+pub mod profile;
 mod programs;
 pub mod random;
 pub mod rates;

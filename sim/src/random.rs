@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Numbers from a seed (splitmix64, the same as in bench/player): the same seed gives the same run everywhere.
+//! Numbers from a seed (splitmix64): the same seed gives the same run everywhere.
 
 #[derive(Clone, Debug)]
 pub struct Random(u64);

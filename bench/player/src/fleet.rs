@@ -6,10 +6,10 @@ use crate::counters;
 use crate::error::Error;
 use crate::player::{Player, Record, Settings, FRAMES_PER_S, FRAME_PERIOD_NS};
 use crate::processes::{spawn, Child};
-use crate::profile::Random;
 use crate::statistics::{mean, variation_percent, Distribution};
 use crate::{cooperative, monolithic, plain, work};
 use clap::{Args, ValueEnum};
+use consort_sim::random::Random;
 use serde::Serialize;
 
 /// The load of baseline measurements: six players just fit one CPU.

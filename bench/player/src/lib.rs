@@ -13,8 +13,10 @@ mod monolithic;
 mod plain;
 mod player;
 pub mod processes;
-pub mod profile;
 pub mod report;
 pub mod scenario;
 pub mod statistics;
 pub mod work;
+
+// The simulator has the same players.
+pub use consort_sim::profile;

@@ -4,7 +4,7 @@
 
 use super::client::Next;
 use super::{At, Behaviour, Do};
-use crate::random::Random;
+use crate::profile::Profile;
 use crate::setup::Player;
 use crate::trace::What;
 use std::collections::VecDeque;
@@ -20,46 +20,6 @@ const SHOW_NS: u64 = 65_000;
 const KEY_PER_FRAME: u64 = 1 << 20;
 /// What a turn of the loop costs beside its work: looking at the clock, deciding.
 const TURN_NS: u64 = 1_000;
-
-/// What each frame costs to decode.
-pub(crate) struct Film {
-    costs_ns: Vec<u64>,
-}
-
-impl Film {
-    const FRAMES: usize = 2000;
-    const GROUP_FRAMES: usize = 12;
-
-    pub fn new(seed: u64, mean_ns: u64) -> Self {
-        let mut random = Random::new(seed);
-        let group_offset = random.between(0, Self::GROUP_FRAMES as u64) as usize;
-        let mut scene_level = 1.0;
-        let mut scene_frames_left = 0;
-        let mut weights = Vec::with_capacity(Self::FRAMES);
-        for frame in 0..Self::FRAMES {
-            if scene_frames_left == 0 {
-                scene_frames_left = random.between(24, 96);
-                scene_level = random.around_one(0.3);
-            }
-            scene_frames_left -= 1;
-            let kind = match (frame + group_offset) % Self::GROUP_FRAMES {
-                0 => 2.3,
-                place if place % 3 == 0 => 1.15,
-                _ => 0.8,
-            };
-            weights.push(kind * scene_level * random.around_one(0.2));
-        }
-        let mean_weight = weights.iter().sum::<f64>() / Self::FRAMES as f64;
-        let scale = mean_ns as f64 / mean_weight;
-        Self {
-            costs_ns: weights.iter().map(|it| (it * scale) as u64).collect(),
-        }
-    }
-
-    pub fn cost_ns(&self, index: u64) -> u64 {
-        self.costs_ns[index as usize % Self::FRAMES]
-    }
-}
 
 struct Decoding {
     frame: u64,
@@ -81,7 +41,7 @@ enum Phase {
 
 pub(crate) struct Playing {
     player: Player,
-    film: Film,
+    film: Profile,
     phase: Phase,
     next_due_frame: u64,
     next_undecided_frame: u64,
@@ -95,7 +55,7 @@ pub(crate) struct Playing {
 impl Playing {
     pub fn new(player: &Player) -> Self {
         Self {
-            film: Film::new(player.seed, (player.load * FRAME_PERIOD_NS as f64) as u64),
+            film: Profile::new(player.seed, (player.load * FRAME_PERIOD_NS as f64) as u64),
             phase: Phase::Join,
             next_due_frame: 0,
             next_undecided_frame: 0,

@@ -2,10 +2,10 @@
 //! Programs written as steps.
 
 use super::client::{Next, NEVER};
-use super::player::Film;
 use super::shared::wake;
 use super::{At, Behaviour, Do, UNTIL_WOKEN};
 use crate::ffi::cpumask;
+use crate::profile::Profile;
 use crate::setup::{Due, Length, Step};
 use crate::trace::What;
 use std::collections::BTreeMap;
@@ -31,7 +31,7 @@ pub(crate) struct Steps {
     /// A due event to be served when the program goes on.
     due_ns: Option<u64>,
     /// Draws of lengths that depend on those before, by the op that draws.
-    films: BTreeMap<usize, (Film, u64)>,
+    films: BTreeMap<usize, (Profile, u64)>,
     draws: BTreeMap<usize, usize>,
 }
 
@@ -112,7 +112,7 @@ impl Steps {
                 let (film, frame) = self
                     .films
                     .entry(op)
-                    .or_insert_with(|| (Film::new(seed, *mean_ns), 0));
+                    .or_insert_with(|| (Profile::new(seed, *mean_ns), 0));
                 *frame += 1;
                 film.cost_ns(*frame - 1)
             }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How a scenario is scheduled: `coop`, `fair`, `eevdf` or `rr`, and tunables, such as `fair,granularity=2ms`.
 
-use super::times::parse_ns;
 use crate::{
+    duration::parse_ns,
     models::{Eevdf, RoundRobin},
     scheduler::Scheduler,
     setup::{Program, Setup, Step},
@@ -100,7 +100,7 @@ fn setting(base: Base, part: &str) -> Result<(&'static str, u64), String> {
         )
     })?;
     match parse_ns(value) {
-        Some(ns) if ns > 0 => Ok((key, ns)),
+        Ok(ns) if ns > 0 => Ok((key, ns)),
         _ => Err(format!(
             "{value:?} is no time: expected a number and a unit, such as {key}=2ms"
         )),

@@ -6,19 +6,12 @@ use super::{
     error::BadScenario,
     json::{Fields, Node},
 };
-use crate::setup::Length;
+use crate::{duration::parse_ns, setup::Length};
 
 const NS_PER_US: u64 = 1_000;
 const NS_PER_S: u64 = 1_000_000_000;
 /// Nothing in a scenario lasts longer: ten days.
 const TIME_MAX_NS: u64 = 10 * 24 * 3600 * NS_PER_S;
-
-const UNITS: [(&str, u64); 4] = [
-    ("ns", 1),
-    ("us", NS_PER_US),
-    ("ms", 1_000_000),
-    ("s", NS_PER_S),
-];
 
 const EXPECTED: &str =
     "a whole number of microseconds, or a text with a unit, such as \"1.5ms\" (ns, us, ms, s)";
@@ -37,7 +30,7 @@ pub fn seconds_ns(node: &Node<'_>) -> Result<u64, BadScenario> {
 fn unit_time_ns(node: &Node<'_>, unit_ns: u64, expected: &str) -> Result<u64, BadScenario> {
     let wrong = || node.error(format!("is {}, expected {expected}", node.shown()));
     let time_ns = if node.is_text() {
-        parse_ns(node.text()?).ok_or_else(wrong)?
+        parse_ns(node.text()?).map_err(|_| wrong())?
     } else {
         let number = node.whole(0..=i64::MAX).map_err(|_| wrong())?;
         number.unsigned_abs().saturating_mul(unit_ns)
@@ -47,25 +40,6 @@ fn unit_time_ns(node: &Node<'_>, unit_ns: u64, expected: &str) -> Result<u64, Ba
         return Err(node.error(format!("is {}, expected at most {days} days", node.shown())));
     }
     Ok(time_ns)
-}
-
-/// `1.5ms` in ns; what is below a nanosecond is dropped.
-pub(super) fn parse_ns(text: &str) -> Option<u64> {
-    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.')?;
-    let (number, unit) = text.split_at(split);
-    let (_, unit_ns) = UNITS.iter().find(|(name, _)| *name == unit)?;
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, "0"));
-    let whole_ns = whole.parse::<u64>().ok()?.checked_mul(*unit_ns)?;
-    let mut place_ns = *unit_ns;
-    let mut fraction_ns = 0;
-    if fraction.is_empty() {
-        return None;
-    }
-    for digit in fraction.chars() {
-        place_ns /= 10;
-        fraction_ns += u64::from(digit.to_digit(10)?) * place_ns;
-    }
-    whole_ns.checked_add(fraction_ns)
 }
 
 /// A length that is drawn anew each time: a time, or an object that says from what.

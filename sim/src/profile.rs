@@ -5,6 +5,8 @@
 //! frames are cheap), of its scene (a random level held for some seconds), and of noise. The whole is
 //! scaled so that its mean is exactly the load that was asked for.
 
+use crate::random::Random;
+
 /// Frames in a profile; a longer run repeats them (83 s at 24 frames/s).
 const FRAMES: usize = 2000;
 const GROUP_FRAMES: usize = 12;
@@ -18,38 +20,6 @@ const NOISE_SPREAD: f64 = 0.2;
 const SCENE_FRAMES_MIN: u64 = 24;
 const SCENE_FRAMES_MAX: u64 = 96;
 
-/// A small generator with a 64-bit state (splitmix64): the same seed gives the same run everywhere.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// Uniform in [0, 1).
-    pub fn unit(&mut self) -> f64 {
-        (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
-    }
-
-    /// Uniform in [1 - spread, 1 + spread).
-    fn around_one(&mut self, spread: f64) -> f64 {
-        1.0 + spread * (2.0 * self.unit() - 1.0)
-    }
-
-    /// Uniform in [low, high).
-    fn between(&mut self, low: u64, high: u64) -> u64 {
-        low + self.next_u64() % (high - low)
-    }
-}
-
 /// The decode costs of a film.
 pub struct Profile {
     costs_ns: Vec<u64>,
@@ -59,7 +29,7 @@ impl Profile {
     /// A film whose frames cost `mean_ns` on average.
     pub fn new(seed: u64, mean_ns: u64) -> Self {
         let mut random = Random::new(seed);
-        // Films do not open their groups of frames in step.
+        // Profiles do not open their groups of frames in step.
         let group_offset = random.between(0, GROUP_FRAMES as u64) as usize;
         let mut scene_level = 1.0;
         let mut scene_frames_left = 0;
