@@ -107,19 +107,20 @@ struct sim_scheduler {
 	u32 shards_max;
 	u32 counters_per_cpu;
 
-	void (*init_arena)(struct consort_init_args *args);
+	/* The scheduler's own programs: what they return says nothing, their arguments do. */
+	int (*init_arena)(struct consort_init_args *args);
 	void (*domain_create)(struct consort_domain_args *args);
-	void (*domain_destroy)(struct consort_domain_args *args);
-	void (*join)(struct consort_join_args *args);
-	void (*leave)(struct consort_leave_args *args);
+	int (*domain_destroy)(struct consort_domain_args *args);
+	int (*join)(struct consort_join_args *args);
+	int (*leave)(struct consort_leave_args *args);
 	/* Takes over `class_table`. */
-	void (*classes)(struct consort_classes_args *args);
+	int (*classes)(struct consort_classes_args *args);
 	struct consort_class_table *class_table;
-	void (*reservation_create)(struct consort_reservation_args *args);
-	void (*reservation_change)(struct consort_reservation_args *args);
-	void (*reservation_add)(struct consort_reservation_args *args);
-	void (*reservation_end)(struct consort_reservation_args *args);
-	void (*reservation_usage)(struct consort_reservation_args *args);
+	int (*reservation_create)(struct consort_reservation_args *args);
+	int (*reservation_change)(struct consort_reservation_args *args);
+	int (*reservation_add)(struct consort_reservation_args *args);
+	int (*reservation_end)(struct consort_reservation_args *args);
+	int (*reservation_usage)(struct consort_reservation_args *args);
 
 	void (*timer_fire)(u32 number);
 	/* Puts a program's page into the map of clients; NULL takes it out. */

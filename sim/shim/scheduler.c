@@ -85,11 +85,6 @@ static bool begin(void)
 	return ended;
 }
 
-static void init_arena(struct consort_init_args *args)
-{
-	consort_init_arena(args);
-}
-
 static void domain_create(struct consort_domain_args *args)
 {
 	consort_domain_create(args);
@@ -97,51 +92,12 @@ static void domain_create(struct consort_domain_args *args)
 		sim_domains_max = args->domain;
 }
 
-static void domain_destroy(struct consort_domain_args *args)
-{
-	consort_domain_destroy(args);
-}
-
-static void join(struct consort_join_args *args)
-{
-	consort_join(args);
-}
-
-static void leave(struct consort_leave_args *args)
-{
-	consort_leave(args);
-}
-
-static void classes_changed(struct consort_classes_args *args)
-{
-	consort_classes(args);
-}
-
-static void reservation_create(struct consort_reservation_args *args)
+static int reservation_create(struct consort_reservation_args *args)
 {
 	consort_reservation_create(args);
 	if (!args->error && args->reservation > sim_reservations_max)
 		sim_reservations_max = args->reservation;
-}
-
-static void reservation_change(struct consort_reservation_args *args)
-{
-	consort_reservation_change(args);
-}
-
-static void reservation_add(struct consort_reservation_args *args)
-{
-	consort_reservation_add(args);
-}
-
-static void reservation_end(struct consort_reservation_args *args)
-{
-	consort_reservation_end(args);
-}
-
-static void reservation_usage(struct consort_reservation_args *args)
-{
-	consort_reservation_usage(args);
+	return 0;
 }
 
 static void set_page(u32 client, struct consort_page *page)
@@ -160,18 +116,18 @@ static struct sim_scheduler scheduler = {
 	.cpus_max = CPUS_MAX,
 	.shards_max = SHARDS_MAX,
 	.counters_per_cpu = sizeof(struct consort_counters) / sizeof(u64),
-	.init_arena = init_arena,
+	.init_arena = consort_init_arena,
 	.domain_create = domain_create,
-	.domain_destroy = domain_destroy,
-	.join = join,
-	.leave = leave,
-	.classes = classes_changed,
+	.domain_destroy = consort_domain_destroy,
+	.join = consort_join,
+	.leave = consort_leave,
+	.classes = consort_classes,
 	.class_table = &class_table,
 	.reservation_create = reservation_create,
-	.reservation_change = reservation_change,
-	.reservation_add = reservation_add,
-	.reservation_end = reservation_end,
-	.reservation_usage = reservation_usage,
+	.reservation_change = consort_reservation_change,
+	.reservation_add = consort_reservation_add,
+	.reservation_end = consort_reservation_end,
+	.reservation_usage = consort_reservation_usage,
 	.timer_fire = sim_timer_fire,
 	.set_page = set_page,
 	.reset = reset,

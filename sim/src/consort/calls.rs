@@ -14,7 +14,8 @@ const END_TURNS_MAX: u32 = 100;
 const EAGAIN: u32 = 11;
 const ENOENT: u32 = 2;
 
-type ReservationCall = Option<unsafe extern "C" fn(*mut consort_reservation_args)>;
+type ReservationCall =
+    Option<unsafe extern "C" fn(*mut consort_reservation_args) -> std::ffi::c_int>;
 
 impl Consort {
     pub(super) fn make_call(&mut self, k: &mut Kernel, call: &Call) {

@@ -55,7 +55,7 @@ fn refusal(text: impl Into<String>) -> Refusal {
     Refusal::new(nix::errno::Errno::EINVAL, text)
 }
 
-type Operation = unsafe extern "C" fn(*mut ffi::consort_reservation_args);
+type Operation = unsafe extern "C" fn(*mut ffi::consort_reservation_args) -> std::ffi::c_int;
 
 impl Consort {
     /// Before the first task.

@@ -8,7 +8,7 @@ use crate::setup::Setup;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// A run that takes longer is stuck.
-const RUN_MAX_S: u32 = 60;
+const RUN_MAX_S: u32 = 30;
 
 /// How a run in a process of its own ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

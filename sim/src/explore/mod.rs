@@ -3,6 +3,7 @@
 
 mod child;
 mod generate;
+mod generator;
 mod shrink;
 
 pub use child::{try_apart, Verdict};

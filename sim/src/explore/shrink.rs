@@ -2,15 +2,20 @@
 //! Makes a failing scenario smaller while it fails: fewer tasks, actions, steps, faults, time.
 
 use crate::setup::{Faults, Policy, Program, Setup, Step};
+use std::time::{Duration, Instant};
 
-/// Tries every simplification again and again, until none helps or the budget of runs is used up.
+/// What is left out may be all that took time: programs then run in circles, and so do we.
+const TIME_MAX: Duration = Duration::from_secs(60);
+
+/// Tries every simplification again and again, until none helps or the budget of runs, or the time, is used up.
 pub fn shrink(setup: &Setup, runs_max: u32, mut fails: impl FnMut(&Setup) -> bool) -> Setup {
+    let begin = Instant::now();
     let mut best = setup.clone();
     let mut runs_left = runs_max;
     loop {
         let before = best.clone();
         for candidate in candidates(&best) {
-            if runs_left == 0 {
+            if runs_left == 0 || begin.elapsed() > TIME_MAX {
                 return best;
             }
             runs_left -= 1;

@@ -111,8 +111,13 @@ impl Kernel {
     }
 
     /// A domain gets no more than its members would have had beside somebody who always wants the CPU, but for what it
-    /// may borrow.
+    /// may borrow. Not looked at where members were demoted: what a domain has borrowed is forgotten then.
     fn greedy_domain(&self) -> Option<(&'static str, String)> {
+        let demotes =
+            |(name, count): &(&str, u64)| matches!(*name, "overruns" | "blocks") && *count > 0;
+        if self.scheduler.counters().iter().any(demotes) {
+            return None;
+        }
         let hog = self
             .steady_hogs()
             .into_iter()
