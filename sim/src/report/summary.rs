@@ -64,7 +64,8 @@ impl Summary {
             title: title.to_owned(),
             window_s,
             cpus: recorder.cpus(),
-            idle_percent: 100.0 - total.share_percent / recorder.cpus().max(1) as f64,
+            // Sums of what was rounded may be a little more than all.
+            idle_percent: (100.0 - total.share_percent / recorder.cpus().max(1) as f64).max(0.0),
             decisions_per_s: outcome.decisions as f64 / run_s.max(f64::MIN_POSITIVE),
             faults: recorder.faults(),
             refusals: recorder.refusals().to_vec(),
