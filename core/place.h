@@ -170,7 +170,7 @@ core_fn place_choose_fair(struct group __arena *g in_arena,
 {
 	struct tree_node __arena *first, *up, *n = NULL;
 
-	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
 		if (g->node.kind == NODE_COOP) {
 			struct member __arena *m = domain_choose(
 				domain_of(g), running ? member_of(running) : NULL, now_ns);

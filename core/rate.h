@@ -21,7 +21,7 @@
 /* Tells the groups above `g` which part of their weight is lent through it. */
 static __always_inline void rate_propagate(struct group __arena *g)
 {
-	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
 		struct group __arena *parent = g->node.parent;
 		u64 lent = 0;
 
@@ -38,7 +38,7 @@ static __always_inline void rate_propagate(struct group __arena *g)
 /* What a member of `weight` in `g` weighs below the root. */
 static __always_inline u64 rate_flatten(const struct group __arena *g, u64 weight)
 {
-	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
 		if (!g->level)
 			break;
 		weight = g->node.weight * weight / (g->weight_active ? g->weight_active : 1);

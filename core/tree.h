@@ -21,6 +21,8 @@
 #include "vtime.h"
 
 #define TREE_DEPTH_MAX 8
+/* A reserved cgroup is below its reservation and class, besides. */
+#define TREE_LEVELS_MAX (TREE_DEPTH_MAX + 2)
 
 enum node_kind {
 	NODE_TASK,
@@ -106,7 +108,7 @@ core_fn tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 {
 	struct group __arena *g;
 
-	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
 		g = n->parent;
 		if (!g) {
 			group_of(n)->ran_ns += ns;
@@ -130,7 +132,7 @@ core_fn tree_enqueue(struct tree_node __arena *n in_arena, u64 major, u64 minor)
 {
 	struct group __arena *g;
 
-	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
 		g = n->parent;
 		if (!g || n->ready.queued)
 			break;
@@ -147,7 +149,7 @@ core_fn tree_dequeue(struct tree_node __arena *n in_arena)
 {
 	struct group __arena *g;
 
-	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
 		g = n->parent;
 		if (!g || !n->ready.queued)
 			break;
@@ -177,7 +179,7 @@ static __always_inline void tree_activate(struct tree_node __arena *n)
 {
 	struct group __arena *g;
 
-	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
 		g = n->parent;
 		if (!g || n->active)
 			break;
@@ -194,7 +196,7 @@ static __always_inline void tree_deactivate(struct tree_node __arena *n)
 {
 	struct group __arena *g;
 
-	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
 		g = n->parent;
 		if (!g || !n->active)
 			break;
@@ -235,7 +237,7 @@ static __always_inline void tree_move(struct tree_node __arena *n, struct group 
 /* Whether no waiting member is entitled before `n`, which does not wait, at any level of fair groups. */
 static __always_inline int tree_is_first(struct tree_node __arena *n)
 {
-	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
 		struct group __arena *g = n->parent;
 		struct tree_node __arena *first;
 
@@ -253,7 +255,7 @@ static __always_inline int tree_is_first(struct tree_node __arena *n)
 static __always_inline struct tree_node __arena *tree_member_above(struct tree_node __arena *n,
 								   struct group __arena *g)
 {
-	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
 		struct group __arena *parent = n->parent;
 
 		if (parent == g)

@@ -4,11 +4,13 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-
-use crate::rate::{self, Rate};
 use consort_sim::duration::parse_ns;
 
-use crate::sim::args::SimCommand;
+use crate::{
+    rate::{self, Rate},
+    reserve::Whom,
+    sim::args::SimCommand,
+};
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -72,11 +74,12 @@ pub enum Command {
     /// that. Programs that use libconsort and name no domain join DOMAIN. With --class, the command and all that
     /// it starts share a reservation, as with `consort reserve`.
     Run(RunArgs),
-    /// Reserve a part of a CPU for a process or a thread, or change what it has reserved.
+    /// Reserve a part of a CPU for a process, a thread or a cgroup, or change what it has reserved.
     ///
     /// The class admits the rate, or says what it has left. A process' threads, those to come and its future children
     /// share the rate. The reservation ends with `consort release`, or with the last of them; it outlives the
-    /// daemon. Users reserve for their own processes, within their limits, root for all.
+    /// daemon. A cgroup's is for all who are in it, or below it, and ends with the cgroup. Users reserve for their
+    /// own, within their limits, root for all.
     Reserve(ReserveArgs),
     /// End a reservation.
     Release(ReleaseArgs),
@@ -235,13 +238,14 @@ Examples:
   consort reserve 4711 --class guaranteed --rate 0.3 --period 33ms
   consort reserve 4711 --class adaptive --rate 0.4       # another rate and class, at once
   consort reserve 4711 --class adaptive --rate auto:0.05-0.5
+  consort reserve user.slice/films --class guaranteed --rate 0.5
   consort release 4711
 
 Rates are 0.0001 to 1, periods 1ms to 10s.")]
 pub struct ReserveArgs {
-    /// A process, or a thread of one
-    #[arg(value_name = "PID|TID")]
-    pub number: i32,
+    /// A process, a thread of one, or a cgroup by its folder below /sys/fs/cgroup
+    #[arg(value_name = "PID|TID|CGROUP", allow_negative_numbers = true)]
+    pub whom: Whom,
 
     /// Reserve for this thread alone, even if the number is a process'
     #[arg(long)]
@@ -267,9 +271,9 @@ pub struct ReserveArgs {
 
 #[derive(Debug, Args)]
 pub struct ReleaseArgs {
-    /// The process or thread that has the reservation
-    #[arg(value_name = "PID|TID")]
-    pub number: i32,
+    /// The process, thread or cgroup that has the reservation
+    #[arg(value_name = "PID|TID|CGROUP", allow_negative_numbers = true)]
+    pub whom: Whom,
 
     /// The reservation is this thread's alone
     #[arg(long)]

@@ -25,7 +25,13 @@ pub fn run(args: &RunArgs) -> Result<std::convert::Infallible, Failure> {
     opt_in()?;
     if let (Some(class), Some(rate)) = (&args.class, args.rate) {
         // The command becomes this process, and keeps what it has.
-        connection.control(&reserve::request(0, "any", class, rate, args.period))?;
+        connection.control(&reserve::request(
+            reserve::Whom::SELF,
+            false,
+            class,
+            rate,
+            args.period,
+        ))?;
     }
     let (name, rest) = args.command.split_first().ok_or_else(|| Failure::Exec {
         command: String::new(),

@@ -40,7 +40,10 @@ fn describe(reservations: &Value) -> String {
         let _ = writeln!(
             out,
             "{:>8}  {:<15}  {:<12}  {:>7.4} {:>7.4} {:>7.4} {:>7.4} {:>7} {:>7} {:>7}  {:>4}  {:>9}  {:<8}  {}",
-            held["number"],
+            match held["kind"] == "cgroup" {
+                true => "cgroup".to_owned(),
+                false => held["number"].to_string(),
+            },
             word(&held["command"]),
             word(&held["class"]),
             held["asked"].as_f64().unwrap_or_default(),

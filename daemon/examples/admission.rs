@@ -107,6 +107,10 @@ impl Host for Nodding {
         Ok(())
     }
 
+    fn adopt_cgroup(&mut self, _reservation: u32, _cgroup: u64) -> Answer<()> {
+        never("adopt_cgroup")
+    }
+
     fn end_reservation(&mut self, _reservation: u32) -> Answer<()> {
         Ok(())
     }

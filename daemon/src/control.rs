@@ -6,7 +6,7 @@
 //! | `{"command": "status"}` | anybody | [`crate::status::Status`] |
 //! | `{"command": "domains", "after": N}` | anybody; strangers' only for root | [`crate::status::DomainPage`] |
 //! | `{"command": "clients", "after": N}` | anybody; strangers' only for root | [`crate::status::ClientPage`] |
-//! | `{"command": "reserve", "number": N, "scope": "any"|"thread", "class": C, "rate": R or {"least": R, "most": R}, "period_ns": N}` | owner, root | `{"reservation": N}` |
+//! | `{"command": "reserve", "number": N, "scope": "any"|"thread" or "cgroup": P, "class": C, "rate": R or {"least": R, "most": R}, "period_ns": N}` | owner, root | `{"reservation": N}` |
 //! | `{"command": "release", "number": N, "scope": S}` | owner, root | `{"reservation": N}` |
 //! | `{"command": "lend", "from": N, "to": N, "rate": R}` | the lender's owner, root | `{}` |
 //! | `{"command": "take_back", "from": N, "to": N, "rate": R}` | either's owner, root | `{}` |
@@ -32,7 +32,7 @@ use crate::{
     reservations::{Ask, AskedRate},
     service::Service,
     status::{ClientPage, DomainPage, Status},
-    targets::Scope,
+    targets::{Named, Scope},
     Refusal,
 };
 
@@ -52,6 +52,7 @@ enum Command {
         number: i32,
         #[serde(default)]
         scope: Scope,
+        cgroup: Option<String>,
         class: String,
         rate: AskedRate,
         period_ns: u64,
@@ -61,6 +62,7 @@ enum Command {
         number: i32,
         #[serde(default)]
         scope: Scope,
+        cgroup: Option<String>,
     },
     Lend {
         from: i32,
@@ -106,6 +108,10 @@ struct Reserved {
     reservation: u32,
 }
 
+fn named(number: i32, scope: Scope, cgroup: Option<String>) -> Named {
+    cgroup.map_or(Named::Number { number, scope }, Named::Cgroup)
+}
+
 /// Does what `text` asks and returns the answer in JSON.
 ///
 /// # Errors
@@ -132,13 +138,13 @@ pub fn answer(service: &mut Service, peer: &Peer, text: &str) -> Result<Vec<u8>,
         Command::Reserve {
             number,
             scope,
+            cgroup,
             class,
             rate,
             period_ns,
         } => {
             let ask = Ask {
-                number,
-                scope,
+                named: named(number, scope, cgroup),
                 class,
                 rate,
                 period_ns,
@@ -146,8 +152,12 @@ pub fn answer(service: &mut Service, peer: &Peer, text: &str) -> Result<Vec<u8>,
             let reservation = service.reserve(peer, &ask)?;
             serde_json::to_vec(&Reserved { reservation })
         }
-        Command::Release { number, scope } => {
-            let reservation = service.release(peer, number, scope)?;
+        Command::Release {
+            number,
+            scope,
+            cgroup,
+        } => {
+            let reservation = service.release(peer, &named(number, scope, cgroup))?;
             serde_json::to_vec(&Reserved { reservation })
         }
         Command::Lend { from, to, rate } => {

@@ -11,6 +11,7 @@ use crate::{
     credits::Credit,
     rate::Rate,
     service::Service,
+    targets::Target,
     usage::{History, WINDOWS},
 };
 
@@ -100,7 +101,9 @@ impl DivisionStatus {
                 .iter()
                 .map(|(_, held)| ledger.effective(number, held.rate))
                 .sum();
-            let used = held.iter().filter_map(|(held, _)| service.used(*held).0[0]);
+            let used = held
+                .iter()
+                .filter_map(|(number, held)| service.used(*number, &held.target).0[0]);
             ClassStatus {
                 name: class.name.clone(),
                 capacity: class.capacity().value(),
@@ -155,10 +158,9 @@ impl ReservationPage {
 
 impl Service {
     fn describe(&self, number: u32, held: &Reservation) -> ReservationStatus {
-        use crate::targets::Target;
         let ledger = &self.reservations.ledger;
         let class = ledger.classes().get(held.class);
-        let (used, used_total_ns, threads) = self.used(number);
+        let (used, used_total_ns, threads) = self.used(number, &held.target);
         let in_force = self.reservations.in_force(number);
         let history = in_force.map(|in_force| &in_force.history);
         ReservationStatus {
@@ -167,6 +169,7 @@ impl Service {
             kind: match held.target {
                 Target::Process { .. } => "process",
                 Target::Thread { .. } => "thread",
+                Target::Cgroup { .. } => "cgroup",
             },
             number: held.target.number(),
             command: self.processes.command(&held.target),
@@ -200,11 +203,11 @@ impl Service {
     }
 
     /// CPUs used over each window, the sum in nanoseconds, and the threads that share it now.
-    fn used(&self, number: u32) -> ([Option<f64>; 3], u64, u32) {
+    fn used(&self, number: u32, target: &Target) -> ([Option<f64>; 3], u64, u32) {
         let Some(in_force) = self.reservations.in_force(number) else {
             return ([None; 3], 0, 0);
         };
-        let usage = self.host.reservation_usage(in_force.id).unwrap_or_default();
+        let usage = self.usage(in_force.id, target).unwrap_or_default();
         let now = Instant::now();
         let rate = |window| in_force.history.rate(window, now, usage.ran_ns);
         (

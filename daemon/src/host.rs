@@ -42,6 +42,9 @@ pub trait Host {
     /// Lets a thread, and what it will start, use a reservation.
     fn add_to_reservation(&mut self, reservation: u32, tid: i32) -> Result<(), Error>;
 
+    /// Makes it that of all that is in a cgroup, by the kernel's number of it.
+    fn adopt_cgroup(&mut self, reservation: u32, cgroup: u64) -> Result<(), Error>;
+
     /// Its threads are as all others again; EAGAIN when some are still on the way.
     fn end_reservation(&mut self, reservation: u32) -> Result<(), Error>;
 
@@ -115,6 +118,10 @@ impl Host for Scheduler {
 
     fn add_to_reservation(&mut self, reservation: u32, tid: i32) -> Result<(), Error> {
         Scheduler::add_to_reservation(self, reservation, tid)
+    }
+
+    fn adopt_cgroup(&mut self, reservation: u32, cgroup: u64) -> Result<(), Error> {
+        Scheduler::adopt_cgroup(self, reservation, cgroup)
     }
 
     fn end_reservation(&mut self, reservation: u32) -> Result<(), Error> {

@@ -51,10 +51,11 @@ const SCHED_EXT: u32 = 7;
 /// What looking a thread up cost, in units of one look-up; the caller's rate pays for it.
 pub type LookupCost = u32;
 
-/// The kernel's process files; tests use a folder of their own.
+/// The kernel's files of processes and of cgroups; tests use folders of their own.
 #[derive(Debug, Clone)]
 pub struct Processes {
     root: PathBuf,
+    cgroups: PathBuf,
 }
 
 impl Default for Processes {
@@ -65,7 +66,18 @@ impl Default for Processes {
 
 impl Processes {
     pub fn at(root: impl Into<PathBuf>) -> Self {
-        Processes { root: root.into() }
+        let cgroups = PathBuf::from("/sys/fs/cgroup");
+        let root = root.into();
+        Processes { root, cgroups }
+    }
+
+    pub fn with_cgroups_at(mut self, cgroups: impl Into<PathBuf>) -> Self {
+        self.cgroups = cgroups.into();
+        self
+    }
+
+    pub(crate) fn cgroups(&self) -> &Path {
+        &self.cgroups
     }
 
     pub(crate) fn root(&self) -> &Path {

@@ -18,6 +18,7 @@ use crate::{
     lending::Back,
     peer::{Peer, Thread},
     service::Service,
+    targets::Named,
     wire::{self, Join, Reply, Request},
     Refusal,
 };
@@ -85,9 +86,9 @@ impl Service {
             Request::Join(join) => self.join(id, &peer, &join, now),
             Request::Leave { tid, slot } => self.leave(id, &peer, tid, slot, now),
             Request::Reserve(ask) => self.reserve(&peer, &ask).map(Granted::reservation),
-            Request::Release { number, scope } => {
-                self.release(&peer, number, scope).map(Granted::reservation)
-            }
+            Request::Release { number, scope } => self
+                .release(&peer, &Named::Number { number, scope })
+                .map(Granted::reservation),
             Request::Lend { to, rate } => {
                 self.lend(&peer, 0, to, rate).map(|()| Granted::default())
             }

@@ -23,7 +23,7 @@ use crate::{
     peer::Peer,
     rate::{Rate, RATE_MIN},
     service::Service,
-    targets::{Scope, Target},
+    targets::{Named, Target},
     usage::History,
     Refusal,
 };
@@ -38,9 +38,7 @@ const SEARCHES_MAX: usize = 8;
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ask {
-    /// A process or a thread; 0 is the process that asks.
-    pub number: i32,
-    pub scope: Scope,
+    pub named: Named,
     pub class: String,
     pub rate: AskedRate,
     pub period_ns: u64,
@@ -212,7 +210,7 @@ impl Service {
         let class = self.reservations.ledger.classes().find(&ask.class)?;
         let (rate, auto) = ask.rate.checked()?;
         check_period(ask.period_ns)?;
-        let target = self.processes.target(peer, ask.number, ask.scope)?;
+        let target = self.processes.named(peer, &ask.named)?;
         let old = self.reservations.ledger.find(&target);
         let uid = match old.and_then(|number| self.reservations.ledger.get(number)) {
             Some(old) => old.uid,
@@ -303,13 +301,30 @@ impl Service {
     ) -> Result<u32, Refusal> {
         let weight = usable.max(RATE_MIN).weight();
         let id = self.host.create_reservation(wanted.class as u32, weight)?;
-        match self.add_threads(id, &wanted.target, threads) {
+        let added = match &wanted.target {
+            Target::Cgroup { path, id: cgroup } => self.adopt_cgroup(id, path, *cgroup),
+            target => self.add_threads(id, target, threads),
+        };
+        match added {
             Ok(()) => Ok(id),
             Err(refusal) => {
                 self.end(id);
                 Err(refusal)
             }
         }
+    }
+
+    fn adopt_cgroup(&mut self, id: u32, path: &str, cgroup: u64) -> Result<(), Refusal> {
+        self.host.adopt_cgroup(id, cgroup).map_err(|error| {
+            let text = match Errno::from_raw(error.errno()) {
+                Errno::ESRCH => format!(
+                    "cgroup {path} has no queue of its own: it has gone, has no cpu controller, or is too deep"
+                ),
+                Errno::EBUSY => format!("{path}, or a cgroup that it is in, has a reservation: release that first"),
+                _ => error.to_string(),
+            };
+            Refusal::new(Errno::from_raw(error.errno()), text)
+        })
     }
 
     /// Threads that are made meanwhile share their maker's reservation, or are found by looking again.
@@ -384,8 +399,8 @@ impl Service {
     ///
     /// # Errors
     /// ENOENT when it has none, EPERM for a stranger's.
-    pub fn release(&mut self, peer: &Peer, number: i32, scope: Scope) -> Result<u32, Refusal> {
-        let target = self.processes.target(peer, number, scope)?;
+    pub fn release(&mut self, peer: &Peer, named: &Named) -> Result<u32, Refusal> {
+        let target = self.processes.named(peer, named)?;
         let held = self.reservations.ledger.find(&target);
         let number = held.ok_or_else(|| unknown(&target))?;
         self.reservations.write(&Entry::Release { number })?;
@@ -438,6 +453,9 @@ fn refuse_thread(tid: i32, error: &consort_kernel::Error) -> Result<(), Refusal>
 }
 
 fn unknown(target: &Target) -> Refusal {
-    let text = format!("{} has no reservation", target.number());
+    let text = match target {
+        Target::Cgroup { path, .. } => format!("cgroup {path} has no reservation"),
+        target => format!("{} has no reservation", target.number()),
+    };
     Refusal::new(Errno::ENOENT, text)
 }

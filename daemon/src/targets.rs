@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Whom a reservation is for: a process with all its threads, or one thread, named so that a number which the kernel
+//! Whom a reservation is for: a process with all its threads, one thread, or a cgroup, named so that a number which the kernel
 //! gives away again does not mean somebody else.
 
 use std::{
     collections::{BTreeSet, HashMap},
     fs,
+    os::unix::fs::MetadataExt,
+    path::{Component, Path},
 };
 
 use nix::errno::Errno;
@@ -22,6 +24,17 @@ pub enum Target {
     Process { pid: i32, start: u64 },
     /// One thread of process `pid`.
     Thread { pid: i32, tid: i32, start: u64 },
+    /// All that is in a cgroup: its folder below the hierarchy's root, and the number that the kernel knows it by.
+    Cgroup { path: String, id: u64 },
+}
+
+/// Whom somebody names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Named {
+    /// A process or a thread; 0 is the process that asks.
+    Number { number: i32, scope: Scope },
+    /// A cgroup, by its folder.
+    Cgroup(String),
 }
 
 /// How a number is meant.
@@ -36,9 +49,10 @@ pub enum Scope {
 }
 
 impl Target {
-    /// The number by which users know it.
+    /// The number by which users know it; a cgroup has none, and is 0.
     pub fn number(&self) -> i32 {
         match self {
+            Target::Cgroup { .. } => 0,
             Target::Process { pid, .. } => *pid,
             Target::Thread { tid, .. } => *tid,
         }
@@ -46,6 +60,60 @@ impl Target {
 }
 
 impl Processes {
+    /// Finds whom `peer` names.
+    ///
+    /// # Errors
+    /// Those of [`Processes::target`]; ENOENT for what is no cgroup.
+    pub fn named(&self, peer: &Peer, named: &Named) -> Result<Target, Refusal> {
+        match named {
+            Named::Number { number, scope } => self.target(peer, *number, *scope),
+            Named::Cgroup(path) => self.cgroup(peer, path),
+        }
+    }
+
+    /// Users may name the cgroups that are delegated to them, root all.
+    fn cgroup(&self, peer: &Peer, named: &str) -> Result<Target, Refusal> {
+        let root = self.cgroups();
+        let relative = Path::new(named);
+        let relative = relative.strip_prefix(root).unwrap_or(relative);
+        let relative = relative.strip_prefix("/").unwrap_or(relative);
+        let is_plain = |part: Component| matches!(part, Component::Normal(_));
+        let path = match relative.to_str() {
+            Some(path) if !path.is_empty() && relative.components().all(is_plain) => path,
+            _ => {
+                let text = format!(
+                    "'{named}' is no cgroup's folder: expected one below {}, not that itself",
+                    root.display()
+                );
+                return Err(Refusal::new(Errno::EINVAL, text));
+            }
+        };
+        // What is a folder there, and no link, is a cgroup.
+        let folder = fs::symlink_metadata(root.join(path)).ok();
+        let Some(folder) = folder.filter(fs::Metadata::is_dir) else {
+            let text = format!("there is no cgroup {path} below {}", root.display());
+            return Err(Refusal::new(Errno::ENOENT, text));
+        };
+        if peer.uid != 0 && folder.uid() != peer.uid {
+            let text = format!(
+                "cgroup {path} belongs to user {}: reserve for your own, or as root",
+                folder.uid()
+            );
+            return Err(Refusal::new(Errno::EPERM, text));
+        }
+        let (path, id) = (path.to_owned(), folder.ino());
+        Ok(Target::Cgroup { path, id })
+    }
+
+    /// CPU time that all who are or were in a cgroup have had, in nanoseconds.
+    pub fn cgroup_ran_ns(&self, path: &str) -> Option<u64> {
+        let text = peer::read_text(&self.cgroups().join(path).join("cpu.stat"))?;
+        let usage = text
+            .lines()
+            .find_map(|line| line.strip_prefix("usage_usec "))?;
+        Some(usage.trim().parse::<u64>().ok()?.saturating_mul(1000))
+    }
+
     /// Finds what `peer` calls `number`; 0 is the process itself. Users may name their own processes, root all.
     ///
     /// # Errors
@@ -98,6 +166,10 @@ impl Processes {
             Target::Thread { tid, start, .. } => {
                 peer::thread_start(&self.folder(*tid)) == Some(*start)
             }
+            Target::Cgroup { path, id } => {
+                let folder = fs::symlink_metadata(self.cgroups().join(path));
+                folder.is_ok_and(|folder| folder.ino() == *id)
+            }
         }
     }
 
@@ -106,6 +178,14 @@ impl Processes {
         match target {
             Target::Thread { tid, .. } => vec![*tid],
             Target::Process { pid, .. } => self.living_threads(*pid),
+            Target::Cgroup { path, .. } => {
+                let text = peer::read_text(&self.cgroups().join(path).join("cgroup.threads"));
+                let numbers = text.unwrap_or_default();
+                numbers
+                    .lines()
+                    .filter_map(|line| line.parse().ok())
+                    .collect()
+            }
         }
     }
 
@@ -143,8 +223,11 @@ impl Processes {
         threads
     }
 
-    /// What the process calls itself; for display.
+    /// What the process calls itself, or where the cgroup is; for display.
     pub fn command(&self, target: &Target) -> String {
+        if let Target::Cgroup { path, .. } = target {
+            return path.chars().filter(|c| !c.is_control()).collect();
+        }
         let name = peer::read_text(&self.folder(target.number()).join("comm"));
         let name = name.unwrap_or_default();
         name.trim_end()

@@ -3,6 +3,7 @@
 
 use std::time::Instant;
 
+use consort_kernel::{Error, ReservationUsage};
 use tracing::{debug, warn};
 
 use crate::{
@@ -10,6 +11,7 @@ use crate::{
     journal::Entry,
     rate::Rate,
     service::Service,
+    targets::Target,
 };
 
 /// Reservations looked at in each tick: bounds what it costs.
@@ -38,11 +40,21 @@ impl Service {
         }
     }
 
+    /// A cgroup's CPU time is the kernel's own sum.
+    pub(crate) fn usage(&self, id: u32, target: &Target) -> Result<ReservationUsage, Error> {
+        let mut usage = self.host.reservation_usage(id)?;
+        if let Target::Cgroup { path, .. } = target {
+            usage.ran_ns = self.processes.cgroup_ran_ns(path).unwrap_or_default();
+            usage.tasks = self.processes.threads_of(target).len() as u32;
+        }
+        Ok(usage)
+    }
+
     fn note_usage(&mut self, number: u32, now: Instant) {
         let Some((id, held)) = self.held(number) else {
             return;
         };
-        let Ok(usage) = self.host.reservation_usage(id) else {
+        let Ok(usage) = self.usage(id, &held.target) else {
             return;
         };
         let reservations = &mut self.reservations;

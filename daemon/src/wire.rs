@@ -13,7 +13,7 @@ use nix::errno::Errno;
 
 use crate::{
     reservations::{Ask, AskedRate},
-    targets::Scope,
+    targets::{Named, Scope},
     Refusal,
 };
 
@@ -198,8 +198,10 @@ fn decode_reserve(raw: &consort_request) -> Result<Request, Malformed> {
     };
     match scope(raw.flags) {
         Ok(scope) => Ok(Request::Reserve(Ask {
-            number: raw.tid,
-            scope,
+            named: Named::Number {
+                number: raw.tid,
+                scope,
+            },
             class: class.to_string_lossy().into_owned(),
             rate: AskedRate::Fixed(rate(raw.order)),
             period_ns: raw.event_ns,

@@ -161,8 +161,21 @@ int consort_reservation_create(struct consort_reservation_args *args)
 	return 0;
 }
 
-/* Moves a reservation's group in one place; its members stay in it, whatever they do. */
-static inline void group_move(struct group __arena *g, struct group __arena *to)
+/* What is lent to domains through a group counts above it, wherever it is. */
+static inline void group_lends(struct group __arena *g, bool lends)
+{
+	if (lends) {
+		rate_propagate(g);
+		return;
+	}
+	g->node.parent->weight_lent -= g->lent_above;
+	g->lent_above = 0;
+	rate_propagate(g->node.parent);
+}
+
+/* Moves a group in one place; its members stay in it, whatever they do. */
+static inline void group_move(struct place __arena *pl, struct group __arena *g,
+			      struct group __arena *to)
 {
 	bool was_waiting = g->node.ready.queued, was_active = g->node.active;
 
@@ -170,15 +183,19 @@ static inline void group_move(struct group __arena *g, struct group __arena *to)
 		tree_dequeue(&g->node);
 	if (was_active)
 		tree_deactivate(&g->node);
+	place_deactivated(pl);
+	group_lends(g, false);
 	tree_move(&g->node, to, vtime_of_ns(tunables.granularity_ns, g->node.weight));
+	group_lends(g, true);
 	if (was_active)
 		tree_activate(&g->node);
+	place_activated(pl, &g->node);
 	if (was_waiting)
 		tree_enqueue(&g->node, g->node.vtime, 0);
 }
 
-core_fn reservation_move(struct reservation __arena *r in_arena,
-			 struct class_set __arena *to in_arena)
+/* The same in all places. */
+core_fn set_move(struct group_set __arena *set in_arena, struct group_set __arena *to in_arena)
 {
 	unsigned long flags;
 
@@ -188,15 +205,20 @@ core_fn reservation_move(struct reservation __arena *r in_arena,
 
 		bpf_local_irq_save(&flags);
 		lock_take(&s->lock);
-		group_move(group_in(&r->set, place), group_in(&to->set, place));
+		group_move(place_at(place), group_in(set, place), group_in(to, place));
 		lock_release(&s->lock);
 		bpf_local_irq_restore(&flags);
 	}
+	return 0;
+}
+
+static inline void reservation_move(struct reservation __arena *r, struct class_set __arena *to)
+{
+	set_move(&r->set, &to->set);
 	r->class->nr_reservations--;
 	to->nr_reservations++;
 	r->class = to;
 	r->set.parent = &to->set;
-	return 0;
 }
 
 SEC("syscall")
@@ -243,6 +265,41 @@ int consort_reservation_add(struct consort_reservation_args *args)
 		task_reserve(h.t, r);
 	task_let_go(&h);
 	return 0;
+}
+
+/* The cgroup's groups, if it has its own and still is there. */
+static inline struct group_set __arena *find_cgroup(u64 id)
+{
+	struct group_set __arena *set = find_group_set(id);
+
+	return set != root_set && set->id == id ? set : NULL;
+}
+
+SEC("syscall")
+int consort_reservation_adopt(struct consort_reservation_args *args)
+{
+	USES_ARENA();
+	struct reservation __arena *r = find_reservation(args->reservation);
+	struct group_set __arena *set = find_cgroup(args->cgroup);
+
+	args->error = !r ? ENOENT : !set ? ESRCH : is_reserved(set) ? EBUSY : 0;
+	if (args->error)
+		return 0;
+	set->reserved = 1;
+	r->cgroup = args->cgroup;
+	set_move(set, &r->set);
+	return 0;
+}
+
+static inline void reservation_unadopt(struct reservation __arena *r)
+{
+	struct group_set __arena *set = find_cgroup(r->cgroup);
+
+	r->cgroup = 0;
+	if (!set)
+		return;
+	set_move(set, set->parent);
+	set->reserved = 0;
 }
 
 /* The task's lock is held. */
@@ -299,6 +356,8 @@ int consort_reservation_end(struct consort_reservation_args *args)
 		return 0;
 	if (r->nr_tasks)
 		unreserve_all(r);
+	if (r->cgroup)
+		reservation_unadopt(r);
 	args->error = EAGAIN;
 	if (r->nr_tasks)
 		return 0;
@@ -317,7 +376,7 @@ int consort_reservation_usage(struct consort_reservation_args *args)
 
 	args->error = r ? 0 : ENOENT;
 	if (r) {
-		args->tasks = r->nr_tasks;
+		args->tasks = r->cgroup ? !!find_cgroup(r->cgroup) : r->nr_tasks;
 		args->ran_ns = r->ran_ns;
 	}
 	return 0;

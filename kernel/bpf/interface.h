@@ -108,6 +108,7 @@ struct consort_reservation_args {
 	unsigned int tasks; /* usage: out; how many share it */
 	unsigned int error;
 	unsigned long long ran_ns; /* usage: out; CPU time that they have had through it */
+	unsigned long long cgroup; /* adopt: in */
 };
 
 /*
@@ -123,6 +124,8 @@ struct consort_reservation_args {
  *   create                                    ENOSPC: RESERVATIONS_MAX exist; EINVAL: rate 0 or above CONSORT_RATE_ONE
  *   change                                    another rate, maybe in another class: EINVAL as above
  *   add                                       ESRCH; EEXIST: has one; EBUSY: is a member of a domain
+ *   adopt                                     all that is in a cgroup: ESRCH: no such cgroup with a queue of its own;
+ *                                             EBUSY: it, or one that it is in, is reserved for already
  *   end                                       its threads are as all others again; EAGAIN: some are on the way, ask again
  *   usage
  *

@@ -247,6 +247,19 @@ static inline void member_join(struct task __arena *t, struct domain_set __arena
 	__sync_fetch_and_add(&set->nr_members, 1);
 }
 
+/* Whether a reservation is for a cgroup, or for one that it is in. */
+static inline bool is_reserved(const struct group_set __arena *set)
+{
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+		if (!set)
+			break;
+		if (set->reserved)
+			return true;
+		set = set->parent;
+	}
+	return false;
+}
+
 SEC("syscall")
 int consort_join(struct consort_join_args *args)
 {
@@ -265,7 +278,7 @@ int consort_join(struct consort_join_args *args)
 		return 0;
 	if (h.t->set)
 		args->error = EEXIST;
-	else if (h.t->reservation)
+	else if (h.t->reservation || is_reserved(h.t->home))
 		args->error = EBUSY;
 	else
 		member_join(h.t, set, args, bpf_ktime_get_ns());

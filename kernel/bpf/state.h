@@ -35,6 +35,7 @@ struct group_set {
 	struct group_set __arena *parent; /* NULL: the root */
 	u32 weight;
 	u32 level;
+	u32 reserved; /* a cgroup's: its groups are below a reservation's */
 	struct group groups[]; /* by place; the root has none: it is the places' root */
 };
 
@@ -49,6 +50,7 @@ struct reservation {
 	u32 id;
 	u32 nr_tasks;
 	u64 ran_ns; /* by all of them, since it was made */
+	u64 cgroup; /* that it is for, instead of single threads; 0: none */
 	struct class_set __arena *class;
 	struct group_set set;
 };

@@ -37,7 +37,7 @@ static inline bool vtime_beats(struct task __arena *t, struct task __arena *runn
 
 	if (t->place != running->place)
 		return false;
-	for (int level = 0; level <= TREE_DEPTH_MAX && can_loop; level++) {
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
 		if (!n->parent)
 			return false;
 		other = tree_member_above(&running->member.node, n->parent);

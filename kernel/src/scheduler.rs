@@ -247,6 +247,20 @@ impl Scheduler {
         syscall::call(program, &mut args, "reserve for a thread")
     }
 
+    /// Makes a reservation that of a cgroup: of all that is in it, and below it, whoever that is.
+    ///
+    /// # Errors
+    /// ESRCH when there is no such cgroup, EBUSY when it or one that it is in is reserved for already.
+    pub fn adopt_cgroup(&mut self, reservation: u32, cgroup: u64) -> Result<(), Error> {
+        let mut args = consort_reservation_args {
+            reservation,
+            cgroup,
+            ..Default::default()
+        };
+        let program = &self.skeleton.progs.consort_reservation_adopt;
+        syscall::call(program, &mut args, "reserve for a cgroup")
+    }
+
     /// Ends a reservation; its threads are as all others again.
     ///
     /// # Errors

@@ -15,6 +15,8 @@ const CLASS: &str = "guaranteed";
 /// How long shares are watched after each transfer, and how long they hold.
 const WATCHED_NS: u64 = 200 * NS_PER_MS;
 const BETWEEN_NS: u64 = 400 * NS_PER_MS;
+/// Long after a transfer, and watched until before the next one.
+const SETTLED_AFTER_NS: u64 = 150 * NS_PER_MS;
 
 #[derive(Args, Serialize)]
 pub struct Options {
@@ -29,8 +31,8 @@ pub struct Options {
     /// Each lends and recollects
     #[arg(long, default_value_t = 20)]
     rounds: usize,
-    /// The slice of three runnable tasks
-    #[arg(long, default_value_t = 1333)]
+    /// The slice beside reservations of this period
+    #[arg(long, default_value_t = 500)]
     slice_us: u64,
 }
 
@@ -166,11 +168,10 @@ fn summary(options: Options, transfers: &[Transfer], clients: &[Ran], servers: &
         let all = transfers.iter().map(|transfer| off(transfer, after_ns));
         all.fold(0.0, f64::max)
     };
-    // Long after the transfer, and watched until the next.
-    let settled_off_slices = most(BETWEEN_NS - WATCHED_NS);
+    let settled_off_slices = most(SETTLED_AFTER_NS);
     let settled_after = |transfer: &Transfer| {
         let slice_ns = options.slice_us * 1000;
-        let steps = 0..(BETWEEN_NS - WATCHED_NS) / slice_ns;
+        let steps = 0..SETTLED_AFTER_NS / slice_ns;
         let late = |step: &u64| off(transfer, step * slice_ns) > settled_off_slices;
         steps.rev().find(late).map_or(0, |last| last + 1)
     };

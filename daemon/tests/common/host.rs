@@ -6,8 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use consort_daemon::ClassTable;
-use consort_daemon::Host;
+use consort_daemon::{ClassTable, Host};
 use consort_kernel::{
     ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
     Tunables, RATE_ONE,
@@ -43,6 +42,8 @@ pub struct Promise {
     pub class: u32,
     pub rate: u32,
     pub threads: BTreeSet<i32>,
+    /// That it is for; tests take it away when the cgroup shall have gone.
+    pub cgroup: Option<u64>,
 }
 
 /// Keeps the scheduler's side of the contract: members are in domains that exist, each once.
@@ -189,6 +190,7 @@ impl Host for FakeHost {
             class,
             rate,
             threads,
+            cgroup: None,
         };
         record.reservations.insert(id, promise);
         Ok(id)
@@ -220,6 +222,21 @@ impl Host for FakeHost {
         Ok(())
     }
 
+    fn adopt_cgroup(&mut self, id: u32, cgroup: u64) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "adopt_cgroup")?;
+        record.live_or_die();
+        if record
+            .reservations
+            .values()
+            .any(|one| one.cgroup == Some(cgroup))
+        {
+            return Err(refusal("adopt_cgroup", libc::EBUSY));
+        }
+        record.reservations.get_mut(&id).unwrap().cgroup = Some(cgroup);
+        Ok(())
+    }
+
     fn end_reservation(&mut self, id: u32) -> Result<(), Error> {
         let mut record = self.record();
         Self::refused(&record, "end_reservation")?;
@@ -233,7 +250,7 @@ impl Host for FakeHost {
         let record = self.record();
         match record.reservations.get(&id) {
             Some(promise) => Ok(ReservationUsage {
-                tasks: promise.threads.len() as u32,
+                tasks: promise.threads.len() as u32 + u32::from(promise.cgroup.is_some()),
                 ran_ns: record.used_ns.get(&id).copied().unwrap_or_default(),
             }),
             None => Err(refusal("reservation_usage", libc::ENOENT)),

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use consort_daemon::{
     division::ReservationPage,
     reservations::{Ask, AskedRate},
-    targets::Scope,
+    targets::{Named, Scope},
 };
 use nix::errno::Errno;
 
@@ -44,8 +44,10 @@ fn use_is_told_by_windows() {
 fn an_automatic_rate_follows_demand() {
     let mut world = World::new();
     let ask = |least, most| Ask {
-        number: 0,
-        scope: Scope::Any,
+        named: Named::Number {
+            number: 0,
+            scope: Scope::Any,
+        },
         class: "guaranteed".to_owned(),
         rate: AskedRate::Auto { least, most },
         period_ns: PERIOD_NS,

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is asked for: refused and nothing changed, or done in one step.
 
-use std::{collections::BTreeMap, fs, time::Instant};
+use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt, time::Instant};
 
 use consort_daemon::{
+    division::ReservationPage,
     reservations::{Ask, AskedRate},
-    targets::Scope,
+    targets::{Named, Scope},
 };
+use consort_kernel::RATE_ONE;
 use nix::errno::Errno;
 
 use crate::{
@@ -98,8 +100,10 @@ fn what_cannot_be_is_refused_and_changes_nothing() {
     }
     for period_ns in [0, 999_999, 10_000_000_001, u64::MAX] {
         let ask = Ask {
-            number: 0,
-            scope: Scope::Any,
+            named: Named::Number {
+                number: 0,
+                scope: Scope::Any,
+            },
             class: "adaptive".to_owned(),
             rate: AskedRate::Fixed(0.1),
             period_ns,
@@ -224,4 +228,66 @@ fn classes_keep_what_they_promised() {
         world.reserve(ROOT, 0, "adaptive", 0.1).unwrap_err().0,
         Errno::ENOENT
     );
+}
+
+/// A cgroup's reservation is for whoever is in it, and lasts as long as the cgroup.
+#[test]
+fn cgroups_reserve() {
+    let mut world = World::new();
+    let folder = world.cgroup("films");
+    fs::write(folder.join("cgroup.threads"), "11\n12\n").unwrap();
+    fs::write(folder.join("cpu.stat"), "usage_usec 1500\nuser_usec 1000\n").unwrap();
+    let number = world.reserve_cgroup(ROOT, "/films", 0.3).unwrap();
+    assert_eq!(world.reserve_cgroup(ROOT, "films", 0.2), Ok(number));
+    let held = &ReservationPage::of(&world.service, None, None).reservations[0];
+    assert_eq!(
+        (held.kind, &*held.command, held.threads),
+        ("cgroup", "films", 2)
+    );
+    assert_eq!((held.asked, held.used_total_ns), (0.2, 1_500_000));
+    for (path, errno) in [
+        ("", Errno::EINVAL),
+        ("/", Errno::EINVAL),
+        ("films/../films", Errno::EINVAL),
+        ("none", Errno::ENOENT),
+        ("films/cpu.stat", Errno::ENOENT),
+    ] {
+        assert_eq!(world.reserve_cgroup(ROOT, path, 0.1), Err(errno), "{path}");
+    }
+    assert_eq!(world.reserve_cgroup(USER, "films", 0.1), Err(Errno::EPERM));
+    world
+        .host
+        .record()
+        .refuse
+        .insert("adopt_cgroup", libc::EBUSY);
+    world.cgroup("films/late");
+    assert_eq!(
+        world.reserve_cgroup(ROOT, "films/late", 0.1),
+        Err(Errno::EBUSY)
+    );
+    world.host.record().refuse.clear();
+    assert_eq!(world.host.record().reservations.len(), 1);
+
+    let mut world = World::beside(world.killed());
+    let rates = |world: &World| -> Vec<(Option<u64>, u32)> {
+        let record = world.host.record();
+        let all = record.reservations.values();
+        all.map(|one| (one.cgroup, one.rate)).collect()
+    };
+    let id = fs::metadata(&folder).unwrap().ino();
+    assert_eq!(
+        rates(&world),
+        [(Some(id), (0.2 * f64::from(RATE_ONE)) as u32)]
+    );
+    // The scheduler sees it go.
+    for promise in world.host.record().reservations.values_mut() {
+        promise.cgroup = None;
+    }
+    world.service.tick(Instant::now());
+    assert_eq!(rates(&world), []);
+
+    world.reserve_cgroup(ROOT, "films", 0.2).unwrap();
+    let gone = world.killed();
+    fs::remove_dir_all(&folder).unwrap();
+    assert_eq!(rates(&World::beside(gone)), []);
 }

@@ -12,7 +12,7 @@ use consort_daemon::{
     peer::{Peer, Processes},
     reservations::{Ask, AskedRate},
     service::Service,
-    targets::Scope,
+    targets::{Named, Scope},
 };
 use nix::errno::Errno;
 
@@ -46,7 +46,7 @@ impl World {
         let mut world = World {
             service: Service::new(
                 Box::new(host.clone()),
-                Processes::at(&folder.0),
+                Processes::at(&folder.0).with_cgroups_at(folder.0.join("cgroups")),
                 Limits::default(),
             ),
             host,
@@ -82,8 +82,10 @@ impl World {
         rate: f64,
     ) -> Result<u32, (Errno, String)> {
         let ask = Ask {
-            number,
-            scope: Scope::Any,
+            named: Named::Number {
+                number,
+                scope: Scope::Any,
+            },
             class: class.to_owned(),
             rate: AskedRate::Fixed(rate),
             period_ns: PERIOD_NS,
@@ -93,9 +95,34 @@ impl World {
         reserved.map_err(|refusal| (refusal.errno, refusal.text))
     }
 
+    /// Makes a cgroup, of root's as tests are, and returns its folder.
+    pub fn cgroup(&self, path: &str) -> PathBuf {
+        let folder = self.folder.0.join("cgroups").join(path);
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    }
+
+    pub fn reserve_cgroup(&mut self, asker: i32, path: &str, rate: f64) -> Result<u32, Errno> {
+        let ask = Ask {
+            named: Named::Cgroup(path.to_owned()),
+            class: "guaranteed".to_owned(),
+            rate: AskedRate::Fixed(rate),
+            period_ns: PERIOD_NS,
+        };
+        let peer = self.peer(asker);
+        let reserved = self.service.reserve(&peer, &ask);
+        reserved.map_err(|refusal| refusal.errno)
+    }
+
     pub fn release(&mut self, number: i32) -> Result<u32, Errno> {
         let peer = self.peer(ROOT);
-        let released = self.service.release(&peer, number, Scope::Any);
+        let released = self.service.release(
+            &peer,
+            &Named::Number {
+                number,
+                scope: Scope::Any,
+            },
+        );
         released.map_err(|refusal| refusal.errno)
     }
 

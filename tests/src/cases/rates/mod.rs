@@ -55,6 +55,12 @@ pub const TESTS: &[Test] = &[
         run: shares::family,
     },
     Test {
+        name: "rates.cgroup",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: shares::cgroup,
+    },
+    Test {
         name: "rates.beside_a_domain",
         cpus: Cpus::One,
         needs: Needs::Daemon,

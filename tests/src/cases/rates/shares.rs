@@ -2,6 +2,7 @@
 //! Who has reserved gets its share, whatever all others do.
 
 use super::*;
+use crate::suite::machine::{to_root_cgroup, Cgroup};
 
 /// Effective rates, all of them wanted: in each window of one second.
 pub fn every_second() -> Outcome {
@@ -141,4 +142,47 @@ pub fn beside_a_domain() -> Outcome {
     let pid = liar.pid().to_string();
     let said = consort(&["reserve", &pid, "--class", "adaptive", "--rate", "0.1"])?;
     said.expect(1, &["member of a domain", "leave"])
+}
+
+/// A cgroup's reservation is for who is in it, at that time: those moved in and out, in cgroups below it, with the weights
+/// that these have; it ends with the cgroup.
+pub fn cgroup() -> Outcome {
+    await_no_reservations()?;
+    let films = Cgroup::create(None, "films")?;
+    films.divide()?;
+    let [heavy, light] = ["heavy", "light"].map(|name| Cgroup::create(Some(&films), name));
+    let (heavy, light) = (heavy?, light?);
+    heavy.set_weight(300)?;
+    let all = hogs(3)?;
+    let roles: Vec<&Role> = all.iter().collect();
+    heavy.adopt(all[0].pid())?;
+    light.adopt(all[1].pid())?;
+    let reserve =
+        |named: &str, rate| consort(&["reserve", named, "--class", "guaranteed", "--rate", rate]);
+    reserve("films", "0.4")?.expect(0, &[])?;
+    // The class has two thirds while the adaptive one sleeps.
+    expect_shares(&roles, WINDOW, &[0.5, 1.0 / 6.0, 1.0 / 3.0])?;
+    reserve("films/light", "0.1")?.expect(1, &["films/light", "has a reservation"])?;
+    let said = consort_as(ALICE, &["release", "films"])?;
+    said.expect(4, &["belongs to user 0"])?;
+    light.adopt(all[2].pid())?;
+    to_root_cgroup(all[1].pid())?;
+    expect_shares(&roles, WINDOW, &[0.5, 1.0 / 3.0, 1.0 / 6.0])?;
+    let held = reservations()?;
+    let used = held[0]["used"][0].as_f64().unwrap_or_default();
+    check!(
+        held[0]["kind"] == "cgroup" && (used - 2.0 / 3.0).abs() < SLACK,
+        "the cgroup's reservation is {held:?}"
+    );
+    consort(&["release", "/sys/fs/cgroup/films"])?.expect(0, &[])?;
+    let half = 1.0 / 2.0;
+    expect_shares(&roles, WINDOW, &[0.75 * half, half, 0.25 * half])?;
+    reserve("films", "0.4")?.expect(0, &[])?;
+    for role in &all {
+        to_root_cgroup(role.pid())?;
+    }
+    drop((heavy, light, films));
+    await_no_reservations()?;
+    let third = 1.0 / 3.0;
+    expect_shares(&roles, WINDOW, &[third, third, third])
 }
