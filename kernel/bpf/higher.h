@@ -42,7 +42,8 @@ static inline void release_left(struct consort_cpu __arena *c, u32 cpu)
 	struct task_struct *p = NULL;
 	struct lock __arena *l = &shard_at(c->shard)->lock;
 	unsigned long flags;
-	u32 place = 0;
+	bool may_go = false;
+	u32 place;
 
 	bpf_local_irq_save(&flags);
 	lock_take(l);
@@ -52,7 +53,8 @@ static inline void release_left(struct consort_cpu __arena *c, u32 cpu)
 	    t->member.node.ready.queued)
 		p = bpf_task_from_pid(t->pid);
 	if (p) {
-		t->stays = p->migration_disabled ? STAY : STAY_NOT;
+		may_go = !p->migration_disabled;
+		t->stays = may_go ? STAY_NOT : STAY;
 		place = place_for(p, cpu, t->stays);
 		if (place != t->place)
 			task_move(t, t->home, t->set, place, t->demoted);
@@ -60,7 +62,7 @@ static inline void release_left(struct consort_cpu __arena *c, u32 cpu)
 	lock_release(l);
 	bpf_local_irq_restore(&flags);
 	if (p) {
-		if (place < SHARDS_MAX)
+		if (may_go)
 			wake_kick(p, cpu, WAKE_WAIT);
 		bpf_task_release(p);
 	}

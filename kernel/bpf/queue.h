@@ -343,10 +343,41 @@ static inline bool task_overran(struct task __arena *t, u64 total_ns,
 	       (t->yield_by_ns < since_ns || ran_ns >= t->yield_by_ns - since_ns + d->grace_ns);
 }
 
-/* The member competes alone, as any task of its cgroup, and pays for its run itself; or is a member again. */
-static inline void task_set_demoted(struct task __arena *t, u32 demoted)
+/*
+ * A member that comes back brings along by how much it is ahead of its domain, in proportion to its part of it: what it
+ * has had alone counts.
+ */
+static __always_inline void bring_lead(struct task __arena *t, struct domain __arena *d, u64 vtime)
 {
+	struct tree_node __arena *n = &d->group.node;
+	u64 weight = d->group.weight_active ?: t->member.node.weight;
+
+	if (!vtime_before(n->vtime, vtime))
+		return;
+	n->vtime += (vtime - n->vtime) / weight * t->member.node.weight;
+	if (n->ready.queued)
+		heap_move(&n->parent->ready, &n->ready, n->vtime, 0);
+	place_refresh(place_at(t->place), d);
+}
+
+/*
+ * The member competes alone, as any task of its cgroup, and pays for its run itself; or is a member again. Its domain's
+ * lead goes with it, and its own comes back with it: no CPU time is gained by being demoted again and again. (In a nested
+ * cgroup virtual times are others: there it begins at the minimum.)
+ */
+core_fn task_set_demoted(struct task __arena *t in_arena, u32 demoted)
+{
+	struct domain __arena *d = domain_in(t->set, t->place);
+	u64 vtime = demoted ? d->group.node.vtime : t->member.node.vtime;
+
 	task_move(t, t->home, t->set, t->place, demoted);
+	if (t->home->parent)
+		return 0;
+	if (!demoted)
+		bring_lead(t, d, vtime);
+	else if (!t->member.node.ready.queued)
+		t->member.node.vtime = vtime_max(t->member.node.vtime, vtime);
+	return 0;
 }
 
 #endif
