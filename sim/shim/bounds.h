@@ -70,6 +70,10 @@ static void lemma_node(struct lemma *l, struct tree_node *n)
 	if (n->parent != l->of || !n->active)
 		return;
 	less = n->vtime - vtime_of_ns(run_max_ns(l->checking, n), lemma_weight(l, n));
+	/* A domain may borrow a slice of nice 0, whatever it weighs, and whoever is demoted takes that along. */
+	if (n->kind == NODE_COOP ||
+	    (n->kind == NODE_TASK && task_of_node((struct tree_node *)n)->set))
+		less -= vtime_of_ns(quantum_ns(l->checking), WEIGHT_ONE);
 	l->most_ahead = l->any ? vtime_max(l->most_ahead, less) : less;
 	l->least = l->any && vtime_before(l->least, n->vtime) ? l->least : n->vtime;
 	l->any = true;

@@ -111,13 +111,8 @@ impl Kernel {
     }
 
     /// A domain gets no more than its members would have had beside somebody who always wants the CPU, but for what it
-    /// may borrow. Not looked at where members were demoted: what a domain has borrowed is forgotten then.
+    /// may borrow.
     fn greedy_domain(&self) -> Option<(&'static str, String)> {
-        let demotes =
-            |(name, count): &(&str, u64)| matches!(*name, "overruns" | "blocks") && *count > 0;
-        if self.scheduler.counters().iter().any(demotes) {
-            return None;
-        }
         let hog = self
             .steady_hogs()
             .into_iter()
@@ -134,7 +129,8 @@ impl Kernel {
         let had_ns: u64 = members.iter().map(|task| self.runtime_ns(task.id)).sum();
         let fair_ns = self.runtime_ns(hog.id) as f64 / self.weight(hog) * weight;
         let each_ns = 2.0 * self.quantum_ns() + (WINDOW_NS + GRACE_NS) as f64;
-        let ahead_ns = self.quantum_ns() * weight / self.weight(hog);
+        // A slice of nice 0 may be borrowed in virtual time, whatever the domain weighs.
+        let ahead_ns = self.quantum_ns() * (weight / self.weight(hog)).max(weight);
         let most_ns = fair_ns + ahead_ns + each_ns * members.len() as f64;
         (had_ns as f64 > most_ns).then(|| {
             let (had_us, most_us) = (had_ns / 1000, most_ns as u64 / 1000);
