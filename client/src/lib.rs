@@ -49,6 +49,11 @@ pub use layout::{
 };
 pub use member::Member;
 pub use poll::{Next, Others, Standing};
+/// What a poll does, for those that model programs: the simulator.
+#[doc(hidden)]
+pub mod decision {
+    pub use crate::poll::{decide, decide_alone, RawNext, Told, Turn};
+}
 pub use reservation::{lend, recollect, release, Reservation};
 
 /// The README's examples compile.

@@ -147,14 +147,44 @@ impl Sleeper for ClockOnly {
 
 /// What a poll does, as the numbers have it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Turn {
+pub enum Turn {
     Return,
     Yield,
     Sleep,
 }
 
+/// What the scheduler has left in a slot, read when it is needed.
+pub trait Told {
+    fn yield_by_ns(&self) -> u64;
+    fn standing(&self) -> u32;
+    fn other_priority(&self) -> u32;
+    fn other_key(&self) -> u64;
+}
+
+impl Told for Slot {
+    #[inline]
+    fn yield_by_ns(&self) -> u64 {
+        self.yield_by_ns.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn standing(&self) -> u32 {
+        self.standing.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn other_priority(&self) -> u32 {
+        self.other_priority.load(Ordering::Relaxed)
+    }
+
+    #[inline]
+    fn other_key(&self) -> u64 {
+        self.other_key.load(Ordering::Relaxed)
+    }
+}
+
 /// For a thread on its own.
-pub(crate) fn decide_alone(next: RawNext, now_ns: u64) -> Turn {
+pub fn decide_alone(next: RawNext, now_ns: u64) -> Turn {
     match next.priority == PRIORITY_NONE && next.due_ns > now_ns {
         true => Turn::Sleep,
         false => Turn::Return,
@@ -163,24 +193,23 @@ pub(crate) fn decide_alone(next: RawNext, now_ns: u64) -> Turn {
 
 /// For a member. `keys_compare`: its key and the others' are of one kind.
 #[inline]
-pub(crate) fn decide(next: RawNext, now_ns: u64, slot: &Slot, keys_compare: bool) -> Turn {
+pub fn decide<S: Told>(next: RawNext, now_ns: u64, slot: &S, keys_compare: bool) -> Turn {
     let expired = next.due_ns <= now_ns;
     if next.priority == PRIORITY_NONE && !expired {
         return Turn::Sleep;
     }
-    if now_ns >= slot.yield_by_ns.load(Ordering::Relaxed) {
+    if now_ns >= slot.yield_by_ns() {
         return Turn::Yield;
     }
     // Only a poll that the kernel sees before the yield-by time restores a demoted member.
-    if slot.standing.load(Ordering::Relaxed) == DEMOTED {
+    if slot.standing() == DEMOTED {
         return Turn::Yield;
     }
     if !expired && keys_compare {
         // PRIORITY_NONE is greater than every priority, so nobody's event beats none.
-        let others_priority = slot.other_priority.load(Ordering::Relaxed);
+        let others_priority = slot.other_priority();
         if others_priority < next.priority
-            || (others_priority == next.priority
-                && slot.other_key.load(Ordering::Relaxed) < next.key)
+            || (others_priority == next.priority && slot.other_key() < next.key)
         {
             return Turn::Yield;
         }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What libconsort does in a program (client/src/poll.rs): publish, decide, and enter the kernel only if that is needed.
+//! What libconsort does in a program: publish, decide, and enter the kernel only if that is needed. The decision is
+//! libconsort's own (client/src/poll.rs).
 
 use super::{At, Do};
 use crate::ffi::{
-    consort_slot, CONSORT_DEMOTED, CONSORT_NEVER, CONSORT_PRIORITY_NONE, CONSORT_RUNNING,
-    CONSORT_SLEEPING, CONSORT_YIELDING,
+    consort_slot, CONSORT_NEVER, CONSORT_PRIORITY_NONE, CONSORT_RUNNING, CONSORT_SLEEPING,
+    CONSORT_YIELDING,
 };
 use crate::trace::What;
+use consort::decision::{decide, decide_alone, RawNext, Told, Turn};
 
 pub(crate) const NEVER: u64 = CONSORT_NEVER as u64;
 
@@ -18,6 +20,24 @@ const POLL_NS: u64 = 380;
 pub(crate) struct Next {
     pub due_ns: u64,
     pub best_effort: Option<(u32, u64)>,
+}
+
+impl Told for consort_slot {
+    fn yield_by_ns(&self) -> u64 {
+        self.yield_by_ns
+    }
+
+    fn standing(&self) -> u32 {
+        self.standing
+    }
+
+    fn other_priority(&self) -> u32 {
+        self.other_priority
+    }
+
+    fn other_key(&self) -> u64 {
+        self.other_key
+    }
 }
 
 impl At<'_> {
@@ -52,34 +72,30 @@ impl At<'_> {
 
     fn decide(&mut self, next: Next, now_ns: u64) -> Do {
         let (priority, key) = next.best_effort.unwrap_or((CONSORT_PRIORITY_NONE, 0));
-        let expired = next.due_ns <= now_ns;
+        let raw = RawNext {
+            due_ns: next.due_ns,
+            key,
+            priority,
+            reserved: 0,
+        };
         let Some((slot, keys_compare)) = self.slot() else {
-            return match priority == CONSORT_PRIORITY_NONE && !expired {
-                true => Do::Sleep(next.due_ns),
-                false => Do::Again,
+            return match decide_alone(raw, now_ns) {
+                Turn::Sleep => Do::Sleep(next.due_ns),
+                Turn::Yield | Turn::Return => Do::Again,
             };
         };
         slot.due_ns = next.due_ns;
         slot.key = key;
         slot.priority = priority;
-        let is_beaten = |slot: &consort_slot| {
-            !expired && keys_compare && (slot.other_priority, slot.other_key) < (priority, key)
-        };
-        let intent = if priority == CONSORT_PRIORITY_NONE && !expired {
-            CONSORT_SLEEPING
-        } else if now_ns >= slot.yield_by_ns || slot.standing == CONSORT_DEMOTED || is_beaten(slot)
-        {
-            CONSORT_YIELDING
-        } else {
-            return Do::Again;
+        let (intent, todo) = match decide(raw, now_ns, slot, keys_compare) {
+            Turn::Return => return Do::Again,
+            Turn::Sleep => (CONSORT_SLEEPING, Do::Sleep(next.due_ns)),
+            Turn::Yield => (CONSORT_YIELDING, Do::Yield),
         };
         slot.intent = intent;
         slot.poll_seq = slot.poll_seq.wrapping_add(1);
         *self.in_poll = true;
-        match intent {
-            CONSORT_SLEEPING => Do::Sleep(next.due_ns),
-            _ => Do::Yield,
-        }
+        todo
     }
 
     /// Writes into the slot what a program should not.
