@@ -15,11 +15,16 @@ use crate::{
 /// Where the file is, unless `consort serve --classes` names another.
 pub const DEFAULT_PATH: &str = "/etc/consort/classes.toml";
 
+/// Names of Unix groups. Not the C library's way, which a static program has not.
+const GROUPS: &str = "/etc/group";
+
 /// How the machine is divided when the daemon starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Division {
     pub classes: Classes,
     pub limits: UserLimits,
+    /// Of those who are in these Unix groups, by number; the most generous one holds.
+    pub group_limits: BTreeMap<u32, UserLimits>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -53,6 +58,41 @@ struct ClassEntry {
 struct LimitsEntry {
     rate: Option<f64>,
     reservations: Option<usize>,
+    group: Option<BTreeMap<String, GroupEntry>>,
+}
+
+/// What a group's members may have; what is not said, they have as everybody.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupEntry {
+    rate: Option<f64>,
+    reservations: Option<usize>,
+}
+
+impl GroupEntry {
+    fn limits(&self, name: &str, of_users: UserLimits) -> Result<UserLimits, String> {
+        let mut limits = of_users;
+        if let Some(rate) = self.rate {
+            let expected = || format!("{name}.rate: expected a number of CPUs, 0 or more");
+            limits.rate = Rate::of(rate).ok_or_else(expected)?;
+        }
+        if let Some(number) = self.reservations {
+            limits.reservations = number;
+        }
+        Ok(limits)
+    }
+}
+
+/// A group's number: as it is written, or as /etc/group, whose text `groups` is, has it.
+fn group_number(name: &str, groups: &str) -> Option<u32> {
+    let listed = || {
+        groups.lines().find_map(|line| {
+            let mut fields = line.split(':');
+            let is_it = fields.next() == Some(name);
+            fields.nth(1).filter(|_| is_it)?.parse().ok()
+        })
+    };
+    name.parse().ok().or_else(listed)
 }
 
 /// A number, or a number with a meaning of its own: `0.5`, `"50%"`, `"unlimited"`.
@@ -69,6 +109,7 @@ impl Division {
         Division {
             classes: Classes::by_default(cpus),
             limits: UserLimits::default(),
+            group_limits: BTreeMap::new(),
         }
     }
 
@@ -108,14 +149,21 @@ impl Division {
                 division.classes = classes.map_err(|refusal| refusal.text)?;
             }
         }
-        let limits = file.limits;
-        if let Some(rate) = limits.as_ref().and_then(|limits| limits.rate) {
-            let rate = Rate::of(rate);
-            division.limits.rate =
-                rate.ok_or("limits.rate: expected a number of CPUs, 0 or more")?;
-        }
-        if let Some(number) = limits.and_then(|limits| limits.reservations) {
-            division.limits.reservations = number;
+        let Some(limits) = file.limits else {
+            return Ok(division);
+        };
+        let of_users = GroupEntry {
+            rate: limits.rate,
+            reservations: limits.reservations,
+        };
+        division.limits = of_users.limits("limits", division.limits)?;
+        let groups = fs::read_to_string(GROUPS).unwrap_or_default();
+        for (name, entry) in limits.group.unwrap_or_default() {
+            let label = format!("limits.group.{name}");
+            let unknown = || format!("{label}: there is no such group in {GROUPS}");
+            let number = group_number(&name, &groups).ok_or_else(unknown)?;
+            let limits = entry.limits(&label, division.limits)?;
+            division.group_limits.insert(number, limits);
         }
         Ok(division)
     }
@@ -211,6 +259,8 @@ mod tests {
             overbooking = 'unlimited'
             [limits]
             rate = 1.5
+            [limits.group.42]
+            reservations = 3
         ";
         let division = Division::parse(text, 4).unwrap();
         let classes = &division.classes;
@@ -228,6 +278,25 @@ mod tests {
             UserLimits::default().reservations
         );
         assert!(classes.find("adaptive").is_err());
+        let of_group = UserLimits {
+            rate: Rate(1_500_000),
+            reservations: 3,
+        };
+        assert_eq!(division.group_limits, BTreeMap::from([(42, of_group)]));
+    }
+
+    #[test]
+    fn groups_have_numbers() {
+        let groups = "root:x:0:\nvideo:x:44:ann,bob\nbroken:x:\n";
+        for (name, number) in [
+            ("video", Some(44)),
+            ("1000", Some(1000)),
+            ("vide", None),
+            ("broken", None),
+            ("", None),
+        ] {
+            assert_eq!(group_number(name, groups), number, "{name}");
+        }
     }
 
     #[test]
@@ -253,6 +322,8 @@ mod tests {
             ("[class.a]\ncapacity = 0.1\ncolour = 1", "line 3"),
             ("[class.a]\n", "capacity"),
             ("[limits]\nrate = -1", "limits.rate"),
+            ("[limits.group.7]\nrate = nan", "limits.group.7.rate"),
+            ("[limits.group.no-such]\nrate = 1", "no such group"),
             ("klasse = 1", "line 1"),
         ] {
             let error = Division::parse(text, 1).unwrap_err();

@@ -84,6 +84,16 @@ impl Processes {
         &self.root
     }
 
+    /// The Unix groups that a process is in.
+    pub(crate) fn groups_of(&self, pid: i32) -> Vec<u32> {
+        let folder = self.root.join(pid.to_string());
+        let listed = ["Gid:", "Groups:"].map(|label| status_numbers(&folder, label));
+        let numbers = listed.into_iter().flatten().flatten();
+        numbers
+            .filter_map(|number| number.try_into().ok())
+            .collect()
+    }
+
     /// Finds out who opened `socket`.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 //! is told that and nothing else: what is admitted is what is in force.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     time::{Duration, Instant},
 };
 
@@ -15,12 +15,12 @@ use serde::Deserialize;
 use tracing::{debug, warn};
 
 use crate::{
-    admission::{Ledger, Range, Reservation, PERIOD_MAX_NS, PERIOD_MIN_NS},
+    admission::{Ledger, Range, Reservation, UserLimits, PERIOD_MAX_NS, PERIOD_MIN_NS},
     classes::Classes,
     config::Division,
     credits::Credits,
     journal::{Entry, Journal},
-    peer::Peer,
+    peer::{Peer, Processes},
     rate::{Rate, RATE_MIN},
     service::Service,
     targets::{Named, Target},
@@ -81,6 +81,8 @@ impl AskedRate {
 pub struct Reservations {
     pub ledger: Ledger,
     pub credits: Credits,
+    /// Of those who are in these Unix groups.
+    group_limits: BTreeMap<u32, UserLimits>,
     /// As the operator's file divides the machine.
     pub(crate) file: Classes,
     pub(crate) journal: Option<Journal>,
@@ -107,6 +109,7 @@ impl Reservations {
         Reservations {
             file: division.classes.clone(),
             ledger: Ledger::new(division.classes, division.limits),
+            group_limits: division.group_limits,
             credits: Credits::default(),
             journal: None,
             in_force: HashMap::new(),
@@ -137,6 +140,18 @@ impl Reservations {
             let text = format!("cannot write the journal, so nothing was changed: {error}");
             Refusal::new(Errno::EIO, text)
         })
+    }
+
+    /// What the owner of process `pid` may have, by the groups that the process is in.
+    fn limits_of(&self, processes: &Processes, pid: i32) -> UserLimits {
+        let everybodys = self.ledger.limits();
+        if self.group_limits.is_empty() {
+            return everybodys;
+        }
+        let groups = processes.groups_of(pid).into_iter();
+        groups
+            .filter_map(|group| self.group_limits.get(&group).copied())
+            .fold(everybodys, UserLimits::or)
     }
 
     fn may_search(&mut self) -> bool {
@@ -216,7 +231,8 @@ impl Service {
             Some(old) => old.uid,
             None => peer.uid,
         };
-        self.admit(uid, class, rate, old)?;
+        let limits = self.limits_of(&target, peer.pid);
+        self.admit(limits, uid, class, rate, old)?;
         let moves = old.filter(|old| {
             self.reservations
                 .ledger
@@ -243,15 +259,26 @@ impl Service {
         }
     }
 
+    /// The limits of the target's owner; a cgroup is in no group, who asks for it is.
+    pub(crate) fn limits_of(&self, target: &Target, asker: i32) -> UserLimits {
+        let pid = match target {
+            Target::Process { pid, .. } | Target::Thread { pid, .. } => *pid,
+            Target::Cgroup { .. } => asker,
+        };
+        self.reservations.limits_of(&self.processes, pid)
+    }
+
     /// The dead are forgotten before the living are refused; where there are many, that is not looked at each time.
     pub(crate) fn admit(
         &mut self,
+        limits: UserLimits,
         uid: u32,
         class: usize,
         rate: Rate,
         old: Option<u32>,
     ) -> Result<(), Refusal> {
-        let refused = self.reservations.ledger.admit(uid, class, rate, old);
+        let ledger = &self.reservations.ledger;
+        let refused = ledger.admit_within(limits, uid, class, rate, old);
         if refused.is_ok() || !self.reservations.may_search() {
             return Ok(refused?);
         }
@@ -260,7 +287,8 @@ impl Service {
         for number in all {
             self.drop_if_unused(number);
         }
-        Ok(self.reservations.ledger.admit(uid, class, rate, old)?)
+        let ledger = &self.reservations.ledger;
+        Ok(ledger.admit_within(limits, uid, class, rate, old)?)
     }
 
     /// `usable`: at which rate it begins; its own, unless it is made for a credit.

@@ -78,7 +78,9 @@ impl Service {
         if rate == held.rate {
             return;
         }
-        let admitted = self.admit(held.uid, held.class, rate, Some(number));
+        let asker = held.target.number();
+        let limits = self.limits_of(&held.target, asker);
+        let admitted = self.admit(limits, held.uid, held.class, rate, Some(number));
         let changed = admitted.and_then(|()| self.change(number, Reservation { rate, ..held }));
         match changed {
             Ok(_) => debug!(number, %rate, "an automatic rate follows"),

@@ -28,6 +28,16 @@ pub struct UserLimits {
     pub reservations: usize,
 }
 
+impl UserLimits {
+    /// The more generous of each.
+    pub fn or(self, other: UserLimits) -> UserLimits {
+        UserLimits {
+            rate: self.rate.max(other.rate),
+            reservations: self.reservations.max(other.reservations),
+        }
+    }
+}
+
 impl Default for UserLimits {
     fn default() -> Self {
         UserLimits {
@@ -91,6 +101,11 @@ impl<Target: Clone + Eq + Hash> Ledger<Target> {
         }
     }
 
+    /// Those of every user.
+    pub fn limits(&self) -> UserLimits {
+        self.limits
+    }
+
     pub fn classes(&self) -> &Classes {
         &self.classes
     }
@@ -137,6 +152,21 @@ impl<Target: Clone + Eq + Hash> Ledger<Target> {
         rate: Rate,
         instead_of: Option<u32>,
     ) -> Result<(), Refusal> {
+        self.admit_within(self.limits, uid, class, rate, instead_of)
+    }
+
+    /// The same for a user who has limits of its own.
+    ///
+    /// # Errors
+    /// Those of [`Ledger::admit`].
+    pub fn admit_within(
+        &self,
+        limits: UserLimits,
+        uid: u32,
+        class: usize,
+        rate: Rate,
+        instead_of: Option<u32>,
+    ) -> Result<(), Refusal> {
         let old = instead_of.and_then(|number| self.by_number.get(&number));
         let old_rate = old.map_or(Rate(0), |old| old.rate);
         let freed = old
@@ -147,7 +177,6 @@ impl<Target: Clone + Eq + Hash> Ledger<Target> {
             return Ok(());
         }
         let held = self.by_uid.get(&uid).copied().unwrap_or_default();
-        let limits = self.limits;
         if held.rate - old_rate + rate > limits.rate {
             let text = format!(
                 "user {uid} may reserve rates of {} in sum and has {}: expected at most {} more, not {rate}",

@@ -13,6 +13,9 @@
 //! [limits]                  # of each user but root
 //! rate = 0.5                # sum of the rates reserved
 //! reservations = 64
+//!
+//! [limits.group.video]      # of those who are in this Unix group, by name or number; the most generous holds
+//! rate = 1.5
 //! ```
 //!
 //! What the classes leave is the class `flexible`, where everything starts; it is never empty.

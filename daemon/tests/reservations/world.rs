@@ -42,6 +42,11 @@ impl World {
 
     /// A daemon that starts where another one may have been.
     pub fn beside(folder: Folder) -> World {
+        World::beside_with(folder, |_| {})
+    }
+
+    /// The same where the operator's file says more.
+    pub fn beside_with(folder: Folder, file: impl FnOnce(&mut Division)) -> World {
         let host = FakeHost::default();
         let mut world = World {
             service: Service::new(
@@ -52,7 +57,8 @@ impl World {
             host,
             folder,
         };
-        let division = Division::by_default(1);
+        let mut division = Division::by_default(1);
+        file(&mut division);
         world
             .service
             .open_reservations(division, &world.journal())
