@@ -20,7 +20,7 @@ pub struct Mutation {
 const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
 
 /// One of each kind that schedulers are known for.
-pub const MUTATIONS: [Mutation; 19] = [
+pub const MUTATIONS: [Mutation; 18] = [
     Mutation {
         name: "unsigned-virtual-time",
         file: "core/vtime.h",
@@ -110,12 +110,6 @@ pub const MUTATIONS: [Mutation; 19] = [
         file: "core/tree.h",
         from: "if (g->nr_active == n->active || ",
         to: "if (g->nr_active == 1 || ",
-    },
-    Mutation {
-        name: "place-that-is-never-owed",
-        file: "kernel/bpf/choose.h",
-        from: "c->own_lead <= -owed || ",
-        to: "",
     },
     Mutation {
         name: "slice-not-cut",

@@ -13,14 +13,12 @@ impl Kernel {
             return;
         }
         self.emit(What::Fault("daemon"));
+        // Whoever comes from now on is not the scheduler's; those that are just coming are waited for.
+        self.attached = false;
         self.bypass = true;
         self.bypassed_at_ns = NEVER_NS;
         self.synchronize();
-        for task in self.living() {
-            self.change_task(task, |k| k.disable(task));
-            self.exit_task(task);
-        }
-        self.attached = false;
+        self.disable_all();
         for generation in &mut self.timer_generations {
             *generation = generation.wrapping_add(1);
         }
@@ -54,7 +52,8 @@ impl Kernel {
             }
         }
         for task in self.living() {
-            if self.tasks[task as usize].policy == Policy::Normal {
+            let state = &self.tasks[task as usize];
+            if state.policy == Policy::Normal && !state.enabled {
                 self.change_task(task, |k| k.enable(task));
             }
         }
@@ -79,9 +78,23 @@ impl Kernel {
             self.exit_task(before);
         }
         self.attached = false;
+        self.synchronize();
+        self.disable_all();
         let scheduler = self.scheduler();
         // SAFETY: the scheduler lives as long as the kernel.
         unsafe { (*scheduler).detach(self) };
+    }
+
+    fn disable_all(&mut self) {
+        let scheduler = self.scheduler();
+        for task in self.living() {
+            let was_enabled = self.tasks[task as usize].enabled;
+            self.change_task(task, |k| k.disable(task));
+            if was_enabled {
+                // SAFETY: the scheduler lives as long as the kernel.
+                unsafe { (*scheduler).exit_task(self, task) };
+            }
+        }
     }
 
     fn living(&self) -> Vec<TaskId> {
