@@ -61,6 +61,12 @@ pub const TESTS: &[Test] = &[
         run: shares::cgroup,
     },
     Test {
+        name: "rates.many_cpus",
+        cpus: Cpus::Many,
+        needs: Needs::Daemon,
+        run: shares::many_cpus,
+    },
+    Test {
         name: "rates.beside_a_domain",
         cpus: Cpus::One,
         needs: Needs::Daemon,

@@ -186,3 +186,33 @@ pub fn cgroup() -> Outcome {
     let third = 1.0 / 3.0;
     expect_shares(&roles, WINDOW, &[third, third, third])
 }
+
+/// On several CPUs who has reserved gets its rate wherever it runs, more hogs than CPUs beside it. Emulated CPUs do not run
+/// at the same time: one good window of four will do.
+pub fn many_cpus() -> Outcome {
+    // Without it each would have a tenth of the machine, a third less.
+    const RATE: f64 = 0.6;
+    await_no_reservations()?;
+    let all = hogs(10)?;
+    let roles: Vec<&Role> = all.iter().collect();
+    let reserved = &all[..3];
+    for role in reserved {
+        reserve(role, "guaranteed", &RATE.to_string())?;
+    }
+    let expected = RATE / machine::possible_cpus() as f64;
+    let mut got = Vec::new();
+    for _ in 0..4 {
+        got = shares(&roles, WINDOW)?;
+        if got[..reserved.len()]
+            .iter()
+            .all(|share| *share > expected - SLACK)
+        {
+            return Ok(());
+        }
+    }
+    check!(
+        false,
+        "shares {got:.4?}: the first three should be {expected:.4} or more"
+    );
+    Ok(())
+}
