@@ -12,18 +12,13 @@ ROUND_S = 0.8
 def experiment(_length: Length) -> Experiment:
     runs = (run("consort", Scheduler.CONSORT, ROUNDS * ROUND_S, "credit", "--rounds", str(ROUNDS)),)
     rows = (
+        # How far somebody is off the new shares at most, from a transfer on; and from a time without one.
         Row(
             "rate.credit.settle_slices",
             "slices",
             of("consort", "settle_slices"),
             Target(at_most=2),
-        ),
-        # By how much somebody is off the new shares, counted from a transfer, and from a time without one.
-        Row(
-            "rate.credit.off_slices",
-            "slices",
-            of("consort", "off_slices"),
-            against={"settled": of("consort", "settled_off_slices")},
+            {"settled": of("consort", "settled_slices")},
         ),
         Row("rate.credit.call_mean_ms", "ms", of("consort", "call_mean_ms")),
         Row("rate.credit.call_max_ms", "ms", of("consort", "call_max_ms")),

@@ -2,7 +2,7 @@
 //! A client lends to its server and takes back, again and again, while both and a stranger want the CPU: how soon do
 //! the new shares hold? (001 Figures 4.4 and 4.5)
 
-use crate::promise::{Division, Part};
+use crate::promise::Division;
 use crate::trace::{work_until, Ran};
 use clap::Args;
 use consort_bench_player::clock::{now_ns, sleep_until_ns, NS_PER_MS, NS_PER_S};
@@ -46,12 +46,11 @@ struct Transfer {
 
 #[derive(Serialize)]
 pub struct Credit {
-    /// So many slices after a transfer at the latest, both receive their new shares from then on.
+    /// By how many slices of CPU time client and server are off their new parts of what both receive, counted from a
+    /// transfer, at any time after it: the most of all transfers.
     settle_slices: f64,
-    /// By how many slices of CPU time somebody is off the new shares at most, counted from the transfer on.
-    off_slices: f64,
-    /// The same counted from a time at which nothing changes: what slices alone make of shares.
-    settled_off_slices: f64,
+    /// The same counted from times at which nothing changes: what slices alone make of shares.
+    settled_slices: f64,
     call_mean_ms: f64,
     call_max_ms: f64,
     transfers: usize,
@@ -130,57 +129,47 @@ fn be_client(
     Ok((transfers, ran))
 }
 
-/// By how much what one received differs from its share at most, at any time after `from_ns`. It is most off where a run
-/// begins or ends.
-fn off_ns(ran: &[Ran], from_ns: u64, share: f64) -> f64 {
+/// By how much what the client received differs at most from its `part` of what both did, at any time after `from_ns`.
+/// It is most off where a run begins or ends.
+fn off_ns(clients: &[Ran], servers: &[Ran], from_ns: u64, part: f64) -> f64 {
     let until_ns = from_ns + WATCHED_NS;
-    let first = ran.partition_point(|one| one.to_ns <= from_ns);
-    let mut got_ns = 0;
-    let mut off_ns: f64 = 0.0;
-    for one in ran[first..].iter().take_while(|one| one.from_ns < until_ns) {
-        let (begin_ns, end_ns) = (one.from_ns.max(from_ns), one.to_ns.min(until_ns));
-        for (at_ns, more_ns) in [(begin_ns, 0), (end_ns, end_ns - begin_ns)] {
-            got_ns += more_ns;
-            off_ns = off_ns.max((got_ns as f64 - share * (at_ns - from_ns) as f64).abs());
-        }
+    let within = |ran: &[Ran]| -> Vec<Ran> {
+        ran.iter()
+            .filter(|one| one.to_ns > from_ns && one.from_ns < until_ns)
+            .map(|one| Ran {
+                from_ns: one.from_ns.max(from_ns),
+                to_ns: one.to_ns.min(until_ns),
+            })
+            .collect()
+    };
+    let mut runs: Vec<(Ran, bool)> = within(clients).into_iter().map(|ran| (ran, true)).collect();
+    runs.extend(within(servers).into_iter().map(|ran| (ran, false)));
+    runs.sort_by_key(|(ran, _)| ran.from_ns);
+    let (mut clients_ns, mut both_ns, mut off_ns) = (0, 0, 0.0f64);
+    for (ran, is_clients) in runs {
+        let ran_ns = ran.to_ns - ran.from_ns;
+        both_ns += ran_ns;
+        clients_ns += if is_clients { ran_ns } else { 0 };
+        off_ns = off_ns.max((clients_ns as f64 - part * both_ns as f64).abs());
     }
     off_ns
 }
 
 fn summary(options: Options, transfers: &[Transfer], clients: &[Ran], servers: &[Ran]) -> Credit {
-    let shares = |lends: bool| {
-        let lent = if lends { options.lent } else { 0.0 };
-        let part = |rate| Part {
-            class: CLASS.into(),
-            rate,
-        };
-        let promises = [part(options.client - lent), part(options.server + lent)];
-        options.division.effective(&promises, true)
+    let slice_ns = options.slice_us as f64 * 1000.0;
+    let off = |transfer: &Transfer, after_ns: u64| {
+        let lent = if transfer.lends { options.lent } else { 0.0 };
+        let part = (options.client - lent) / (options.client + options.server);
+        off_ns(clients, servers, transfer.done_ns + after_ns, part) / slice_ns
     };
-    let slices = |from_ns: u64, lends: bool| {
-        let shares = shares(lends);
-        let off_ns = off_ns(clients, from_ns, shares[0]).max(off_ns(servers, from_ns, shares[1]));
-        off_ns / (options.slice_us as f64 * 1000.0)
-    };
-    let off =
-        |transfer: &Transfer, after_ns: u64| slices(transfer.done_ns + after_ns, transfer.lends);
     let most = |after_ns: u64| {
         let all = transfers.iter().map(|transfer| off(transfer, after_ns));
         all.fold(0.0, f64::max)
     };
-    let settled_off_slices = most(SETTLED_AFTER_NS);
-    let settled_after = |transfer: &Transfer| {
-        let slice_ns = options.slice_us * 1000;
-        let steps = 0..SETTLED_AFTER_NS / slice_ns;
-        let late = |step: &u64| off(transfer, step * slice_ns) > settled_off_slices;
-        steps.rev().find(late).map_or(0, |last| last + 1)
-    };
-    let settle_slices = transfers.iter().map(settled_after).max().unwrap_or(0) as f64;
     let took = |transfer: &Transfer| transfer.took_ns as f64 / NS_PER_MS as f64;
     Credit {
-        settle_slices,
-        off_slices: most(0),
-        settled_off_slices,
+        settle_slices: most(0),
+        settled_slices: most(SETTLED_AFTER_NS),
         call_mean_ms: transfers.iter().map(took).sum::<f64>() / transfers.len().max(1) as f64,
         call_max_ms: transfers.iter().map(took).fold(0.0, f64::max),
         transfers: transfers.len(),
@@ -192,23 +181,23 @@ fn summary(options: Options, transfers: &[Transfer], clients: &[Ran], servers: &
 mod tests {
     use super::*;
 
+    /// Turns of 4 ms each.
+    fn turns(first_ns: u64) -> Vec<Ran> {
+        let begin = |turn: u64| first_ns + turn * 8_000_000;
+        (0..100)
+            .map(|turn| Ran {
+                from_ns: begin(turn),
+                to_ns: begin(turn) + 4_000_000,
+            })
+            .collect()
+    }
+
     #[test]
-    fn off_by_a_slice_when_another_goes_first() {
-        // A half each, in turns of 4 ms.
-        let turns = |first_ns: u64| -> Vec<Ran> {
-            let begin = |turn: u64| first_ns + turn * 8_000_000;
-            (0..100)
-                .map(|turn| Ran {
-                    from_ns: begin(turn),
-                    to_ns: begin(turn) + 4_000_000,
-                })
-                .collect()
-        };
-        for first_ns in [0, 4_000_000] {
-            assert_eq!(off_ns(&turns(first_ns), 0, 0.5), 2_000_000.0);
-        }
-        // In the middle of a turn.
-        assert_eq!(off_ns(&turns(0), 2_000_000, 0.5), 1_000_000.0);
-        assert!(off_ns(&turns(0), 0, 0.6) > 19_000_000.0);
+    fn off_by_half_a_turn_where_parts_are_equal() {
+        let (one, other) = (turns(0), turns(4_000_000));
+        assert_eq!(off_ns(&one, &other, 0, 0.5), 2_000_000.0);
+        assert_eq!(off_ns(&other, &one, 0, 0.5), 2_000_000.0);
+        assert_eq!(off_ns(&one, &other, 2_000_000, 0.5), 1_000_000.0);
+        assert!(off_ns(&one, &other, 0, 0.6) > 19_000_000.0);
     }
 }
