@@ -74,8 +74,8 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	}
 	t->thief = 0;
 	t->stays = stays;
-	if (stays == STAY_FOR_A_MOMENT)
-		c->left = t;
+	if (!one_cpu)
+		look_aside(c, cpu, t);
 	now_ns = bpf_ktime_get_ns();
 	if (t->member.node.active && in_domain(t))
 		slot_refresh(t, cpu, now_ns);

@@ -35,35 +35,64 @@ static inline void cpu_is_taken(struct consort_cpu __arena *c)
 	lock_release(l);
 }
 
+/*
+ * The task that was put aside is not the CPU's current one any more: it waits where any other does. With the shard's
+ * lock held. Returns its thread's id if it may move, else 0.
+ */
+core_fn let_go(struct consort_cpu __arena *c in_arena, u32 cpu)
+{
+	struct task __arena *t = c->left;
+	struct task_struct *p;
+	u32 place;
+	int pid = 0;
+
+	c->left = NULL;
+	if (!t || t->stays != STAY_FOR_A_MOMENT || t->place != place_of_cpu(cpu) ||
+	    !t->member.node.ready.queued)
+		return 0;
+	p = bpf_task_from_pid(t->pid);
+	if (!p)
+		return 0;
+	t->stays = p->migration_disabled ? STAY : STAY_NOT;
+	if (t->stays == STAY_NOT)
+		pid = t->pid;
+	place = place_for(p, cpu, t->stays);
+	if (place != t->place)
+		task_move(t, t->home, t->set, place, t->demoted);
+	bpf_task_release(p);
+	return pid;
+}
+
+/*
+ * A task that is being enqueued is put aside if it has to be. Its CPU has then switched to it, and so away from one that
+ * was before.
+ */
+core_fn look_aside(struct consort_cpu __arena *c in_arena, u32 cpu, struct task __arena *t in_arena)
+{
+	if (t->stays != STAY_FOR_A_MOMENT)
+		return 0;
+	if (c->left && c->left != t)
+		let_go(c, cpu);
+	c->left = t;
+	return 0;
+}
+
 /* The CPU has switched: the task that was put aside may go. */
 static inline void release_left(struct consort_cpu __arena *c, u32 cpu)
 {
-	struct task __arena *t;
-	struct task_struct *p = NULL;
 	struct lock __arena *l = &shard_at(c->shard)->lock;
+	struct task_struct *p;
 	unsigned long flags;
-	bool may_go = false;
-	u32 place;
+	int pid;
 
 	bpf_local_irq_save(&flags);
 	lock_take(l);
-	t = c->left;
-	c->left = NULL;
-	if (t && t->stays == STAY_FOR_A_MOMENT && t->place == place_of_cpu(cpu) &&
-	    t->member.node.ready.queued)
-		p = bpf_task_from_pid(t->pid);
-	if (p) {
-		may_go = !p->migration_disabled;
-		t->stays = may_go ? STAY_NOT : STAY;
-		place = place_for(p, cpu, t->stays);
-		if (place != t->place)
-			task_move(t, t->home, t->set, place, t->demoted);
-	}
+	pid = let_go(c, cpu);
 	lock_release(l);
 	bpf_local_irq_restore(&flags);
+	p = pid ? bpf_task_from_pid(pid) : NULL;
 	if (p) {
-		if (may_go)
-			wake_kick(p, cpu, WAKE_WAIT);
+		wake_kick(p, cpu, WAKE_WAIT);
 		bpf_task_release(p);
 	}
 }
