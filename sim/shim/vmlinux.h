@@ -98,7 +98,8 @@ struct rcuwait {
 
 struct rq {
 	u32 nr_running; /* of all classes */
-	const struct task_struct *curr, *idle; /* never the same: the scheduler's help for the kernel is not modelled */
+	/* Never the same: the scheduler's help for the kernel is not modelled. */
+	const struct task_struct *curr, *idle;
 	struct rcuwait hotplug_wait; /* never: CPUs go offline here as soon as they are empty */
 	struct scx_rq scx;
 };

@@ -48,10 +48,10 @@ static int callback(u32 what, const u64 *arguments, u32 number)
 	return 0;
 }
 
-#define CALLBACK(what, number)                                      \
-	SEC("fentry")                                               \
-	int record_##what(u64 *context)                             \
-	{                                                           \
+#define CALLBACK(what, number)                                          \
+	SEC("fentry")                                                   \
+	int record_##what(u64 *context)                                 \
+	{                                                               \
 		return callback(what, (const u64 *)context[0], number); \
 	}
 
