@@ -24,6 +24,10 @@ class Scheduler(Enum):
     NATIVE = "native"
 
 
+# Those that a guest's programs are compared under.
+COMPARED = (Scheduler.EEVDF, Scheduler.CONSORT)
+
+
 @dataclass(frozen=True)
 class Settings:
     """How `consort serve` is started: its default where a field is empty."""

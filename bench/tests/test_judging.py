@@ -104,6 +104,13 @@ class Rows(unittest.TestCase):
 class Planning(unittest.TestCase):
     experiments = all_experiments(Length())
 
+    def test_what_the_simulator_runs_is_there(self):
+        repository = Path(__file__).resolve().parents[2]
+        for run in (run for experiment in self.experiments for run in experiment.runs):
+            if run.scheduler is Scheduler.SIMULATOR:
+                program = run.arguments[:1]
+                self.assertTrue(run.scenario or (program and (repository / program[0]).exists()), run)
+
     def test_ids_are_unique(self):
         ids = [row.id for experiment in self.experiments for row in experiment.rows]
         self.assertEqual(len(ids), len(set(ids)))

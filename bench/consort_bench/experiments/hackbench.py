@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Hackbench: many short messages between many processes."""
 
-from ..model import Experiment, Row, Run, Samples, Scheduler, Target, of
+from ..model import COMPARED, Experiment, Row, Run, Samples, Target, of
 from ..workloads import Length
 
 TRANSPORTS = ("sockets", "pipes")
@@ -16,7 +16,7 @@ def experiment(length: Length) -> Experiment:
             ("hackbench", "--transport", transport, "--loops", loops),
             6,
         )
-        for scheduler in Scheduler
+        for scheduler in COMPARED
         for transport in TRANSPORTS
     )
     rows = tuple(

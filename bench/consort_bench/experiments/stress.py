@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from ..model import Experiment, GuestFile, Row, Run, Samples, Scheduler, of
+from ..model import COMPARED, Experiment, GuestFile, Row, Run, Samples, of
 from ..workloads import Length
 from .hackbench import of_one
 
@@ -30,7 +30,7 @@ def experiment(length: Length) -> Experiment:
             seconds + OVERHEAD_S,
             files=(PROGRAM,),
         )
-        for scheduler in Scheduler
+        for scheduler in COMPARED
         for stressor in STRESSORS
     )
     rows = tuple(

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """A process that wakes every 10 ms beside hogs, and does not cooperate: how late does it run?"""
 
-from ..model import Experiment, Row, Run, Scheduler, Target, of
+from ..model import COMPARED, Experiment, Row, Run, Scheduler, Target, of
 from ..workloads import Length
 
 
@@ -11,7 +11,7 @@ def experiment(length: Length) -> Experiment:
         return Run(name, scheduler, words, length.seconds + 2)
 
     runs = tuple(
-        wake(f"{scheduler.value}.{hogs}", scheduler, hogs) for scheduler in Scheduler for hogs in (1, 4)
+        wake(f"{scheduler.value}.{hogs}", scheduler, hogs) for scheduler in COMPARED for hogs in (1, 4)
     )
     rows = tuple(
         Row(
