@@ -2,11 +2,10 @@
 /*
  * The sched_ext host: callbacks, in the order in which a task lives through them. The policy is core/'s.
  *
- * Tasks that wait are in the scheduler's own custody, in the queues of their place; a CPU's local queue never holds
- * more than the task that runs next. Running time is what the kernel measured (sum_exec_runtime), charged
- * when a CPU looks for its next task, so that no callback is needed when a task starts or stops. For the same
- * reason there is no dequeue callback: a waiting task that is taken away becomes quiescent, or is enqueued
- * elsewhere.
+ * Tasks that wait are in the scheduler's own custody (custody.h). Running time is what the kernel measured
+ * (sum_exec_runtime), charged when a CPU looks for its next task, so that no callback is needed when a task starts or
+ * stops. For the same reason there is no dequeue callback: a waiting task that is taken away becomes quiescent, or is
+ * enqueued elsewhere.
  */
 #include "choose.h"
 #include "classes.h"

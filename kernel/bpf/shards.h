@@ -120,42 +120,41 @@ static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_
 }
 
 /*
- * With the lock of the thief's shard held: whether the task is still the thief's. Else the kernel has enqueued it
- * anew meanwhile, on a CPU of its own choice, or has taken it from us.
+ * With the lock of the thief's shard held: the loot of `steal_from` is a runnable task here, unless it is not the
+ * thief's any more. Then the kernel has enqueued it anew meanwhile, on a CPU of its own choice, or has taken it from us.
  */
-static inline bool is_stolen(struct task __arena *t, const struct task_struct *p, u32 cpu)
+static inline bool take_over(struct task __arena *t, const struct task_struct *p, u32 cpu)
 {
 	if (t->thief != cpu + 1 || t->kernel_task != (u64)p)
 		return false;
 	t->thief = 0;
+	task_activate(t);
+	count_on(cpu)->steals++;
 	return true;
 }
 
-/* The loot of `steal_from` begins to run here, or waits here if the CPU has got something else to run meanwhile. */
-static inline bool run_stolen(struct consort_cpu __arena *c, u32 cpu, struct task_struct *p,
-			      u64 now_ns)
+/*
+ * The loot of `steal_from` begins to run here if `runs`; or waits here, as it does if the CPU has got something else to
+ * run meanwhile.
+ */
+static inline void put_stolen(struct consort_cpu __arena *c, u32 cpu, struct task_struct *p,
+			      bool runs, u64 now_ns)
 {
 	struct lock __arena *l = &shard_at(c->shard)->lock;
 	struct task __arena *t = task_of(p);
-	bool mine, runs = false;
 
 	if (!t)
-		return false;
+		return;
 	lock_take(l);
-	mine = is_stolen(t, p, cpu);
-	if (mine) {
-		task_activate(t);
-		runs = !c->running && may_run_on(t, p, cpu);
-		if (runs) {
+	if (take_over(t, p, cpu)) {
+		if (runs && !c->running && may_run_on(t, p, cpu)) {
 			task_begin(c, cpu, t, now_ns, true);
 			run_here(p, cpu, SLICE_BY_TIMER_NS);
 		} else {
 			task_wait(t, now_ns);
 		}
-		count_on(cpu)->steals++;
 	}
 	lock_release(l);
-	return runs;
 }
 
 /* An idle CPU looks for work elsewhere: other CPUs' own places, then other shards. */
@@ -176,7 +175,7 @@ core_fn steal(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	}
 	if (!p)
 		return 0;
-	run_stolen(c, cpu, p, now_ns);
+	put_stolen(c, cpu, p, true, now_ns);
 	bpf_task_release(p);
 	return 0;
 }
@@ -248,7 +247,6 @@ core_fn balance(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	USES_ARENA();
 	struct shard __arena *own = shard_at(c->shard);
 	struct task_struct *p = NULL;
-	struct task __arena *t;
 
 	if (now_ns < c->balance_at_ns)
 		return 0;
@@ -263,16 +261,7 @@ core_fn balance(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	}
 	if (!p)
 		return 0;
-	t = task_of(p);
-	if (t) {
-		lock_take(&own->lock);
-		if (is_stolen(t, p, cpu)) {
-			task_activate(t);
-			task_wait(t, now_ns);
-			count_on(cpu)->steals++;
-		}
-		lock_release(&own->lock);
-	}
+	put_stolen(c, cpu, p, false, now_ns);
 	bpf_task_release(p);
 	return 0;
 }

@@ -9,6 +9,7 @@ mod error;
 pub mod explore;
 mod ffi;
 mod kernel;
+mod machine;
 pub mod models;
 pub mod mutate;
 pub mod profile;

@@ -5,6 +5,8 @@
 use crate::rates::{RateRequest, Rates};
 use serde::{Deserialize, Serialize};
 
+pub use crate::machine::{Kernel, Machine};
+
 /// Indices into the vectors of [`Setup`].
 pub type TaskIndex = usize;
 pub type CgroupIndex = usize;
@@ -37,6 +39,27 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// Nobody on this machine yet, nothing from outside, and no faults.
+    pub fn empty(machine: Machine, duration_ns: u64) -> Self {
+        Self {
+            machine,
+            tunables: Tunables::default(),
+            costs: Costs::default(),
+            seed: 1,
+            duration_ns,
+            cgroups: vec![Cgroup {
+                name: "/".into(),
+                parent: None,
+                weight: 100,
+            }],
+            domains: Vec::new(),
+            tasks: Vec::new(),
+            rates: None,
+            actions: Vec::new(),
+            faults: Faults::default(),
+        }
+    }
+
     /// Whether nobody's weight, slice or group changes during the run, and nothing is lent to a domain: then virtual
     /// times may be compared with what members could have run.
     pub(crate) fn weights_stay(&self) -> bool {
@@ -60,9 +83,7 @@ impl Setup {
             && self.tasks.iter().all(|task| stays(task) && !is_lent(task))
             && !self.actions.iter().any(acts)
     }
-}
 
-impl Setup {
     /// Whether the CPUs are there for the scheduler all the time: none goes, and no higher class takes one.
     pub(crate) fn cpus_stay(&self) -> bool {
         let rises = |step: &Step| matches!(step, Step::Policy(policy) if *policy != Policy::Normal);
@@ -84,6 +105,19 @@ impl Setup {
 }
 
 impl Task {
+    /// An ordinary task, there from the beginning, that may run everywhere.
+    pub fn new(name: &str, program: Program) -> Self {
+        Self {
+            name: name.into(),
+            cgroup: 0,
+            nice: 0,
+            policy: Policy::Normal,
+            affinity: None,
+            start_ns: Some(0),
+            program,
+        }
+    }
+
     /// Whether its program may join a domain.
     pub(crate) fn may_join(&self) -> bool {
         match &self.program {
@@ -100,43 +134,6 @@ fn any_step(steps: &[Step], is_it: &dyn Fn(&Step) -> bool) -> bool {
         Step::Loop { steps, .. } => any_step(steps, is_it),
         step => is_it(step),
     })
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kernel {
-    #[serde(rename = "6.18")]
-    V6_18,
-    #[serde(rename = "7.2")]
-    V7_2,
-}
-
-/// CPUs are numbered from 0. The vectors have an entry for each CPU.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Machine {
-    /// Last-level cache of each CPU; caches are numbered from 0 without gaps.
-    pub llc_of: Vec<u32>,
-    /// Physical core of each CPU.
-    pub core_of: Vec<u32>,
-    /// NUMA node of each CPU.
-    pub node_of: Vec<u32>,
-    pub kernel: Kernel,
-}
-
-impl Machine {
-    /// One node and one cache for each `cpus_per_llc` CPUs, no SMT.
-    pub fn simple(cpus: u32, cpus_per_llc: u32, kernel: Kernel) -> Self {
-        Self {
-            llc_of: (0..cpus).map(|cpu| cpu / cpus_per_llc).collect(),
-            core_of: (0..cpus).collect(),
-            node_of: vec![0; cpus as usize],
-            kernel,
-        }
-    }
-
-    pub fn cpus(&self) -> u32 {
-        self.llc_of.len() as u32
-    }
 }
 
 /// The scheduler's own; the defaults are its source's.

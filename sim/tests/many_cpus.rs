@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::{assert_fine, empty, players, sleeper, task, MS, S};
-use consort_sim::setup::{Action, ActionKind, Kernel, Machine, Program};
+use common::{assert_fine, players, sleeper, with_domain, MS, S};
+use consort_sim::setup::{Action, ActionKind, Kernel, Machine, Program, Task};
 use consort_sim::{consort, run};
 
 fn four_cpus() -> Machine {
@@ -13,9 +13,9 @@ fn four_cpus() -> Machine {
 
 #[test]
 fn hogs_fill_all_cpus() {
-    let mut setup = empty(four_cpus(), 2 * S);
+    let mut setup = with_domain(four_cpus(), 2 * S);
     setup.tasks = (0..4)
-        .map(|n| task(&format!("hog{n}"), Program::Hog))
+        .map(|n| Task::new(&format!("hog{n}"), Program::Hog))
         .collect();
     let outcome = run(&setup, consort(), &mut ()).unwrap();
     assert_fine(&outcome);
@@ -25,15 +25,15 @@ fn hogs_fill_all_cpus() {
 #[test]
 fn a_mix_on_two_shards_survives_pauses() {
     for seed in 0..20 {
-        let mut setup = empty(four_cpus(), 2 * S);
+        let mut setup = with_domain(four_cpus(), 2 * S);
         setup.seed = seed;
         setup.faults.pause = 0.05;
         setup.tasks = (0..5)
-            .map(|n| task(&format!("hog{n}"), Program::Hog))
+            .map(|n| Task::new(&format!("hog{n}"), Program::Hog))
             .collect();
-        setup
-            .tasks
-            .extend((0..4).map(|n| task(&format!("sleeper{n}"), sleeper((n + 1) * MS, 300_000))));
+        setup.tasks.extend(
+            (0..4).map(|n| Task::new(&format!("sleeper{n}"), sleeper((n + 1) * MS, 300_000))),
+        );
         setup.tasks.extend(players(4, Some(0), S / 10));
         setup.actions = (0..40)
             .map(|n| Action {
@@ -63,11 +63,11 @@ fn five_hundred_cpus_in_four_nodes() {
         node_of: each(128),
         kernel: Kernel::V6_18,
     };
-    let mut setup = empty(machine, 100 * MS);
+    let mut setup = with_domain(machine, 100 * MS);
     setup.tasks = (0..750)
         .map(|n| match n % 3 {
-            0 => task("hog", Program::Hog),
-            _ => task("sleeper", sleeper((1 + n % 7) * MS, 200_000)),
+            0 => Task::new("hog", Program::Hog),
+            _ => Task::new("sleeper", sleeper((1 + n % 7) * MS, 200_000)),
         })
         .collect();
     let outcome = run(&setup, consort(), &mut ()).unwrap();

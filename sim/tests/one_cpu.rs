@@ -3,8 +3,8 @@
 
 mod common;
 
-use common::{assert_fine, empty, players, sleeper, task, Tardiness, MS, S};
-use consort_sim::setup::{Kernel, Machine, Program};
+use common::{assert_fine, players, sleeper, with_domain, Tardiness, MS, S};
+use consort_sim::setup::{Kernel, Machine, Program, Task};
 use consort_sim::trace::Event;
 use consort_sim::{consort, run};
 
@@ -14,8 +14,8 @@ fn one_cpu(kernel: Kernel) -> Machine {
 
 #[test]
 fn two_hogs_share_the_cpu() {
-    let mut setup = empty(one_cpu(Kernel::V7_2), 2 * S);
-    setup.tasks = vec![task("a", Program::Hog), task("b", Program::Hog)];
+    let mut setup = with_domain(one_cpu(Kernel::V7_2), 2 * S);
+    setup.tasks = vec![Task::new("a", Program::Hog), Task::new("b", Program::Hog)];
     let outcome = run(&setup, consort(), &mut ()).unwrap();
     assert_fine(&outcome);
     let [a, b] = &outcome.tasks[..] else {
@@ -27,8 +27,11 @@ fn two_hogs_share_the_cpu() {
 
 #[test]
 fn weights_divide_the_cpu() {
-    let mut setup = empty(one_cpu(Kernel::V6_18), 5 * S);
-    setup.tasks = vec![task("light", Program::Hog), task("heavy", Program::Hog)];
+    let mut setup = with_domain(one_cpu(Kernel::V6_18), 5 * S);
+    setup.tasks = vec![
+        Task::new("light", Program::Hog),
+        Task::new("heavy", Program::Hog),
+    ];
     setup.tasks[0].nice = 5;
     let outcome = run(&setup, consort(), &mut ()).unwrap();
     assert_fine(&outcome);
@@ -38,10 +41,10 @@ fn weights_divide_the_cpu() {
 
 #[test]
 fn a_sleeper_is_woken_beside_a_hog() {
-    let mut setup = empty(one_cpu(Kernel::V7_2), S);
+    let mut setup = with_domain(one_cpu(Kernel::V7_2), S);
     setup.tasks = vec![
-        task("hog", Program::Hog),
-        task("sleeper", sleeper(10 * MS, 100_000)),
+        Task::new("hog", Program::Hog),
+        Task::new("sleeper", sleeper(10 * MS, 100_000)),
     ];
     let outcome = run(&setup, consort(), &mut ()).unwrap();
     assert_fine(&outcome);
@@ -51,7 +54,7 @@ fn a_sleeper_is_woken_beside_a_hog() {
 
 #[test]
 fn twelve_players_are_on_time_and_the_same_run_comes_twice() {
-    let mut setup = empty(one_cpu(Kernel::V7_2), 12 * S);
+    let mut setup = with_domain(one_cpu(Kernel::V7_2), 12 * S);
     setup.tasks = players(12, Some(0), S / 2);
     let mut events: Vec<Event> = Vec::new();
     let outcome = run(&setup, consort(), &mut |event: &Event| {

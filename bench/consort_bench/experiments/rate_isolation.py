@@ -3,7 +3,7 @@
 
 from ..model import Experiment, Row, Samples, Scheduler, Target, of
 from ..workloads import Length
-from .rates import BY_CGROUPS, run
+from .rates import against_cgroups, run
 
 OTHERS = {
     "greedy13": ("--hogs", "13"),
@@ -23,7 +23,7 @@ def experiment(length: Length) -> Experiment:
             for other, more in beside.items()
         )
 
-    runs = runs_of("consort", Scheduler.CONSORT) + runs_of("eevdf", Scheduler.EEVDF, *BY_CGROUPS)
+    runs = against_cgroups(runs_of)
     rows = (
         Row(
             "rate.gr_isolation.interframe_p99_added_ms",

@@ -3,7 +3,7 @@
 
 from ..model import Experiment, Row, Samples, Scheduler, Target, of
 from ..workloads import Length
-from .rates import BY_CGROUPS, run
+from .rates import against_cgroups, run
 
 PATTERNS = ("greedy", "periodic")
 START_S = 10
@@ -21,7 +21,7 @@ def experiment(length: Length) -> Experiment:
             for pattern in PATTERNS
         )
 
-    runs = runs_of("consort", Scheduler.CONSORT) + runs_of("eevdf", Scheduler.EEVDF, *BY_CGROUPS)
+    runs = against_cgroups(runs_of)
     rows = (
         Row(
             "rate.gr_beside_1000.wait_over_bound",

@@ -28,3 +28,8 @@ def run(
 # What the stock scheduler makes of the same promises.
 BY_CGROUPS = ("--means", "cgroup")
 BY_DEADLINE = ("--means", "deadline")
+
+
+def against_cgroups(runs_of) -> tuple[Run, ...]:
+    """What `runs_of(name, scheduler, *options)` makes for Consort, and for the stock scheduler with weights."""
+    return runs_of("consort", Scheduler.CONSORT) + runs_of("eevdf", Scheduler.EEVDF, *BY_CGROUPS)

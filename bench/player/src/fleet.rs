@@ -83,6 +83,16 @@ pub struct Schedule {
 }
 
 impl Schedule {
+    /// Counts for so many seconds, from a second after the begin on.
+    pub fn after_a_second(begin_ns: u64, seconds: u64) -> Self {
+        let window_start_ns = begin_ns + NS_PER_S;
+        Self {
+            begin_ns,
+            window_start_ns,
+            window_end_ns: window_start_ns + seconds * NS_PER_S,
+        }
+    }
+
     /// When processes that are not players end: after the last counter was read.
     pub fn stop_at_ns(&self) -> u64 {
         self.window_end_ns + 2 * COUNTER_MARGIN_NS

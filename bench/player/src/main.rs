@@ -39,16 +39,7 @@ enum Workload {
 }
 
 fn main() -> std::process::ExitCode {
-    match run(Cli::parse()) {
-        Ok(line) => {
-            println!("{line}");
-            std::process::ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("consort-bench-player: {error}");
-            std::process::ExitCode::FAILURE
-        }
-    }
+    report::print("consort-bench-player", run(Cli::parse()))
 }
 
 fn run(cli: Cli) -> Result<Value, Error> {

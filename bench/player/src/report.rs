@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The line that a workload prints: what was asked, who scheduled before and after, and the result.
 
+use std::process::ExitCode;
+
 use crate::counters;
 use crate::error::Error;
 use serde_json::{json, Value};
@@ -22,4 +24,18 @@ pub fn around(
         "scheduler": { "before": before, "after": after },
         "result": result,
     }))
+}
+
+/// Prints the line, or for `program` why there is none.
+pub fn print(program: &str, line: Result<Value, Error>) -> ExitCode {
+    match line {
+        Ok(line) => {
+            println!("{line}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("{program}: {error}");
+            ExitCode::FAILURE
+        }
+    }
 }

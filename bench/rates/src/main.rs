@@ -45,16 +45,7 @@ enum Workload {
 }
 
 fn main() -> std::process::ExitCode {
-    match run(Cli::parse()) {
-        Ok(line) => {
-            println!("{line}");
-            std::process::ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("consort-bench-rates: {error}");
-            std::process::ExitCode::FAILURE
-        }
-    }
+    report::print("consort-bench-rates", run(Cli::parse()))
 }
 
 fn run(cli: Cli) -> Result<Value, Error> {

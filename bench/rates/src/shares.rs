@@ -45,11 +45,7 @@ pub struct Shares {
 pub fn run(options: Options) -> Result<Shares, Error> {
     let prepared = options.division.prepare(&options.promised)?;
     let begin_ns = now_ns() + 500 * NS_PER_MS;
-    let schedule = Schedule {
-        begin_ns,
-        window_start_ns: begin_ns + NS_PER_S,
-        window_end_ns: begin_ns + NS_PER_S + options.seconds * NS_PER_S,
-    };
+    let schedule = Schedule::after_a_second(begin_ns, options.seconds);
     let number = options.promised.len();
     let hogs = (0..number + options.hogs)
         .map(|index| {

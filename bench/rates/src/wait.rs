@@ -56,11 +56,7 @@ pub fn run(options: Options) -> Result<Wait, Error> {
     let promises = [options.promised.clone()];
     let prepared = options.division.prepare(&promises)?;
     let begin_ns = now_ns() + START_NS;
-    let schedule = Schedule {
-        begin_ns,
-        window_start_ns: begin_ns + NS_PER_S,
-        window_end_ns: begin_ns + NS_PER_S + options.seconds * NS_PER_S,
-    };
+    let schedule = Schedule::after_a_second(begin_ns, options.seconds);
     let reserved = spawn(|| {
         no_timer_slack();
         prepared.take(0)?;

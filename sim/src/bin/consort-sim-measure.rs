@@ -21,38 +21,6 @@ const SEARCH_MAX: Duration = Duration::from_secs(60);
 /// Tasks of the large machine.
 const TASKS: usize = 10_000;
 
-fn empty(machine: Machine, duration_ns: u64) -> Setup {
-    Setup {
-        machine,
-        tunables: Tunables::default(),
-        costs: Costs::default(),
-        seed: 1,
-        duration_ns,
-        cgroups: vec![Cgroup {
-            name: "/".into(),
-            parent: None,
-            weight: 100,
-        }],
-        domains: Vec::new(),
-        tasks: Vec::new(),
-        rates: None,
-        actions: Vec::new(),
-        faults: Faults::default(),
-    }
-}
-
-fn task(name: &str, program: Program) -> Task {
-    Task {
-        name: name.into(),
-        cgroup: 0,
-        nice: 0,
-        policy: Policy::Normal,
-        affinity: None,
-        start_ns: Some(0),
-        program,
-    }
-}
-
 fn player(index: u64, load: f64, domain: DomainIndex) -> Task {
     let program = Program::Player(Player {
         load,
@@ -61,7 +29,7 @@ fn player(index: u64, load: f64, domain: DomainIndex) -> Task {
         first_due_ns: S / 2 + PERIOD_NS + (index % PLAYERS + 1) * PERIOD_NS / PLAYERS,
         domain: Some(domain),
     });
-    task("player", program)
+    Task::new("player", program)
 }
 
 fn domain(number: usize) -> Domain {
@@ -75,7 +43,7 @@ fn domain(number: usize) -> Domain {
 
 /// The scenario of the baseline: twelve adaptive players, one CPU, 1.85 times too much load.
 fn players(duration_ns: u64) -> Setup {
-    let mut setup = empty(Machine::simple(1, 1, Kernel::V7_2), duration_ns);
+    let mut setup = Setup::empty(Machine::simple(1, 1, Kernel::V7_2), duration_ns);
     setup.domains = vec![domain(0)];
     setup.tasks = (0..PLAYERS)
         .map(|index| player(index, 1.0 / 6.5, 0))
@@ -93,7 +61,7 @@ fn large(duration_ns: u64) -> Setup {
         node_of: each(64),
         kernel: Kernel::V7_2,
     };
-    let mut setup = empty(machine, duration_ns);
+    let mut setup = Setup::empty(machine, duration_ns);
     setup.domains = (0..300).map(domain).collect();
     let sleeper = |index: u64| {
         let sleep_ns = (20 + index % 80) * MS;
@@ -109,9 +77,9 @@ fn large(duration_ns: u64) -> Setup {
     };
     setup.tasks = (0..TASKS as u64)
         .map(|index| match index {
-            0..128 => task("hog", Program::Hog),
+            0..128 => Task::new("hog", Program::Hog),
             128..3_728 => player(index, 0.02, (index as usize - 128) / 12),
-            _ => task("sleeper", sleeper(index)),
+            _ => Task::new("sleeper", sleeper(index)),
         })
         .collect();
     setup

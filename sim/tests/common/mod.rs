@@ -10,42 +10,16 @@ use consort_sim::trace::{Event, Outcome, What};
 pub const MS: u64 = 1_000_000;
 pub const S: u64 = 1_000_000_000;
 
-/// A machine with the root cgroup, one domain, and nobody in it.
-pub fn empty(machine: Machine, duration_ns: u64) -> Setup {
-    Setup {
-        machine,
-        tunables: Tunables::default(),
-        costs: Costs::default(),
-        seed: 1,
-        duration_ns,
-        cgroups: vec![Cgroup {
-            name: "/".into(),
-            parent: None,
-            weight: 100,
-        }],
-        domains: vec![Domain {
-            name: "bench".into(),
-            event_ns: 1_200_000,
-            order: 0,
-            preempt: false,
-        }],
-        tasks: Vec::new(),
-        rates: None,
-        actions: Vec::new(),
-        faults: Faults::default(),
-    }
-}
-
-pub fn task(name: &str, program: Program) -> Task {
-    Task {
-        name: name.into(),
-        cgroup: 0,
-        nice: 0,
-        policy: Policy::Normal,
-        affinity: None,
-        start_ns: Some(0),
-        program,
-    }
+/// A machine with one domain, and nobody in it.
+pub fn with_domain(machine: Machine, duration_ns: u64) -> Setup {
+    let mut setup = Setup::empty(machine, duration_ns);
+    setup.domains.push(Domain {
+        name: "bench".into(),
+        event_ns: 1_200_000,
+        order: 0,
+        preempt: false,
+    });
+    setup
 }
 
 /// Sleeps and works in turns.
@@ -70,7 +44,7 @@ pub fn players(count: u64, domain: Option<usize>, first_ns: u64) -> Vec<Task> {
             first_due_ns: first_ns + PERIOD_NS + (index + 1) * PERIOD_NS / count,
             domain,
         });
-        task(&format!("player{index}"), program)
+        Task::new(&format!("player{index}"), program)
     };
     (0..count).map(player).collect()
 }

@@ -2,7 +2,7 @@
 //! What a guest has recorded while processes carried a scenario out, and the same scenario simulated, beside the
 //! same disturbances: what the guest's other tasks did is replayed.
 
-use super::{assert_fine, task};
+use super::assert_fine;
 use consort_sim::scenario;
 use consort_sim::setup::{Kernel, Length, Policy, Program, Setup, Step, Task};
 use consort_sim::trace::{Event, Left, TaskId, What};
@@ -60,7 +60,7 @@ fn other(number: u32, turns: &[(u64, u64)]) -> Task {
         });
         steps.push(Step::Run(Length::Fixed(*ran_ns)));
     }
-    task(OTHERS, Program::Steps(steps))
+    Task::new(OTHERS, Program::Steps(steps))
 }
 
 impl Recording {

@@ -17,6 +17,7 @@ use nix::{
 
 use super::{
     board::{Board, Field, VARIABLE},
+    diagnosis::diagnosis,
     machine, Outcome,
 };
 use crate::check;
@@ -61,16 +62,15 @@ pub fn wait_until(
         }
         sleep(LOOK_AGAIN);
     }
-    match last {
-        Err(error) => Err(format!(
-            "waited {} s for {what}: {error}",
-            time_max.as_secs()
-        )),
-        Ok(_) => Err(format!(
-            "waited {} s in vain for {what}",
-            time_max.as_secs()
-        )),
-    }
+    let why = match last {
+        Err(error) => format!("for {what}: {error}"),
+        Ok(_) => format!("in vain for {what}"),
+    };
+    Err(format!(
+        "waited {} s {why}\n{}",
+        time_max.as_secs(),
+        diagnosis()
+    ))
 }
 
 /// A program of this crate; killed when it goes out of scope.

@@ -61,11 +61,7 @@ pub fn run(options: Options) -> Result<Shares, Error> {
         })
         .collect::<Result<Vec<_>, _>>()?;
     let begin_ns = now_ns() + 300 * NS_PER_MS;
-    let schedule = Schedule {
-        begin_ns,
-        window_start_ns: begin_ns + NS_PER_S,
-        window_end_ns: begin_ns + NS_PER_S + options.seconds * NS_PER_S,
-    };
+    let schedule = Schedule::after_a_second(begin_ns, options.seconds);
     let mut hogs: Vec<Child<()>> = Vec::new();
     for (index, &nice) in options.nice.iter().enumerate() {
         let cgroup = cgroups.get(index);

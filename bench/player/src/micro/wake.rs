@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A process that sleeps most of the time, beside hogs: how late does it wake?
 
-use crate::clock::{no_timer_slack, now_ns, sleep_until_ns, NS_PER_MS, NS_PER_S};
+use crate::clock::{no_timer_slack, now_ns, sleep_until_ns, NS_PER_MS};
 use crate::error::Error;
 use crate::fleet::{hog, Schedule};
 use crate::processes::spawn;
@@ -31,11 +31,7 @@ pub struct Lateness {
 
 pub fn run(options: Options) -> Result<Lateness, Error> {
     let begin_ns = now_ns() + 300 * NS_PER_MS;
-    let schedule = Schedule {
-        begin_ns,
-        window_start_ns: begin_ns + NS_PER_S,
-        window_end_ns: begin_ns + NS_PER_S + options.seconds * NS_PER_S,
-    };
+    let schedule = Schedule::after_a_second(begin_ns, options.seconds);
     let hogs = (0..options.hogs)
         .map(|_| spawn(move || hog(schedule)))
         .collect::<Result<Vec<_>, _>>()?;

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The machine that a run is on: its CPUs, how they share caches, cores and memory, and its kernel.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Kernel {
+    #[serde(rename = "6.18")]
+    V6_18,
+    #[serde(rename = "7.2")]
+    V7_2,
+}
+
+/// CPUs are numbered from 0. The vectors have an entry for each CPU.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Machine {
+    /// Last-level cache of each CPU; caches are numbered from 0 without gaps.
+    pub llc_of: Vec<u32>,
+    /// Physical core of each CPU.
+    pub core_of: Vec<u32>,
+    /// NUMA node of each CPU.
+    pub node_of: Vec<u32>,
+    pub kernel: Kernel,
+}
+
+impl Machine {
+    /// One node and one cache for each `cpus_per_llc` CPUs, no SMT.
+    pub fn simple(cpus: u32, cpus_per_llc: u32, kernel: Kernel) -> Self {
+        Self {
+            llc_of: (0..cpus).map(|cpu| cpu / cpus_per_llc).collect(),
+            core_of: (0..cpus).collect(),
+            node_of: vec![0; cpus as usize],
+            kernel,
+        }
+    }
+
+    pub fn cpus(&self) -> u32 {
+        self.llc_of.len() as u32
+    }
+}
