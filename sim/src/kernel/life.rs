@@ -107,7 +107,7 @@ impl Kernel {
         }
         if self.attached {
             // SAFETY: the scheduler lives as long as the kernel.
-            unsafe { (*scheduler).begin_task(self, id) };
+            self.as_daemon(|k| unsafe { (*scheduler).begin_task(k, id) });
         }
         Some(id)
     }
@@ -163,7 +163,23 @@ impl Kernel {
         self.block(cpu, task);
     }
 
+    /// The daemon is one thread, which does one thing after the other, wherever it is asked.
+    fn as_daemon<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+        while self.concurrent && std::mem::replace(&mut self.daemon_works, true) {
+            self.spin();
+        }
+        let this = self.this_cpu;
+        self.cpus[this as usize].spins = 0;
+        let result = work(self);
+        self.daemon_works = false;
+        result
+    }
+
     pub(crate) fn run_errand(&mut self, errand: Errand) {
+        self.as_daemon(|k| k.do_errand(errand));
+    }
+
+    fn do_errand(&mut self, errand: Errand) {
         self.spend(self.costs.interrupt_ns);
         if !self.attached {
             return match errand {
@@ -236,7 +252,7 @@ impl Kernel {
                 let scheduler = self.scheduler();
                 if self.attached {
                     // SAFETY: the scheduler lives as long as the kernel.
-                    unsafe { (*scheduler).call(self, call) };
+                    self.as_daemon(|k| unsafe { (*scheduler).call(k, call) });
                 }
             }
             ActionKind::Tunables(tunables) => {

@@ -286,6 +286,8 @@ pub struct Kernel {
     pub(crate) costs: Costs,
     pub(crate) faults: Faults,
     pub(crate) concurrent: bool,
+    /// The daemon does something on one of several CPUs.
+    pub(crate) daemon_works: bool,
     pub(crate) machine: crate::setup::Machine,
     pub(crate) topology: idle::Topology,
     pub(crate) setup: std::rc::Rc<crate::setup::Setup>,

@@ -38,6 +38,7 @@ impl Kernel {
             costs: setup.costs,
             faults: setup.faults,
             concurrent: cpus > 1,
+            daemon_works: false,
             machine: setup.machine.clone(),
             topology: Topology::new(&setup.machine),
             setup: Rc::new(setup.clone()),
