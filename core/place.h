@@ -197,15 +197,15 @@ core_fn place_choose_fair(struct group __arena *g in_arena,
 /*
  * Virtual time would have a domain run now that is due in a moment: would it, its due event had to wait for the event
  * that it begins now. So an outsider goes first until then, the best of the others if that is one, unless it
- * is ahead by more than a slice: it gets nothing that it would not get next. Returns whether there is such a one,
- * the choice's `task` then.
+ * is ahead by more than a slice, its own or of nice 0: it gets nothing that it would not get next. Returns whether there
+ * is such a one, the choice's `task` then.
  */
 core_fn place_make_room(struct place __arena *pl in_arena, struct domain __arena *d in_arena,
 			struct tree_node __arena *running in_arena, u64 now_ns,
 			struct choice __arena *c in_arena)
 {
 	struct tree_node __arena *n = &d->group.node, *up, *other;
-	u64 due_ns = domain_next_due_ns(d);
+	u64 due_ns = domain_next_due_ns(d), weight;
 
 	up = running ? tree_member_above(running, &pl->root) : NULL;
 	other = group_first(&pl->root);
@@ -217,9 +217,10 @@ core_fn place_make_room(struct place __arena *pl in_arena, struct domain __arena
 		return 0;
 	if (n == up && member_of(running)->due_ns < due_ns)
 		due_ns = member_of(running)->due_ns;
+	weight = node_weight(other) > WEIGHT_ONE ? node_weight(other) : WEIGHT_ONE;
 	if (due_ns <= now_ns || due_ns - now_ns > d->grace_ns ||
 	    (d->upcoming.queued && d->is_ahead) || !place_may_borrow(pl, d) ||
-	    vtime_before(n->vtime + vtime_of_ns(pl->quantum_ns, WEIGHT_ONE), other->vtime))
+	    vtime_before(n->vtime + vtime_of_ns(pl->quantum_ns, weight), other->vtime))
 		return 0;
 	c->task = other;
 	return 1;

@@ -144,7 +144,8 @@ impl Kernel {
     /// Theorem 1: who asks for no more than its rate in each period, and asks in time, has had it a period later, and
     /// a moment that does not grow.
     fn late_punctual(&self) -> Option<(&'static str, String)> {
-        if !self.setup.cpus_stay() {
+        // Tasks of a cgroup for which there was no memory compete one by one.
+        if !self.setup.cpus_stay() || self.cgroups.iter().any(|cgroup| !cgroup.online) {
             return None;
         }
         let all = root_weight(&self.setup);
