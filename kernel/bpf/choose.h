@@ -39,37 +39,12 @@ static inline bool is_queued(const struct task_struct *p)
 	return p->scx.flags & TASK_FLAG(QUEUED);
 }
 
-/* How far ahead of the other a CPU's place may be counted. */
-static inline s64 lead_max(void)
-{
-	return vtime_of_ns(tunables.granularity_ns, WEIGHT_ONE);
-}
-
-/*
- * The two places of a CPU have virtual times of their own; the CPU's time is divided between them in proportion to
- * their weights, the shard's being spread over its CPUs. What one place did not want is not owed to it later.
- */
-static inline void divide(struct consort_cpu __arena *c, const struct task __arena *t, u64 ran_ns)
-{
-	struct shard __arena *s = shard_at(c->shard);
-	u64 weight = s->place.root.weight_active / (s->nr_cpus ?: 1);
-	s64 bound = lead_max(), lead = c->own_lead;
-
-	if (t->place >= SHARDS_MAX)
-		lead += vtime_of_ns(ran_ns, c->place.root.weight_active);
-	else
-		lead -= vtime_of_ns(ran_ns, weight);
-	c->own_lead = lead > bound ? bound : lead < -bound ? -bound : lead;
-}
-
 /* Of the task that ran until now: what it has done, and what it pays. */
 core_fn account(struct consort_cpu __arena *c in_arena, u32 cpu, struct task __arena *t in_arena,
 		u64 total_ns, u64 now_ns)
 {
 	if (t->set)
 		look_at_contract(t, total_ns, c, cpu, now_ns);
-	if (!one_cpu)
-		divide(c, t, total_ns - t->charged_ns);
 	task_charge(t, total_ns, now_ns);
 	return 0;
 }
@@ -81,18 +56,18 @@ static __always_inline void choose(struct consort_cpu __arena *c, struct task __
 	struct place __arena *pl = &shard_at(c->shard)->place;
 	struct choice __arena *best = &c->choice, *own = &c->own_choice;
 	bool is_own = running && running->place >= SHARDS_MAX;
-	s64 owed;
+	s64 owed_ns;
 
 	place_choose(pl, running && !is_own ? &running->member.node : NULL, now_ns, best);
 	if (one_cpu || (!is_own && !place_head(&c->place)->ready.top))
 		return;
 	place_choose(&c->place, is_own ? &running->member.node : NULL, now_ns, own);
-	owed = lead_max();
+	owed_ns = lead_max_ns();
 	/* Due times decide, until one of the places has had so much more than its part that the other is owed. */
-	if (!own->task || (best->task && c->own_lead >= owed))
+	if (!own->task || (best->task && c->own_lead_ns >= owed_ns))
 		return;
-	if (!best->task || c->own_lead <= -owed || own->due_ns < best->due_ns ||
-	    (own->due_ns == best->due_ns && c->own_lead <= 0)) {
+	if (!best->task || c->own_lead_ns <= -owed_ns || own->due_ns < best->due_ns ||
+	    (own->due_ns == best->due_ns && c->own_lead_ns <= 0)) {
 		/* Not as a whole: clang copies structs of the arena by addresses that the kernel refuses. */
 		best->task = own->task;
 		best->due_ns = own->due_ns;

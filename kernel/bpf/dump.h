@@ -17,7 +17,7 @@ void BPF_PROG(consort_dump_cpu, struct scx_dump_ctx *dump, s32 cpu, bool idle)
 	struct task __arena *t = c->running;
 
 	scx_dump("running=%d shard=%u own: runnable=%u vmin=%llu lead=%lld", t ? t->pid : 0,
-		 c->shard, c->place.nr_runnable, c->place.root.vmin, c->own_lead);
+		 c->shard, c->place.nr_runnable, c->place.root.vmin, c->own_lead_ns);
 	scx_dump("compare_at=%llu timer_at=%llu now=%llu", c->compare_at_ns, c->timer_at_ns,
 		 bpf_ktime_get_ns());
 	scx_dump("shard: runnable=%u cpus=%u vmin=%llu lock=%u/%u", s->place.nr_runnable,

@@ -220,6 +220,43 @@ core_fn task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
 	return 0;
 }
 
+/* How much more than its part of the CPU's time a place may have had, of what is remembered. */
+static inline s64 lead_max_ns(void)
+{
+	return tunables.granularity_ns;
+}
+
+/* Which part of it `one` is, of 2^16. */
+static inline u64 part_of_both(u64 one, u64 other)
+{
+	u64 both = one + other;
+
+	return both ? (one << 16) / both : 0;
+}
+
+/*
+ * The two places of a CPU have virtual times of their own; the CPU's time is divided between them in proportion to
+ * their weights, the shard's being spread over its CPUs. What one place did not want is not owed to it later.
+ */
+static inline void divide(const struct task __arena *t, u64 ran_ns)
+{
+	struct consort_cpu __arena *c = cpu_at(t->cpu);
+	struct shard __arena *s = shard_at(c->shard);
+	bool is_own = t->place >= SHARDS_MAX;
+	/* One that sleeps already was runnable while it ran. */
+	u64 asleep = t->member.node.active ? 0 : t->member.node.weight;
+	u64 own = c->place.root.weight_active + (is_own ? asleep : 0);
+	u64 shared = s->place.root.weight_active + (is_own ? 0 : asleep);
+	s64 bound_ns = lead_max_ns(), lead_ns = c->own_lead_ns;
+
+	shared /= s->nr_cpus ?: 1;
+	if (is_own)
+		lead_ns += ran_ns * part_of_both(shared, own) >> 16;
+	else
+		lead_ns -= ran_ns * part_of_both(own, shared) >> 16;
+	c->own_lead_ns = lead_ns > bound_ns ? bound_ns : lead_ns < -bound_ns ? -bound_ns : lead_ns;
+}
+
 /*
  * Charges what the kernel measured since the last time. `total_ns` is the task's sum_exec_runtime; it has just run, or
  * has not run since it was charged.
@@ -232,6 +269,8 @@ static inline void task_charge(struct task __arena *t, u64 total_ns, u64 now_ns)
 	if (ran_ns <= 0)
 		return;
 	t->charged_ns = total_ns;
+	if (!one_cpu)
+		divide(t, ran_ns);
 	task_charge_ns(t, ran_ns, now_ns);
 }
 
@@ -280,6 +319,8 @@ static inline void charge_running(struct consort_cpu __arena *c, u32 cpu, u64 no
 		return;
 	c->estimated_ns += ran_ns;
 	running->charged_ns += ran_ns;
+	if (!one_cpu)
+		divide(running, ran_ns);
 	tree_charge(&running->member.node, ran_ns);
 	if (in_domain(running))
 		place_refresh_charged(place_at(running->place),

@@ -102,7 +102,7 @@ struct consort_cpu {
 	u64 estimated_ns; /* of its run since then, charged already */
 	u64 compare_at_ns; /* when the running task is to be compared again; NEVER_NS: when it stops */
 	u64 timer_at_ns; /* when this CPU's one-shot timer fires; NEVER_NS: not armed */
-	s64 own_lead; /* by how much virtual time its own place has had more of it than its shard's */
+	s64 own_lead_ns; /* by how much its own place has had more of it than its part beside its shard's */
 	u64 balance_at_ns; /* when this CPU next compares its shard's load with the others' */
 	u32 shard;
 	u32 online;

@@ -35,6 +35,9 @@ const WAKING_NS: u64 = 56_500;
 /// What it costs to record a callback or a switch.
 const RECORDING_NS: u64 = 2_600;
 
+/// For so long after another task ran the order may be another: what it took away ends slices at other times.
+const DISTURBED_NS: u64 = 1_000_000;
+
 /// When others woke up, and for how long they ran until all of them slept again.
 #[derive(Default)]
 struct Disturbances {
@@ -121,6 +124,13 @@ impl Recording {
                 .collect(),
         };
         later.disturbances().tangled_at_ns.unwrap_or(u64::MAX)
+    }
+
+    /// Whether another task woke or ran in the moment before, or does then.
+    pub fn is_disturbed_at(&self, at_ns: u64) -> bool {
+        let near = |entry: &&Entry| entry.at_ns.abs_diff(at_ns) <= DISTURBED_NS;
+        let names_others = |entry: &Entry| entry.text.contains(OTHERS);
+        self.raw.iter().filter(near).any(names_others)
     }
 
     fn disturbances(&self) -> Disturbances {
