@@ -223,10 +223,14 @@ impl Daemon {
 
     /// Makes sure that some daemon serves with default settings.
     pub fn ensure() -> Outcome {
-        if machine::scheduler_state() == "enabled" && consort(&["status"])?.code == 0 {
+        let state = machine::scheduler_state();
+        let said = consort(&["status"])?;
+        if state == "enabled" && said.code == 0 {
             return Ok(());
         }
-        Daemon::end_any()?;
+        Daemon::end_any().map_err(|error| {
+            format!("the scheduler was {state}, the command said {said:?}, and then: {error}")
+        })?;
         Daemon::start(&[])?.keep();
         Ok(())
     }
