@@ -317,6 +317,19 @@ static __always_inline u64 place_ahead_until_ns(const struct place __arena *pl,
 }
 
 /*
+ * Whether a domain that is about to run is ahead of somebody who waits, and so runs for a due event alone: it gives way
+ * as soon as that is done. With a slice for each, due events would take the CPU until the window is used up.
+ */
+static __always_inline int place_borrows(struct place __arena *pl,
+					 const struct tree_node __arena *top)
+{
+	struct tree_node __arena *first = group_first(&pl->root);
+
+	return top->kind == NODE_COOP && first && first != top &&
+	       vtime_before(first->vtime, top->vtime);
+}
+
+/*
  * When the task that is about to run should be compared again: the end of its slice if others wait, or the next
  * due time of a domain that may run then. A domain that is behind the running task gets the CPU at its
  * due time; one that is ahead, when the running task has caught up (000 Figure 2.17).
@@ -329,6 +342,8 @@ static __always_inline u64 place_compare_at_ns(struct place __arena *pl,
 	struct heap_link __arena *upcoming = pl->due.top;
 	u64 at_ns = place_head(pl)->ready.top ? now_ns + slice : NEVER_NS, due_ns;
 
+	if (top && place_borrows(pl, top))
+		at_ns = now_ns;
 	due_ns = top ? place_ahead_until_ns(pl, top, now_ns) : NEVER_NS;
 	if (due_ns < at_ns)
 		at_ns = due_ns;

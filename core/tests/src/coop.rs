@@ -227,3 +227,32 @@ fn an_interrupted_event_goes_on_before_best_effort_and_after_due_events() {
     h.publish(interrupted, u64::MAX, 9, 0);
     runs(&mut h, important);
 }
+
+#[test]
+fn who_runs_for_a_due_event_ahead_of_others_gives_way_after_it() {
+    const SLICE_NS: u64 = 5 * MS;
+    let mut h = Host::new(0, 1000 * PATIENCE, 4 * MS);
+    let d = h.add_domain(DomainArgs {
+        order: ORDER_PROGRAM,
+        grace_ns: MS,
+    });
+    let [member, outsider] = [Some(d), None].map(|of| h.add_task(None, of, nice(20)));
+    let mut runs = |h: &mut Host, t, slice_ns| {
+        h.dispatch();
+        assert_eq!(h.running, Some(t));
+        assert_eq!(h.compare_at_ns(SLICE_NS), h.now_ns + slice_ns);
+    };
+
+    h.wake(member);
+    h.wake(outsider);
+    h.publish(member, u64::MAX, 1, 0);
+    runs(&mut h, member, SLICE_NS);
+    h.pass(MS);
+    h.publish(member, h.now_ns + MS, 1, 0);
+    runs(&mut h, outsider, MS);
+    h.pass(MS);
+    runs(&mut h, member, SLICE_NS);
+    h.pass(MS);
+    h.publish(member, h.now_ns, 1, 0);
+    runs(&mut h, member, 0);
+}

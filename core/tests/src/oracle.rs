@@ -99,7 +99,8 @@ fn smallest(h: &Host, g: *mut group, but: *mut tree_node) -> Vec<*mut tree_node>
 /// Whether a domain, smallest at the root, lets `other` go first: it is due in a moment.
 fn makes_room(h: &Host, domain: usize, other: *mut tree_node) -> bool {
     let d = &*h.domains[domain];
-    let slice = unsafe { core_vtime_of_ns(h.place.quantum_ns, WEIGHT_ONE.into()) };
+    let weight = unsafe { core_node_weight(other) }.max(WEIGHT_ONE.into());
+    let slice = unsafe { core_vtime_of_ns(h.place.quantum_ns, weight) };
     let latest = d.group.node.vtime.wrapping_add(slice);
     let due_ns = (0..h.tasks.len())
         .filter(|&t| h.tasks[t].domain == Some(domain))
