@@ -214,19 +214,24 @@ static __always_inline void domain_exchange(struct domain __arena *d, struct mem
 	tree_exchange(&out->node, &in->node, major, minor);
 }
 
-/* A member sleeps until its due time: the others are told to make room for it then. */
-static __always_inline void domain_sleep(struct domain __arena *d, struct member __arena *m)
-{
-	m->asleep = 1;
-	if (m->due_ns != NEVER_NS)
-		heap_push(&d->asleep, &m->due, m->due_ns, 0);
-}
-
 static __always_inline void domain_wake(struct domain __arena *d, struct member __arena *m)
 {
 	m->asleep = 0;
 	if (m->due.queued)
 		heap_remove(&d->asleep, &m->due);
+}
+
+/*
+ * A member sleeps until its due time: the others are told to make room for it then. It may have been awake in between
+ * without a word to us: the kernel itself enqueues tasks that end, and all of them while it bypasses the scheduler.
+ */
+static __always_inline void domain_sleep(struct domain __arena *d, struct member __arena *m)
+{
+	if (m->asleep)
+		domain_wake(d, m);
+	m->asleep = 1;
+	if (m->due_ns != NEVER_NS)
+		heap_push(&d->asleep, &m->due, m->due_ns, 0);
 }
 
 /*

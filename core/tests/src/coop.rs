@@ -256,3 +256,28 @@ fn who_runs_for_a_due_event_ahead_of_others_gives_way_after_it() {
     h.publish(member, h.now_ns, 1, 0);
     runs(&mut h, member, 0);
 }
+
+#[test]
+fn a_sleeper_that_sleeps_again_is_asleep_once() {
+    let mut h = Host::new(0, 1000 * PATIENCE, MS);
+    let d = h.add_domain(DomainArgs {
+        order: ORDER_PROGRAM,
+        grace_ns: MS,
+    });
+    let members = [0; 4].map(|_| h.add_task(None, Some(d), nice(20)));
+
+    for (number, &t) in members.iter().enumerate() {
+        h.publish(t, h.now_ns + (1 + number as u64) * MS, PRIORITY_NONE, 0);
+        h.wake(t);
+        h.dispatch();
+        h.sleep();
+    }
+    for (number, &t) in members.iter().enumerate() {
+        h.sleep_again(t, h.now_ns + (9 - number as u64) * MS);
+        check::domains(&h);
+    }
+    for &t in &members {
+        h.wake(t);
+        check::domains(&h);
+    }
+}

@@ -385,6 +385,15 @@ impl Host {
         self.charge(t);
     }
 
+    /// A sleeper was awake without a word to us, and sleeps again, until another time.
+    pub fn sleep_again(&mut self, t: usize, due_ns: u64) {
+        self.publish(t, due_ns, PRIORITY_NONE, 0);
+        if let Some(d) = self.domain(t) {
+            unsafe { core_domain_sleep(d, self.member(t)) };
+            self.refresh(d);
+        }
+    }
+
     /// Charges the running task for what it ran.
     pub fn settle(&mut self) {
         if let Some(t) = self.running {
