@@ -52,8 +52,8 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	struct task __arena *t = task_of(p);
 	struct consort_cpu __arena *c;
 	struct shard __arena *s;
+	bool woke, overtaken;
 	u64 now_ns;
-	bool woke;
 
 	USES_ARENA();
 	if (!t) {
@@ -98,6 +98,7 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	}
 	if (c->running && verdict != WAKE_WAIT)
 		count_on(cpu)->preemptions++;
+	overtaken = overtakes(c, verdict);
 	if (verdict == WAKE_RUN) {
 		task_begin(c, cpu, t, now_ns, cpu == bpf_get_smp_processor_id());
 		count_on(cpu)->switches++;
@@ -107,6 +108,8 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	}
 	lock_release(&s->lock);
 
+	if (overtaken)
+		wake_another();
 	if (verdict == WAKE_RUN)
 		insert_task(p, DSQ(LOCAL), kernel_slice_ns(c, now_ns), flags | ENQ(PREEMPT));
 	else if (!one_cpu)

@@ -108,12 +108,12 @@ static inline void wake_inform(struct consort_cpu __arena *c, u32 cpu, struct ta
 /* Picks may be offline: the kernel marks a CPU that goes offline idle, too. */
 #define IDLE_LOOKS 4
 
-static inline s32 pick_idle(const struct task_struct *p)
+static inline s32 pick_idle(const struct cpumask *allowed)
 {
 	s32 idle = -1;
 
 	for (u32 look = 0; look < IDLE_LOOKS; look++) {
-		idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		idle = scx_bpf_pick_idle_cpu(allowed, 0);
 		if (idle < 0 || cpu_at(idle)->online)
 			break;
 	}
@@ -123,7 +123,7 @@ static inline s32 pick_idle(const struct task_struct *p)
 /* On many CPUs: makes the CPU that should run the task look for it. An idle one, if any: a busy one may go on. */
 static inline void wake_kick(struct task_struct *p, u32 cpu, enum wake_verdict verdict)
 {
-	s32 idle = pick_idle(p);
+	s32 idle = pick_idle(p->cpus_ptr);
 
 	if (idle >= 0)
 		scx_bpf_kick_cpu(idle, KICK(IDLE));
@@ -132,6 +132,24 @@ static inline void wake_kick(struct task_struct *p, u32 cpu, enum wake_verdict v
 		 (cpu != bpf_get_smp_processor_id() &&
 		  cpu_at(cpu)->timer_at_ns > cpu_at(cpu)->compare_at_ns))
 		scx_bpf_kick_cpu(cpu, KICK(PREEMPT));
+}
+
+/* Whether a task that runs at once on an idle CPU may have come before those for which that was to look. */
+static inline bool overtakes(const struct consort_cpu __arena *c, enum wake_verdict verdict)
+{
+	return !one_cpu && verdict == WAKE_RUN && !c->running &&
+	       place_head(&shard_at(c->shard)->place)->ready.top;
+}
+
+/* Has another idle CPU look for those that were overtaken. */
+static inline void wake_another(void)
+{
+	const struct cpumask *all = scx_bpf_get_possible_cpumask();
+	s32 idle = pick_idle(all);
+
+	scx_bpf_put_cpumask(all);
+	if (idle >= 0)
+		scx_bpf_kick_cpu(idle, KICK(IDLE));
 }
 
 #endif

@@ -128,6 +128,19 @@ s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags, 
 	return sim_host->select_cpu_dfl(p, prev_cpu, wake_flags, is_idle);
 }
 
+const struct cpumask *scx_bpf_get_possible_cpumask(void)
+{
+	static struct cpumask all;
+
+	for (u32 word = 0; word < sizeof(all.bits) / sizeof(all.bits[0]); word++)
+		all.bits[word] = ~0ULL;
+	return &all;
+}
+
+void scx_bpf_put_cpumask(const struct cpumask *mask)
+{
+}
+
 s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags)
 {
 	sim_sync();
