@@ -242,8 +242,13 @@ impl State {
     }
 
     #[inline]
+    fn is_alive(&self) -> bool {
+        self.fork_word.load(Ordering::Relaxed) == self.process.get()
+    }
+
+    #[inline]
     fn check_alive(&self) -> Result<(), Error> {
-        if self.fork_word.load(Ordering::Relaxed) == self.process.get() {
+        if self.is_alive() {
             Ok(())
         } else {
             Err(self.why_dead())
@@ -258,11 +263,12 @@ impl State {
         }
     }
 
-    /// The poll that has nothing to do but publish and return: true, it has. False, nothing was done.
-    #[inline]
+    /// The poll that has nothing to do but publish and return: true, it has. False, nothing was done. It asks without
+    /// errors, whose dropping would cost more than all the rest.
+    #[inline(always)]
     pub fn poll_swiftly(&self, next: RawNext, now_ns: u64) -> bool {
-        if self.check_alive().is_err()
-            || poll::check_range(next, now_ns).is_err()
+        if !self.is_alive()
+            || !poll::is_in_range(next, now_ns)
             || !self.is_attached()
             || poll::decide(next, now_ns, self.slot(), self.terms.keys_compare) != Turn::Return
         {
@@ -399,7 +405,7 @@ impl State {
         if self.process.get() == LEFT {
             return Ok(());
         }
-        let is_child = self.check_alive().is_err();
+        let is_child = !self.is_alive();
         self.process.set(LEFT);
         if let Some(slack_ns) = self.slack_ns.take() {
             slack::set(slack_ns);
@@ -434,7 +440,7 @@ fn discard_parents_membership() -> Result<(), Error> {
     let Some(state) = current else {
         return Ok(());
     };
-    if state.check_alive().is_ok() {
+    if state.is_alive() {
         return Err(Error::AlreadyMember);
     }
     let _ = state.leave(None);

@@ -192,7 +192,7 @@ pub fn decide_alone(next: RawNext, now_ns: u64) -> Turn {
 }
 
 /// For a member. `keys_compare`: its key and the others' are of one kind.
-#[inline]
+#[inline(always)]
 pub fn decide<S: Told>(next: RawNext, now_ns: u64, slot: &S, keys_compare: bool) -> Turn {
     let expired = next.due_ns <= now_ns;
     if next.priority == PRIORITY_NONE && !expired {
@@ -217,20 +217,32 @@ pub fn decide<S: Told>(next: RawNext, now_ns: u64, slot: &S, keys_compare: bool)
     Turn::Return
 }
 
+/// How far in the future a due time may be, and which priorities there are.
+#[inline]
+pub(crate) fn is_in_range(next: RawNext, now_ns: u64) -> bool {
+    (next.priority <= PRIORITY_MAX || next.priority == PRIORITY_NONE)
+        && (next.due_ns <= now_ns.saturating_add(DUE_AHEAD_MAX_NS) || next.due_ns == NEVER)
+}
+
 #[inline]
 pub(crate) fn check_range(next: RawNext, now_ns: u64) -> Result<(), Error> {
+    match is_in_range(next, now_ns) {
+        true => Ok(()),
+        false => Err(out_of_range(next, now_ns)),
+    }
+}
+
+#[cold]
+fn out_of_range(next: RawNext, now_ns: u64) -> Error {
     if next.priority > PRIORITY_MAX && next.priority != PRIORITY_NONE {
-        return Err(Error::PriorityRange {
+        return Error::PriorityRange {
             priority: next.priority,
-        });
+        };
     }
-    if next.due_ns > now_ns.saturating_add(DUE_AHEAD_MAX_NS) && next.due_ns != NEVER {
-        return Err(Error::DueRange {
-            due_ns: next.due_ns,
-            ahead_ns: next.due_ns - now_ns,
-        });
+    Error::DueRange {
+        due_ns: next.due_ns,
+        ahead_ns: next.due_ns.saturating_sub(now_ns),
     }
-    Ok(())
 }
 
 #[inline]
