@@ -31,5 +31,5 @@ BY_DEADLINE = ("--means", "deadline")
 
 
 def against_cgroups(runs_of) -> tuple[Run, ...]:
-    """What `runs_of(name, scheduler, *options)` makes for Consort, and for the stock scheduler with weights."""
+    """What `runs_of(name, scheduler, *options)` makes for Consort, and for the stock one with weights."""
     return runs_of("consort", Scheduler.CONSORT) + runs_of("eevdf", Scheduler.EEVDF, *BY_CGROUPS)

@@ -237,7 +237,7 @@ fn who_runs_for_a_due_event_ahead_of_others_gives_way_after_it() {
         grace_ns: MS,
     });
     let [member, outsider] = [Some(d), None].map(|of| h.add_task(None, of, nice(20)));
-    let mut runs = |h: &mut Host, t, slice_ns| {
+    let runs = |h: &mut Host, t, slice_ns| {
         h.dispatch();
         assert_eq!(h.running, Some(t));
         assert_eq!(h.compare_at_ns(SLICE_NS), h.now_ns + slice_ns);
