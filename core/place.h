@@ -7,7 +7,7 @@
  *          due event expired first runs that member (the domain borrows). Else virtual time decides at
  *          each level of the tree, and inside a domain its decision function; but a domain of one that is due
  *          within its grace lets an outsider go first. A task runs until its slice ends or the next due time of a
- *          domain that may then run.
+ *          domain that may then run; one of a domain that borrows, until its due event is done.
  * Bound    A domain is ahead by at most a slice + window + one event: its members' due events are late by the running task's
  *          event, not by a round of slices; everybody's share is exact but for the window. An outsider that was
  *          let go first is ahead by at most a slice and the domain's grace.
