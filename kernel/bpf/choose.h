@@ -90,7 +90,7 @@ static inline void hand_over(struct consort_cpu __arena *c, u32 cpu, struct task
 		count_on(cpu)->lost++;
 		if (p)
 			task_wait(t, now_ns);
-		scx_bpf_kick_cpu(cpu, KICK(PREEMPT));
+		kick(cpu, KICK(PREEMPT));
 	}
 	if (p)
 		bpf_task_release(p);

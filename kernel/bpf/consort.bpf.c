@@ -115,7 +115,7 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	else if (!one_cpu)
 		wake_kick(p, cpu, verdict);
 	else if (verdict == WAKE_KICK)
-		scx_bpf_kick_cpu(cpu, KICK(PREEMPT));
+		kick(cpu, KICK(PREEMPT));
 }
 
 SEC("struct_ops/consort_dispatch")

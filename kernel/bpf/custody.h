@@ -48,7 +48,7 @@ static inline void run_here(struct task_struct *p, u32 cpu, u64 slice_ns)
 
 	insert_task(p, DSQ(LOCAL), slice_ns, 0);
 	if (from != cpu && !cpu_at(from)->online)
-		scx_bpf_kick_cpu(from, 0);
+		kick(from, 0);
 }
 
 #endif

@@ -83,6 +83,7 @@ s32 scx_bpf_select_cpu_dfl(struct task_struct *p, s32 prev_cpu, u64 wake_flags,
 			   bool *is_idle) __ksym;
 s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, u64 flags) __ksym;
 const struct cpumask *scx_bpf_get_possible_cpumask(void) __ksym;
+const struct cpumask *scx_bpf_get_online_cpumask(void) __ksym;
 void scx_bpf_put_cpumask(const struct cpumask *mask) __ksym;
 u32 scx_bpf_reenqueue_local(void) __ksym __weak;
 extern const struct rq runqueues __ksym;

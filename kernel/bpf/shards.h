@@ -197,7 +197,7 @@ static inline void run_bound(u32 cpu, u32 here, u64 now_ns)
 		p = bpf_task_from_pid(t->pid);
 		if (p) {
 			insert_task(p, DSQ(LOCAL_ON) | cpu, SLICE_BY_TIMER_NS, 0);
-			scx_bpf_kick_cpu(cpu, 0);
+			kick(cpu, 0);
 		}
 	}
 	lock_release(l);
@@ -224,7 +224,7 @@ core_fn attend_others(u32 here, u64 now_ns)
 		if (!c->online && place_head(&c->place)->ready.top)
 			bound = cpu;
 		else if (idles_beside_work(cpu) || (!c->online && offline_waits(cpu)))
-			scx_bpf_kick_cpu(cpu, 0);
+			kick(cpu, 0);
 	}
 	if (bound < CPUS_MAX)
 		run_bound(bound, here, now_ns);

@@ -10,7 +10,7 @@
 #ifndef CONSORT_TIMER_H
 #define CONSORT_TIMER_H
 
-#include "state.h"
+#include "kick.h"
 
 #define TIMER_ABS (1 << 0) /* BPF_F_TIMER_ABS */
 #define TIMER_CPU_PIN (1 << 1) /* BPF_F_TIMER_CPU_PIN */
@@ -33,7 +33,7 @@ static inline void timer_arm(struct consort_cpu __arena *c, u32 cpu, u64 at_ns)
 {
 	struct slice_timer *t;
 
-	if (!use_timers || at_ns >= c->timer_at_ns)
+	if (!use_timers || at_ns >= c->timer_at_ns || is_dying(cpu))
 		return;
 	t = bpf_map_lookup_elem(&timers, &cpu);
 	if (!t)
@@ -57,7 +57,7 @@ static int timer_fired(void *map, u32 *key, struct slice_timer *t)
 	if (at_ns == NEVER_NS)
 		return 0;
 	if (bpf_ktime_get_ns() + TIMER_EARLY_NS >= at_ns)
-		scx_bpf_kick_cpu(cpu, KICK(PREEMPT));
+		kick(cpu, KICK(PREEMPT));
 	else
 		timer_arm(c, cpu, at_ns);
 	return 0;

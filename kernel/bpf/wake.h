@@ -78,6 +78,8 @@ static inline enum wake_verdict wake_decide(struct consort_cpu __arena *c, u32 c
 {
 	struct task __arena *running = c->running;
 
+	if (is_dying(bpf_get_smp_processor_id()))
+		return WAKE_RUN;
 	if (!running)
 		return higher_class_waits(cpu) ? WAKE_WAIT : WAKE_RUN;
 	if (!wake_beats(c, cpu, t, now_ns))
@@ -126,12 +128,12 @@ static inline void wake_kick(struct task_struct *p, u32 cpu, enum wake_verdict v
 	s32 idle = pick_idle(p->cpus_ptr);
 
 	if (idle >= 0)
-		scx_bpf_kick_cpu(idle, KICK(IDLE));
+		kick(idle, KICK(IDLE));
 	else if (verdict == WAKE_KICK ||
 		 /* Its timer can only be armed on the CPU itself. */
 		 (cpu != bpf_get_smp_processor_id() &&
 		  cpu_at(cpu)->timer_at_ns > cpu_at(cpu)->compare_at_ns))
-		scx_bpf_kick_cpu(cpu, KICK(PREEMPT));
+		kick(cpu, KICK(PREEMPT));
 }
 
 /* Whether a task that runs at once on an idle CPU may have come before those for which that was to look. */
@@ -149,7 +151,7 @@ static inline void wake_another(void)
 
 	scx_bpf_put_cpumask(all);
 	if (idle >= 0)
-		scx_bpf_kick_cpu(idle, KICK(IDLE));
+		kick(idle, KICK(IDLE));
 }
 
 #endif

@@ -137,6 +137,12 @@ const struct cpumask *scx_bpf_get_possible_cpumask(void)
 	return &all;
 }
 
+/* The model has no moment in which a CPU still runs and is not online any more. */
+const struct cpumask *scx_bpf_get_online_cpumask(void)
+{
+	return scx_bpf_get_possible_cpumask();
+}
+
 void scx_bpf_put_cpumask(const struct cpumask *mask)
 {
 }
