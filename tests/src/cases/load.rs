@@ -12,8 +12,9 @@ use crate::{
     check,
     suite::{
         board::Field,
+        diagnosis::dump,
         machine::{last_cpu, possible_cpus, set_cpu_online},
-        process::{shares, Role, PATIENCE},
+        process::{shares, wait_until, Role, PATIENCE},
         Cpus, Needs, Outcome, Test,
     },
 };
@@ -60,6 +61,12 @@ pub const TESTS: &[Test] = &[
         cpus: Cpus::Many,
         needs: Needs::Daemon,
         run: hotplug,
+    },
+    Test {
+        name: "load.hotplug_keeps_kicks",
+        cpus: Cpus::Many,
+        needs: Needs::Daemon,
+        run: hotplug_keeps_kicks,
     },
     Test {
         name: "load.hotplug_of_pinned",
@@ -262,6 +269,26 @@ fn progress_of_all(roles: &[Role]) -> Outcome {
             true => role.await_progress(Field::Served, 5),
             false => role.await_progress(Field::Work, 10),
         })
+}
+
+/// A CPU that has been away still reaches others: the kernel loses what a CPU asks for while it dies, and then all that
+/// it asks for later (kernel/bpf/kick.h). Kicks that are on their way are seen now and then, never always.
+fn hotplug_keeps_kicks() -> Outcome {
+    let _restore = AllOnline;
+    let _roles: Vec<Role> = (0..4)
+        .map(|number| Role::ready(["hog", "ticker plugged 10"][number % 2]))
+        .collect::<Result<_, _>>()?;
+    for _ in 0..6 {
+        for online in [false, true] {
+            for cpu in [1, 2, 3] {
+                set_cpu_online(cpu, online)?;
+            }
+        }
+        wait_until(PATIENCE, "all kicks to arrive", || {
+            Ok(!dump()?.contains("cpus_to_kick"))
+        })?;
+    }
+    Ok(())
 }
 
 /// A CPU goes away under programs that may run nowhere else: the kernel lets them run elsewhere, and so does the scheduler.

@@ -86,30 +86,34 @@ fn where_it_sleeps(folder: &str, state: char) -> String {
 }
 
 /// The kernel's account of the scheduler, with the scheduler's own words.
-fn dump() -> String {
+///
+/// # Errors
+/// The kernel does not write it down.
+pub fn dump() -> Result<String, String> {
     if !fs::exists(format!("{TRACE}/trace")).unwrap_or(false) {
         let _ = Command::new("mount")
             .args(["-t", "tracefs", "none", TRACE])
             .status();
     }
     let event = format!("{TRACE}/events/sched_ext/sched_ext_dump/enable");
-    let asked = fs::write(&event, "1")
+    fs::write(&event, "1")
         .and_then(|()| fs::write(format!("{TRACE}/trace"), ""))
-        .and_then(|()| fs::write("/proc/sysrq-trigger", "D"));
-    if let Err(error) = asked {
-        return format!("no dump of the scheduler: {error}");
-    }
+        .and_then(|()| fs::write("/proc/sysrq-trigger", "D"))
+        .map_err(|error| format!("no dump of the scheduler: {error}"))?;
     sleep(Duration::from_millis(200));
     let trace = fs::read_to_string(format!("{TRACE}/trace")).unwrap_or_default();
     let _ = fs::write(&event, "0");
-    let line = |line: &str| {
-        line.split_once("sched_ext_dump: ")
-            .map(|(_, said)| said.to_owned())
-    };
-    let said: Vec<String> = trace.lines().filter_map(line).collect();
-    format!("the scheduler's dump:\n{}", said.join("\n"))
+    let said: Vec<&str> = trace
+        .lines()
+        .filter_map(|line| Some(line.split_once("sched_ext_dump: ")?.1))
+        .collect();
+    match said.is_empty() {
+        true => Err("the kernel's dump of the scheduler is empty".to_owned()),
+        false => Ok(said.join("\n")),
+    }
 }
 
 pub fn diagnosis() -> String {
-    format!("{}{}", who_ran(), dump())
+    let dump = dump().unwrap_or_else(|error| error);
+    format!("{}the scheduler's dump:\n{dump}", who_ran())
 }

@@ -5,7 +5,7 @@
 pub mod board;
 pub mod client;
 pub mod consort;
-mod diagnosis;
+pub mod diagnosis;
 pub mod machine;
 pub mod process;
 
