@@ -40,6 +40,9 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
                 kind = report.kind,
                 "scheduler ejected"
             );
+            for line in report.dump.lines() {
+                error!("{line}");
+            }
             Err(Failure::Ejected(report))
         }
     }

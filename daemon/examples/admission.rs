@@ -146,6 +146,7 @@ impl Host for Nodding {
             exit_code: 0,
             reason: "unregistered".to_owned(),
             message: String::new(),
+            dump: String::new(),
         };
         self.ended.load(Ordering::Relaxed).then_some(report)
     }

@@ -67,6 +67,7 @@ fn an_ejected_scheduler_ends_the_daemon_and_the_reason_is_handed_on() {
         exit_code: 0,
         reason: "runnable task stall".to_owned(),
         message: "hog[77] failed to run for 5.001s".to_owned(),
+        dump: "CPU states".to_owned(),
     };
     assert!(report.is_fault());
     match daemon.eject(report.clone()) {

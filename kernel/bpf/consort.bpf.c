@@ -331,6 +331,7 @@ void BPF_PROG(consort_exit, struct scx_exit_info *info)
 	exit_info.exit_code = info->exit_code;
 	bpf_probe_read_kernel_str(exit_info.reason, sizeof(exit_info.reason), info->reason);
 	bpf_probe_read_kernel_str(exit_info.msg, sizeof(exit_info.msg), info->msg);
+	bpf_probe_read_kernel_str(exit_info.dump, sizeof(exit_info.dump), info->dump);
 	__sync_fetch_and_add(&exit_info.state, CONSORT_EXIT_DONE);
 }
 

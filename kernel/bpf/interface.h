@@ -54,12 +54,16 @@ struct consort_counters {
 
 enum consort_exit_state { CONSORT_EXIT_NONE, CONSORT_EXIT_DONE };
 
+/* As much as the kernel writes if it is not told otherwise. */
+#define CONSORT_DUMP_BYTES 32768
+
 struct consort_exit_info {
 	int state; /* enum consort_exit_state, written last */
 	int kind; /* enum scx_exit_kind */
 	long long exit_code;
 	char reason[128];
 	char msg[512];
+	char dump[CONSORT_DUMP_BYTES]; /* what the kernel and the scheduler said of each CPU and task; empty without a fault */
 };
 
 /* Arguments of the syscall programs; `error` is 0 or a positive errno. */

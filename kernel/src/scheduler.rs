@@ -346,6 +346,7 @@ impl Scheduler {
             exit_code: info.exit_code,
             reason: text(&info.reason),
             message: text(&info.msg),
+            dump: text(&info.dump),
         })
     }
 

@@ -83,6 +83,8 @@ pub struct ExitReport {
     pub reason: String,
     /// The details, such as which task stalled; may be empty.
     pub message: String,
+    /// After a fault: what the kernel and the scheduler said of each CPU and task, in lines.
+    pub dump: String,
 }
 
 impl fmt::Display for ExitReport {

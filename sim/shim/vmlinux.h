@@ -176,6 +176,7 @@ struct scx_exit_info {
 	s64 exit_code;
 	const char *reason;
 	const char *msg;
+	const char *dump;
 };
 
 struct scx_dump_ctx {

@@ -149,5 +149,6 @@ pub fn unloaded() -> ExitReport {
         exit_code: 0,
         reason: "unregistered".to_owned(),
         message: String::new(),
+        dump: String::new(),
     }
 }

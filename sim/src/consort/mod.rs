@@ -194,6 +194,7 @@ impl Consort {
         let mut info = ffi::scx_exit_info {
             reason: reason.as_ptr(),
             msg: c"".as_ptr(),
+            dump: c"".as_ptr(),
             ..Default::default()
         };
         call!(self, k, None, exit(&mut info));
