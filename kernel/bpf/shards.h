@@ -208,13 +208,15 @@ static inline void run_bound(u32 cpu, u32 here, u64 now_ns)
 /*
  * CPUs that another one has to help. One that goes offline is not asked for its next task any more, and yet does not go
  * until the tasks have run that are bound to it, and until it has looked after the last one has left, be it by the
- * kernel's hand. And none may idle beside work for longer than this takes, whyever it was not told: Linux 6.18 was seen
- * to leave a CPU idle that had a task to run, in the middle of going offline.
+ * kernel's hand. And none may idle beside work for longer than this takes, whyever it was not told. Linux 6.18 was seen
+ * to leave a CPU idle that had tasks to run and was kicked again and again, in the middle of going offline, with RCU's
+ * thread, for which that waited, in its shard's queue. So returns the shard whose tasks must go elsewhere: one of a CPU
+ * that idles beside work for the second time that we look; SHARDS_MAX if there is none.
  */
 core_fn attend_others(u32 here, u64 now_ns)
 {
 	USES_ARENA();
-	u32 bound = CPUS_MAX;
+	u32 bound = CPUS_MAX, idle = 0, seen = cpu_at(here)->seen_idle;
 
 	for (u32 cpu = 0; cpu < topology.nr_cpus && can_loop; cpu++) {
 		struct consort_cpu __arena *c = cpu_at(cpu);
@@ -225,10 +227,13 @@ core_fn attend_others(u32 here, u64 now_ns)
 			bound = cpu;
 		else if (idles_beside_work(cpu) || (!c->online && offline_waits(cpu)))
 			kick(cpu, 0);
+		if (idles_beside_work(cpu) && (!idle || cpu + 1 == seen))
+			idle = cpu + 1;
 	}
 	if (bound < CPUS_MAX)
 		run_bound(bound, here, now_ns);
-	return 0;
+	cpu_at(here)->seen_idle = idle;
+	return idle && idle == seen ? cpu_at(idle - 1)->shard : SHARDS_MAX;
 }
 
 /* How often a CPU looks whether its shard has less than its part of the runnable tasks. */
@@ -247,13 +252,14 @@ core_fn balance(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	USES_ARENA();
 	struct shard __arena *own = shard_at(c->shard);
 	struct task_struct *p = NULL;
+	u32 stuck;
 
 	if (now_ns < c->balance_at_ns)
 		return 0;
 	c->balance_at_ns = now_ns + BALANCE_NS;
-	attend_others(cpu, now_ns);
+	stuck = attend_others(cpu, now_ns);
 	for (u32 i = 0; i < topology.nr_shards && can_loop; i++) {
-		if (i == c->shard || !is_busier(shard_at(i), own))
+		if (i == c->shard || (i != stuck && !is_busier(shard_at(i), own)))
 			continue;
 		p = steal_from(place_of_shard(i), place_of_shard(c->shard), cpu, now_ns);
 		if (p)
