@@ -54,17 +54,17 @@ fn a_mix_on_two_shards_survives_pauses() {
 }
 
 #[test]
-fn five_hundred_cpus_in_four_nodes() {
-    const CPUS: u32 = 512;
+fn a_thousand_cpus_in_four_nodes() {
+    const CPUS: u32 = 1024;
     let each = |part: u32| (0..CPUS).map(|cpu| cpu / part).collect();
     let machine = Machine {
         llc_of: each(16),
         core_of: each(2),
-        node_of: each(128),
+        node_of: each(256),
         kernel: Kernel::V6_18,
     };
     let mut setup = with_domain(machine, 100 * MS);
-    setup.tasks = (0..750)
+    setup.tasks = (0..1500)
         .map(|n| match n % 3 {
             0 => Task::new("hog", Program::Hog),
             _ => Task::new("sleeper", sleeper((1 + n % 7) * MS, 200_000)),
