@@ -217,10 +217,15 @@ pub fn decide<S: Told>(next: RawNext, now_ns: u64, slot: &S, keys_compare: bool)
     Turn::Return
 }
 
+#[inline]
+fn is_priority(priority: u32) -> bool {
+    priority <= PRIORITY_MAX || priority == PRIORITY_NONE
+}
+
 /// How far in the future a due time may be, and which priorities there are.
 #[inline]
 pub(crate) fn is_in_range(next: RawNext, now_ns: u64) -> bool {
-    (next.priority <= PRIORITY_MAX || next.priority == PRIORITY_NONE)
+    is_priority(next.priority)
         && (next.due_ns <= now_ns.saturating_add(DUE_AHEAD_MAX_NS) || next.due_ns == NEVER)
 }
 
@@ -234,7 +239,7 @@ pub(crate) fn check_range(next: RawNext, now_ns: u64) -> Result<(), Error> {
 
 #[cold]
 fn out_of_range(next: RawNext, now_ns: u64) -> Error {
-    if next.priority > PRIORITY_MAX && next.priority != PRIORITY_NONE {
+    if !is_priority(next.priority) {
         return Error::PriorityRange {
             priority: next.priority,
         };
