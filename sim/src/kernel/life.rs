@@ -164,22 +164,17 @@ impl Kernel {
     }
 
     /// The daemon is one thread, which does one thing after the other, wherever it is asked.
-    fn as_daemon<T>(&mut self, work: impl FnOnce(&mut Self) -> T) -> T {
+    pub(crate) fn as_daemon(&mut self, work: impl FnOnce(&mut Self)) {
         while self.concurrent && std::mem::replace(&mut self.daemon_works, true) {
             self.spin();
         }
         let this = self.this_cpu;
         self.cpus[this as usize].spins = 0;
-        let result = work(self);
+        work(self);
         self.daemon_works = false;
-        result
     }
 
     pub(crate) fn run_errand(&mut self, errand: Errand) {
-        self.as_daemon(|k| k.do_errand(errand));
-    }
-
-    fn do_errand(&mut self, errand: Errand) {
         self.spend(self.costs.interrupt_ns);
         if !self.attached {
             return match errand {

@@ -196,7 +196,7 @@ impl Kernel {
             }
             Irq::Tick => self.tick(cpu),
             Irq::Action(index) => self.act(index),
-            Irq::Daemon(errand) => self.run_errand(errand),
+            Irq::Daemon(errand) => self.as_daemon(|k| k.run_errand(errand)),
             Irq::Start(index) => self.start(index, None),
             Irq::MoveAway(task) => self.move_away(cpu, task),
             Irq::DaemonReturns => self.daemon_returns(),
