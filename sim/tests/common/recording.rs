@@ -128,9 +128,9 @@ impl Recording {
 
     /// Whether another task woke or ran in the moment before, or does then.
     pub fn is_disturbed_at(&self, at_ns: u64) -> bool {
-        let near = |entry: &&Entry| entry.at_ns.abs_diff(at_ns) <= DISTURBED_NS;
-        let names_others = |entry: &Entry| entry.text.contains(OTHERS);
-        self.raw.iter().filter(near).any(names_others)
+        let before = at_ns.saturating_sub(DISTURBED_NS)..=at_ns;
+        let others = |entry: &Entry| before.contains(&entry.at_ns) && entry.text.contains(OTHERS);
+        self.raw.iter().any(others)
     }
 
     fn disturbances(&self) -> Disturbances {
