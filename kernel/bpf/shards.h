@@ -220,14 +220,15 @@ core_fn attend_others(u32 here, u64 now_ns)
 
 	for (u32 cpu = 0; cpu < topology.nr_cpus && can_loop; cpu++) {
 		struct consort_cpu __arena *c = cpu_at(cpu);
+		bool idles = idles_beside_work(cpu);
 
 		if (cpu == here)
 			continue;
 		if (!c->online && place_head(&c->place)->ready.top)
 			bound = cpu;
-		else if (idles_beside_work(cpu) || (!c->online && offline_waits(cpu)))
+		else if (idles || (!c->online && offline_waits(cpu)))
 			kick(cpu, 0);
-		if (idles_beside_work(cpu) && (!idle || cpu + 1 == seen))
+		if (idles && (!idle || cpu + 1 == seen))
 			idle = cpu + 1;
 	}
 	if (bound < CPUS_MAX)
