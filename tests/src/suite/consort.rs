@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use super::{
     machine,
-    process::{wait_at_most, wait_until, PATIENCE},
+    process::{look_until, wait_at_most, wait_until, PATIENCE},
     Outcome,
 };
 use crate::check;
@@ -249,10 +249,8 @@ impl Daemon {
             let _ = kill(pid, Signal::SIGCONT);
             let _ = kill(pid, Signal::SIGTERM);
         }
-        let ended = wait_until(Duration::from_secs(5), "the daemon to end", || {
-            Ok(daemon_pids().is_empty())
-        });
-        if ended.is_err() {
+        let ended = look_until(Duration::from_secs(5), || Ok(daemon_pids().is_empty()));
+        if ended != Ok(true) {
             daemon_pids().into_iter().for_each(|pid| {
                 let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
             });

@@ -11,8 +11,10 @@ const WATCHED: Duration = Duration::from_secs(1);
 /// Nanoseconds on a CPU and waiting for one, and turns.
 type Schedstat = [u64; 3];
 
+/// Where /proc/TID/stat has the CPU, counted from the state.
+const CPU_FIELD: usize = 36;
+
 struct Thread {
-    /// As /proc/TID/stat shows it from the name to the state.
     name: String,
     state: char,
     cpu: String,
@@ -30,7 +32,7 @@ fn thread(folder: &str) -> Option<Thread> {
     Some(Thread {
         name: name.to_owned(),
         state: fields.first()?.chars().next()?,
-        cpu: (*fields.get(36)?).to_owned(),
+        cpu: (*fields.get(CPU_FIELD)?).to_owned(),
         stat: [numbers.next()?, numbers.next()?, numbers.next()?],
     })
 }

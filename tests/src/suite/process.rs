@@ -44,27 +44,31 @@ pub fn wait_at_most(child: &mut Child, time_max: Duration) -> Option<ExitStatus>
     }
 }
 
+/// Looks again and again until `holds` says so, or `time_max` is over; returns what it said last.
+pub fn look_until(
+    time_max: Duration,
+    mut holds: impl FnMut() -> Result<bool, String>,
+) -> Result<bool, String> {
+    let until = Instant::now() + time_max;
+    loop {
+        let last = holds();
+        if last == Ok(true) || Instant::now() >= until {
+            return last;
+        }
+        sleep(LOOK_AGAIN);
+    }
+}
+
 /// Waits until `holds` says so; fails, naming `what` was awaited, when it does not within `time_max`.
 pub fn wait_until(
     time_max: Duration,
     what: &str,
-    mut holds: impl FnMut() -> Result<bool, String>,
+    holds: impl FnMut() -> Result<bool, String>,
 ) -> Outcome {
-    let until = Instant::now() + time_max;
-    let mut last;
-    loop {
-        last = holds();
-        if last == Ok(true) {
-            return Ok(());
-        }
-        if Instant::now() >= until {
-            break;
-        }
-        sleep(LOOK_AGAIN);
-    }
-    let why = match last {
+    let why = match look_until(time_max, holds) {
+        Ok(true) => return Ok(()),
         Err(error) => format!("for {what}: {error}"),
-        Ok(_) => format!("in vain for {what}"),
+        Ok(false) => format!("in vain for {what}"),
     };
     Err(format!(
         "waited {} s {why}\n{}",
