@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The line that a workload prints: what was asked, who scheduled before and after, and the result.
 
-use std::process::ExitCode;
-
 use crate::counters;
 use crate::error::Error;
 use serde_json::{json, Value};
+use std::process::ExitCode;
 
 /// Runs `work`, and tells what it returned; `consort` is the path of the command, if there is one to ask.
 ///
