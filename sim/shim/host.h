@@ -140,6 +140,7 @@ struct sim_scheduler {
 };
 
 extern const struct sim_host *sim_host;
+/* Not by two threads at once: the first call keeps what the variables are when loaded. */
 const struct sim_scheduler *sim_open(void);
 
 #endif

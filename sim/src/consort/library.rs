@@ -27,6 +27,9 @@ impl Turn {
     }
 }
 
+/// Who may open a scheduler, which keeps a copy of its variables as they were loaded when it is opened first.
+static OPENING: Mutex<()> = Mutex::new(());
+
 /// Loaded once, and never unloaded.
 #[derive(Clone, Copy)]
 pub struct Library {
@@ -40,10 +43,9 @@ unsafe impl Sync for Library {}
 
 impl Library {
     pub fn built_in() -> Self {
-        // SAFETY: takes no arguments; the table lives for ever.
-        let scheduler = unsafe { ffi::sim_open().as_ref() };
-        match scheduler {
-            Some(scheduler) => Self { scheduler },
+        // SAFETY: the scheduler of this program, whose function has the type that is declared for it.
+        match unsafe { opened(ffi::sim_open) } {
+            Some(library) => library,
             None => panic!("no memory for a copy of the scheduler's variables"),
         }
     }
@@ -72,16 +74,25 @@ impl Library {
         // SAFETY: this is the function's type in shim/host.h, from which the object was built.
         let open: unsafe extern "C" fn() -> *const sim_scheduler =
             unsafe { std::mem::transmute(symbol) };
-        // SAFETY: takes no arguments; the object stays loaded.
-        match unsafe { open().as_ref() } {
-            Some(scheduler) => Ok(Self { scheduler }),
-            None => Err(failed("no memory for a copy of its variables".to_owned())),
-        }
+        // SAFETY: the object stays loaded.
+        unsafe { opened(open) }
+            .ok_or_else(|| failed("no memory for a copy of its variables".to_owned()))
     }
 
     pub(super) fn scheduler(&self) -> &'static sim_scheduler {
         self.scheduler
     }
+}
+
+/// # Safety
+/// `open` is a loaded scheduler's `sim_open`, and what it returns lives for ever.
+unsafe fn opened(open: unsafe extern "C" fn() -> *const sim_scheduler) -> Option<Library> {
+    let _alone = OPENING
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    // SAFETY: takes no arguments; nobody else opens it at the same time.
+    let scheduler = unsafe { open().as_ref() }?;
+    Some(Library { scheduler })
 }
 
 fn linker_error() -> String {
