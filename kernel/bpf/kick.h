@@ -28,10 +28,12 @@ static inline bool is_dying(u32 cpu)
 	return dying;
 }
 
-static inline void kick(u32 cpu, u64 flags)
+core_fn kick(u32 cpu, u64 flags)
 {
+	USES_ARENA();
 	if (!is_dying(bpf_get_smp_processor_id()))
 		scx_bpf_kick_cpu(cpu, flags);
+	return 0;
 }
 
 #endif

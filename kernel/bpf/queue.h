@@ -7,6 +7,7 @@
 #ifndef CONSORT_QUEUE_H
 #define CONSORT_QUEUE_H
 
+#include "idle.h"
 #include "slots.h"
 #include "timer.h"
 
@@ -359,6 +360,7 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 	t->cpu = cpu;
 	t->has_run = 1;
 	c->running = t;
+	clear_workless(c, cpu);
 	c->since_ns = now_ns;
 	c->estimated_ns = 0;
 	c->compare_at_ns = at_ns;

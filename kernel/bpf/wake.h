@@ -11,6 +11,7 @@
 #ifndef CONSORT_WAKE_H
 #define CONSORT_WAKE_H
 
+#include "idle.h"
 #include "queue.h"
 
 enum wake_verdict {
@@ -107,29 +108,12 @@ static inline void wake_inform(struct consort_cpu __arena *c, u32 cpu, struct ta
 		c->compare_at_ns = compare_at_ns;
 }
 
-/* Picks may be offline: the kernel marks a CPU that goes offline idle, too. */
-#define IDLE_LOOKS 4
-
-static inline s32 pick_idle(const struct cpumask *allowed)
-{
-	s32 idle = -1;
-
-	for (u32 look = 0; look < IDLE_LOOKS; look++) {
-		idle = scx_bpf_pick_idle_cpu(allowed, 0);
-		if (idle < 0 || cpu_at(idle)->online)
-			break;
-	}
-	return idle;
-}
-
 /* On many CPUs: makes the CPU that should run the task look for it. An idle one, if any: a busy one may go on. */
 static inline void wake_kick(struct task_struct *p, u32 cpu, enum wake_verdict verdict)
 {
-	s32 idle = pick_idle(p->cpus_ptr);
-
-	if (idle >= 0)
-		kick(idle, KICK(IDLE));
-	else if (verdict == WAKE_KICK ||
+	if (tell_idle(p->cpus_ptr, p->pid))
+		return;
+	if (verdict == WAKE_KICK ||
 		 /* Its timer can only be armed on the CPU itself. */
 		 (cpu != bpf_get_smp_processor_id() &&
 		  cpu_at(cpu)->timer_at_ns > cpu_at(cpu)->compare_at_ns))
@@ -147,11 +131,9 @@ static inline bool overtakes(const struct consort_cpu __arena *c, enum wake_verd
 static inline void wake_another(void)
 {
 	const struct cpumask *all = scx_bpf_get_possible_cpumask();
-	s32 idle = pick_idle(all);
 
+	tell_idle(all, 0);
 	scx_bpf_put_cpumask(all);
-	if (idle >= 0)
-		kick(idle, KICK(IDLE));
 }
 
 #endif

@@ -12,7 +12,11 @@ impl Kernel {
         if cpu as usize >= self.cpus.len() {
             return self.eject(format!("kick of CPU {cpu}, which does not exist"));
         }
-        if self.bypass || (flags & u64::from(SCX_KICK_IDLE) != 0 && !self.kick_if_idle_helps(cpu)) {
+        // Whether a kick for idle CPUs helps is seen at once only where the run queue's lock is free.
+        let is_useless = flags & u64::from(SCX_KICK_IDLE) != 0
+            && self.cpus[cpu as usize].lock.is_none()
+            && !self.kick_if_idle_helps(cpu);
+        if self.bypass || is_useless {
             return;
         }
         self.cpus[self.this_cpu as usize].kicks.push((cpu, flags));

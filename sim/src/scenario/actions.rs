@@ -30,7 +30,7 @@ fn one(
     fields: &Fields<'_>,
     world: &mut World<'_>,
 ) -> Result<Vec<ActionKind>, BadScenario> {
-    const KINDS: [&str; 8] = [
+    const KINDS: [&str; 9] = [
         "cpu_offline",
         "cpu_online",
         "nice",
@@ -39,6 +39,7 @@ fn one(
         "cgroup_weight",
         "kill",
         "tunables",
+        "daemon_dies",
     ];
     let mut found = KINDS
         .iter()
@@ -50,6 +51,13 @@ fn one(
         "cpu_offline" => Ok(vec![ActionKind::CpuOffline(cpu(&node, world.cpus)?)]),
         "cpu_online" => Ok(vec![ActionKind::CpuOnline(cpu(&node, world.cpus)?)]),
         "tunables" => Ok(vec![ActionKind::Tunables(tunables(&node.fields()?)?)]),
+        "daemon_dies" => {
+            let back_after_ns = match node.text() {
+                Ok("never") => None,
+                _ => Some(time_ns(&node)?),
+            };
+            Ok(vec![ActionKind::DaemonDies { back_after_ns }])
+        }
         "cgroup_weight" => {
             let cgroup = world
                 .shared

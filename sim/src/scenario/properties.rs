@@ -17,8 +17,8 @@ pub struct Properties {
     pub cgroup: Option<CgroupIndex>,
 }
 
-/// rt-app's keys that mean nothing here: a simulated CPU has one speed and no pages, and slices that a task asks the
-/// stock scheduler for are not those of another.
+/// rt-app's keys that mean nothing here: a simulated CPU has one speed and no pages, slices that a task asks the
+/// stock scheduler for are not those of another, and nobody holds a task of SCHED_DEADLINE to its budget.
 const WITHOUT_EFFECT: [&str; 7] = [
     "dl-deadline",
     "dl-period",
@@ -68,17 +68,16 @@ pub fn default_policy(node: &Node<'_>) -> Result<Properties, BadScenario> {
     })
 }
 
+const POLICIES: &str = "SCHED_OTHER, SCHED_FIFO, SCHED_RR or SCHED_DEADLINE";
+
 fn policy(node: &Node<'_>) -> Result<Policy, BadScenario> {
     let name = node.text()?;
     match name {
         "SCHED_OTHER" | "SCHED_NORMAL" | "SCHED_BATCH" => Ok(Policy::Normal),
         "SCHED_FIFO" | "SCHED_RR" => Ok(Policy::Realtime),
-        "SCHED_DEADLINE" | "SCHED_IDLE" => Err(node.error(format!(
-            "{name} is not simulated, expected SCHED_OTHER, SCHED_FIFO or SCHED_RR"
-        ))),
-        _ => Err(node.error(format!(
-            "is {name:?}, expected \"SCHED_OTHER\", \"SCHED_FIFO\" or \"SCHED_RR\""
-        ))),
+        "SCHED_DEADLINE" => Ok(Policy::Deadline),
+        "SCHED_IDLE" => Err(node.error(format!("{name} is not simulated, expected {POLICIES}"))),
+        _ => Err(node.error(format!("is {name:?}, expected {POLICIES}"))),
     }
 }
 

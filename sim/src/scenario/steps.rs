@@ -12,7 +12,7 @@ use super::{
 use crate::setup::{Due, Step};
 
 /// Events of rt-app, and Consort's. `run1`, `run_a` and a second `run` are all `run`.
-const EVENTS: [&str; 25] = [
+const EVENTS: [&str; 26] = [
     "run",
     "runtime",
     "sleep",
@@ -37,6 +37,7 @@ const EVENTS: [&str; 25] = [
     "recollect",
     "migrate_disable",
     "migrate_enable",
+    "exec",
     "exit",
 ];
 
@@ -138,6 +139,7 @@ fn add(
             return Ok(());
         }
         "yield" => Step::Yield,
+        "exec" => Step::Exec,
         "fork" => Step::Fork(context.directory.first(node)?),
         "poll" => poll(node, context)?,
         "join" => Step::Join(shared.domain(node.text()?)),

@@ -160,6 +160,7 @@ fn how_tasks_are_scheduled() {
         "machine": {"cpus": 4},
         "tasks": {
             "rt": { "policy": "SCHED_FIFO", "priority": 10, "run": 1, "sleep": 1 },
+            "dl": { "policy": "SCHED_DEADLINE", "dl-runtime": 1000, "run": 1, "exec": "", "sleep": 1 },
             "nice": { "priority": -5, "cpus": [1, 2], "taskgroup": "/films/loud", "run": 1 },
             "phased": { "cpus": [3], "phases": {
                 "one": { "cpus": [0], "run": 1 },
@@ -170,12 +171,13 @@ fn how_tasks_are_scheduled() {
         (setup.tasks[0].policy, setup.tasks[0].nice),
         (Policy::Realtime, 0)
     );
-    let nice = &setup.tasks[1];
+    assert_eq!(setup.tasks[1].policy, Policy::Deadline);
+    let nice = &setup.tasks[2];
     assert_eq!((nice.policy, nice.nice), (Policy::Normal, -5));
     assert_eq!(nice.affinity, Some(vec![1, 2]));
     assert_eq!(setup.cgroups[nice.cgroup].name, "/films/loud");
     assert_eq!(
-        steps_of(&setup, 2),
+        steps_of(&setup, 3),
         [
             Step::Affinity(vec![0]),
             run(1),
@@ -206,7 +208,8 @@ fn consorts_own_keys() {
             "mute": { "mute_liar": "other" }, "noise": { "garbage": "studio" }, "hog": { "hog": true }
         },
         "actions": [ { "at": "1s", "cpu_offline": 1 }, { "at": 7, "nice": 4, "task": "hog" },
-                     { "at": "2s", "cgroup_weight": 50, "cgroup": "/a" }, { "at": 1, "kill": "mute" } ],
+                     { "at": "2s", "cgroup_weight": 50, "cgroup": "/a" }, { "at": 1, "kill": "mute" },
+                     { "at": 2, "daemon_dies": "20ms" }, { "at": 3, "daemon_dies": "never" } ],
         "faults": { "lookup": 0.25 }
         }"#,
     );
@@ -264,6 +267,12 @@ fn consorts_own_keys() {
         }
     );
     assert_eq!(setup.actions[3].what, ActionKind::Kill { task: 2 });
+    let daemon =
+        [Some(20_000_000), None].map(|back_after_ns| ActionKind::DaemonDies { back_after_ns });
+    assert_eq!(
+        [&setup.actions[4].what, &setup.actions[5].what],
+        daemon.each_ref()
+    );
     assert_eq!(setup.faults.lookup, 0.25);
 }
 
@@ -326,8 +335,8 @@ fn bad_scenarios_are_refused_with_their_place() {
         (r#"{"tasks": {"a": {"run": -1}}}"#, "a.json:1:25: tasks.a.run: is -1, expected a whole number of microseconds"),
         (r#"{"tasks": {"a": {"run": "1 ms"}}}"#, "a.json:1:25: tasks.a.run: is \"1 ms\", expected"),
         (r#"{"tasks": {"a": {"mem": 1}}}"#, "a.json:1:18: tasks.a.mem: mem is not simulated"),
-        (r#"{"tasks": {"a": {"run": 1, "policy": "SCHED_DEADLINE"}}}"#, "a.json:1:38: tasks.a.policy: SCHED_DEADLINE is not"),
-        (r#"{"tasks": {"a": {"run": 1, "policy": "FIFO"}}}"#, "a.json:1:38: tasks.a.policy: is \"FIFO\", expected \"SCHED_OTHER\""),
+        (r#"{"tasks": {"a": {"run": 1, "policy": "SCHED_IDLE"}}}"#, "a.json:1:38: tasks.a.policy: SCHED_IDLE is not simulated, expected SCHED_OTHER, SCHED_FIFO"),
+        (r#"{"tasks": {"a": {"run": 1, "policy": "FIFO"}}}"#, "a.json:1:38: tasks.a.policy: is \"FIFO\", expected SCHED_OTHER"),
         (r#"{"tasks": {"a": {"run": 1, "priority": 20}}}"#, "a.json:1:40: tasks.a.priority: is 20, expected a whole number from -20 to 19"),
         (r#"{"tasks": {"a": {"run": 1, "cpus": [0, 1]}}}"#, "a.json:1:40: tasks.a.cpus[1]: is 1, expected a whole number from 0 to 0; \"machine\": {\"cpus\": N} says"),
         (r#"{"tasks": {"a": {"suspend", "yield", "run": -1}}}"#, "a.json:1:45: tasks.a.run: is -1"),
