@@ -91,16 +91,14 @@ impl Setup {
             Program::Steps(steps) => task.policy == Policy::Normal && !any_step(steps, &rises),
             _ => task.policy == Policy::Normal,
         };
-        let goes = |action: &Action| {
-            let goes = |what: &ActionKind| {
-                matches!(
-                    what,
-                    ActionKind::CpuOffline(_) | ActionKind::DaemonDies { .. }
-                )
-            };
-            goes(&action.what)
-        };
-        self.tasks.iter().all(stays) && !self.actions.iter().any(goes)
+        let goes = |action: &Action| matches!(action.what, ActionKind::CpuOffline(_));
+        self.tasks.iter().all(stays) && !self.actions.iter().any(goes) && self.scheduler_stays()
+    }
+
+    /// Whether the scheduler is there all the time: its daemon does not die.
+    pub(crate) fn scheduler_stays(&self) -> bool {
+        let dies = |action: &Action| matches!(action.what, ActionKind::DaemonDies { .. });
+        !self.actions.iter().any(dies)
     }
 }
 

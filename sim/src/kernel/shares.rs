@@ -46,7 +46,8 @@ impl Kernel {
     pub(crate) fn check_shares(&mut self) {
         // SAFETY: the scheduler lives as long as the kernel.
         let promises = unsafe { (*self.scheduler()).name() } == "consort";
-        let is_simple = self.machine.cpus() == 1 && self.setup.weights_stay();
+        let is_simple =
+            self.machine.cpus() == 1 && self.setup.weights_stay() && self.setup.scheduler_stays();
         if !promises || !is_simple || self.violation.is_some() {
             return;
         }
