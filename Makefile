@@ -16,7 +16,7 @@ STATIC := RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --targ
 demo: build
 	demo/run --consort $(CARGO_TARGET_DIR)/guest/consort
 
-test: test-crates test-play test-bench test-guest test-system
+test: test-crates test-play test-bench test-guest test-sequences test-system
 
 test-crates: setup
 	cargo test --workspace --no-fail-fast
@@ -30,12 +30,9 @@ test-bench:
 test-guest: setup
 	vm/boot-test
 
-# The simulator's model of the kernel against recordings of it. Not a part of `test`: where another task of the guest
-# comes between, the recording may differ, and is made again with another --seed.
+# The simulator's model of the kernel against recordings of it.
 test-sequences: build
-	for kernel in 6.18 7; do CONSORT_COMMAND=$(CARGO_TARGET_DIR)/guest/consort \
-		sim/validation/record --kernel $$kernel $(CARGO_TARGET_DIR)/recordings/$$kernel || exit 1; done
-	CONSORT_RECORDINGS=$(CARGO_TARGET_DIR)/recordings cargo test -p consort-sim --test sequences -- --ignored
+	CONSORT_COMMAND=$(CARGO_TARGET_DIR)/guest/consort sim/validation/compare
 
 test-system: build
 	CONSORT_COMMAND=$(CARGO_TARGET_DIR)/guest/consort tests/run
