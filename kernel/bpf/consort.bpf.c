@@ -145,7 +145,7 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	if (!c->choice.task) {
 		c->running = NULL;
 		c->compare_at_ns = NEVER_NS;
-		set_workless(c, cpu);
+		set_workless(cpu);
 		lock_release(&s->lock);
 		if (!one_cpu)
 			steal(c, cpu, now_ns);

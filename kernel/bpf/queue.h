@@ -360,7 +360,7 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 	t->cpu = cpu;
 	t->has_run = 1;
 	c->running = t;
-	clear_workless(c, cpu);
+	claim_workless(cpu);
 	c->since_ns = now_ns;
 	c->estimated_ns = 0;
 	c->compare_at_ns = at_ns;

@@ -104,8 +104,11 @@ static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_
 	struct task_struct *p = NULL;
 	struct task __arena *t;
 
-	/* Somebody may have its tasks out of the queue for a moment, to look at them: then the lock is not free. */
-	if (!place_head(pl)->ready.top && lock_is_free(l) && !place_head(pl)->ready.top)
+	/* Those who are there already will have taken its tasks before it is our turn. */
+	if (lock_takers(l) > pl->nr_runnable)
+		return NULL;
+	/* Somebody may have them out of the queue for a moment, to look at them: then the lock is not free. */
+	if (!place_head(pl)->ready.top && !lock_takers(l) && !place_head(pl)->ready.top)
 		return NULL;
 	lock_take(l);
 	take_for(pl, cpu, now_ns);
@@ -157,15 +160,15 @@ static inline void put_stolen(struct consort_cpu __arena *c, u32 cpu, struct tas
 	lock_release(l);
 }
 
-/* An idle CPU looks for work elsewhere: other CPUs' own places, then other shards. */
+/* An idle CPU looks for work elsewhere, each from another place on, so that not all want the same lock. */
 core_fn steal(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 {
 	USES_ARENA();
-	u32 own = place_of_shard(c->shard);
+	u32 own = place_of_shard(c->shard), first = c->shard + 1;
 	struct task_struct *p = NULL;
 
 	for (u32 i = 0; i < nr_places() && can_loop; i++) {
-		u32 place = nth_place(i);
+		u32 place = nth_place((first + i) % nr_places());
 
 		if (place == own || place == place_of_cpu(cpu))
 			continue;

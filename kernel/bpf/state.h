@@ -107,7 +107,6 @@ struct consort_cpu {
 	u32 seen_idle; /* 1 + the CPU that it saw idle beside work when it last looked; 0: none */
 	u32 shard;
 	u32 online;
-	u32 workless; /* has found no work, and nobody has given it any since then: idle.h */
 	struct choice choice; /* of the shard's place, and what came of it */
 	struct choice own_choice; /* of the CPU's own place, or of one that it steals from */
 	struct place place;
