@@ -21,9 +21,10 @@ pub enum SimCommand {
     /// Run a scenario under two configurations, side by side.
     ///
     /// A configuration is a scheduler and tunables: `coop` is Consort as the scenario says, `fair` is Consort with
-    /// nobody in a domain, `eevdf` is a model of the stock scheduler of the scenario's kernel, `rr` one of SCHED_RR.
-    /// Tunables follow behind commas: granularity=2ms, min-slice=200us, window=2ms for Consort; slice=1ms for
-    /// eevdf; quantum=10ms for rr. Tunables alone mean coop.
+    /// nobody in a domain, `eevdf` is a model of the stock scheduler of the scenario's kernel, `rr` one of SCHED_RR;
+    /// `rc` and `frc` are the rate-controlled algorithms from which Consort's reserved rates descend. Tunables follow
+    /// behind commas: granularity=2ms, min-slice=200us, window=2ms for Consort; slice=1ms for eevdf; quantum=10ms
+    /// for the others. Tunables alone mean coop.
     Compare(CompareArgs),
     /// Run random scenarios with faults, on all CPUs, until one breaks a promise of the scheduler.
     ///
@@ -47,7 +48,7 @@ pub struct RunArgs {
     #[command(flatten)]
     pub choice: Choice,
 
-    /// How to schedule: coop, fair, eevdf or rr, and tunables; `consort sim compare --help` says more
+    /// How to schedule: coop, fair, eevdf, rr, rc or frc, and tunables; `consort sim compare --help` says more
     #[arg(long = "as", value_name = "CONFIGURATION", default_value = "coop")]
     pub configuration: Configuration,
 

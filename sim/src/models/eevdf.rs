@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 
 use super::{
     fair_queue::{Entity, FairQueue},
-    tell_idle,
+    runtime_ns, tell_idle,
     weights::{of_nice, Weights},
 };
 use crate::{
@@ -78,21 +78,12 @@ impl Eevdf {
         &mut self.queues[cpu as usize]
     }
 
-    /// The CPU time that a task has had until now.
-    fn runtime_ns(k: &Kernel, task: TaskId, cpu: Cpu) -> u64 {
-        let counted_ns = k.runtime_ns(task);
-        match k.current(cpu) == Some(task) {
-            true => counted_ns + k.now_ns() - k.cpus[cpu as usize].exec_start_ns.min(k.now_ns()),
-            false => counted_ns,
-        }
-    }
-
     /// Charges the running task of a queue; whether its slice has ended.
     fn charge(&mut self, k: &Kernel, cpu: Cpu) -> bool {
         let Some(task) = self.queues[cpu as usize].current() else {
             return false;
         };
-        let runtime_ns = Self::runtime_ns(k, task, cpu);
+        let runtime_ns = runtime_ns(k, task, cpu);
         let known = &mut self.tasks[task as usize];
         let ran_ns = runtime_ns.saturating_sub(known.charged_ns);
         known.charged_ns = known.charged_ns.max(runtime_ns);

@@ -3,7 +3,7 @@
 
 use crate::{
     explore::generate,
-    models::{Eevdf, RoundRobin},
+    models::{Algorithm, Eevdf, RateControlled, RoundRobin},
     report::{Recorder, Summary},
     run,
     scenario::parse,
@@ -35,7 +35,20 @@ fn round_robin() -> Box<dyn Scheduler> {
     Box::new(RoundRobin::new(None))
 }
 
+fn rate_controlled(algorithm: Algorithm) -> Box<dyn Scheduler> {
+    Box::new(RateControlled::new(algorithm, None))
+}
+
 const NICE_HOGS: &str = r#"{"tasks": {"a": {"hog": true}, "b": {"hog": true, "priority": 5}}}"#;
+
+fn all() -> [Box<dyn Scheduler>; 4] {
+    [
+        eevdf(),
+        round_robin(),
+        rate_controlled(Algorithm::Rc),
+        rate_controlled(Algorithm::Frc),
+    ]
+}
 
 #[test]
 fn nice_values_count_for_eevdf_and_not_for_round_robin() {
@@ -50,7 +63,7 @@ fn nice_values_count_for_eevdf_and_not_for_round_robin() {
 fn no_cpu_idles_while_there_is_work_and_nobody_starves() {
     let text = r#"{"global": {"duration": 4}, "machine": {"cpus": 4, "llc": 2},
         "tasks": {"h": {"instance": 6, "hog": true}, "pinned": {"hog": true, "cpus": [2]}}}"#;
-    for scheduler in [eevdf(), round_robin()] {
+    for scheduler in all() {
         let name = scheduler.name();
         let summary = summary(text, scheduler);
         assert!(
@@ -101,13 +114,71 @@ fn a_player_beside_a_hog_is_as_late_as_in_guests() {
     assert!((49.5..50.5).contains(&summary.tasks[1].share_percent));
 }
 
+const CLASSES: &str = r#""classes": { "all": { "capacity": "90%" } }"#;
+
+fn reserved(rate: f64, period: &str) -> String {
+    format!(r#""reserve": {{ "class": "all", "rate": {rate}, "period": "{period}" }}"#)
+}
+
+#[test]
+fn reserved_rates_are_given_by_both_algorithms_of_004() {
+    let text = format!(
+        r#"{{ "global": {{ "duration": 20 }}, {CLASSES}, "tasks": {{ "a": {{ "hog": true, {} }},
+            "b": {{ "hog": true, {} }}, "rest": {{ "instance": 2, "hog": true }} }} }}"#,
+        reserved(0.6, "33ms"),
+        reserved(0.3, "100ms")
+    );
+    for algorithm in [Algorithm::Rc, Algorithm::Frc] {
+        let shares = shares(&summary(&text, rate_controlled(algorithm)));
+        for (share, expected) in shares.iter().zip([60.0, 30.0, 5.0, 5.0]) {
+            assert!((share - expected).abs() < 1.0, "{algorithm:?}: {shares:?}");
+        }
+    }
+}
+
+/// 004 section 2.1: who ran on a CPU that nobody else wanted is punished for it by RC, not by FRC. sim/scenarios has it.
+#[test]
+fn rc_punishes_who_ran_alone_and_frc_does_not() {
+    let text = include_str!("../../scenarios/punishment.json");
+    let longest_wait_ms = |algorithm| {
+        let summary = summary(text, rate_controlled(algorithm));
+        let early = summary.tasks.iter().find(|task| task.name == "early");
+        early.unwrap().wait_max_ms
+    };
+    // At its rate of 0.9 * 0.2 / 0.7 it would have needed so long for the 2 s that it has had. Who comes then begins at
+    // 2 s, and both rates are 0.2.
+    let finish_ms = 2_000.0 * 0.7 / (0.9 * 0.2);
+    let punished_ms = (finish_ms - 2_000.0) * 0.2;
+    let rc = longest_wait_ms(Algorithm::Rc);
+    assert!((rc / punished_ms - 1.0).abs() < 0.05, "{rc}");
+    let frc = longest_wait_ms(Algorithm::Frc);
+    assert!(frc < 30.0, "{frc}");
+}
+
+/// Theorem 1: a punctual task has had its rate in each of its periods, beside whoever does not sleep.
+#[test]
+fn rc_honours_periods() {
+    let text = format!(
+        r#"{{ "global": {{ "duration": 10, "warmup": 1 }}, {CLASSES}, "tasks": {{
+            "film": {{ {}, "phases": {{ "p": {{ "loop": -1, "run": "8ms",
+                "timer": {{ "ref": "unique", "period": "40ms", "mode": "absolute" }} }} }} }},
+            "others": {{ "instance": 3, "hog": true, {} }} }} }}"#,
+        reserved(0.25, "40ms"),
+        reserved(0.2, "200ms")
+    );
+    let summary = summary(&text, rate_controlled(Algorithm::Rc));
+    let share = summary.tasks[0].share_percent;
+    assert!((share - 20.0).abs() < 0.5, "{share}");
+    assert!(summary.tasks[0].tardiness.max_ms < 40.0);
+}
+
 /// Whatever happens to tasks and CPUs, the models lose nobody and break no rule but one: like the kernel's own
 /// balancing, theirs may leave a CPU idle for a moment.
 #[test]
 fn random_scenarios_break_no_rule() {
     for seed in 0..24 {
         let setup = generate(seed);
-        for scheduler in [eevdf(), round_robin()] {
+        for scheduler in all() {
             let name = scheduler.name();
             let violation = run(&setup, scheduler, &mut ()).unwrap().violation;
             if let Some(violation) = violation {

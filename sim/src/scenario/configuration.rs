@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a scenario is scheduled: `coop`, `fair`, `eevdf` or `rr`, and tunables, such as `fair,granularity=2ms`.
+//! How a scenario is scheduled: `coop`, `fair`, `eevdf`, `rr`, `rc` or `frc`, and tunables, such as `fair,granularity=2ms`.
 
 use crate::{
     duration::parse_ns,
-    models::{Eevdf, RoundRobin},
+    models::{Algorithm, Eevdf, RateControlled, RoundRobin},
     scheduler::Scheduler,
     setup::{Program, Setup, Step},
 };
@@ -19,19 +19,23 @@ enum Base {
     Eevdf,
     /// The model of SCHED_RR.
     RoundRobin,
+    /// An algorithm of 004.
+    RateControlled(Algorithm),
 }
 
-const BASES: [(&str, Base); 4] = [
+const BASES: [(&str, Base); 6] = [
     ("coop", Base::Coop),
     ("fair", Base::Fair),
     ("eevdf", Base::Eevdf),
     ("rr", Base::RoundRobin),
+    ("rc", Base::RateControlled(Algorithm::Rc)),
+    ("frc", Base::RateControlled(Algorithm::Frc)),
 ];
 
 /// What can be set, for each base.
 const CONSORT_KEYS: &[&str] = &["granularity", "min-slice", "window"];
 const EEVDF_KEYS: &[&str] = &["slice"];
-const RR_KEYS: &[&str] = &["quantum"];
+const QUANTUM_KEYS: &[&str] = &["quantum"];
 
 /// See the module.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,7 +66,7 @@ impl std::str::FromStr for Configuration {
         let named = |name: &str| BASES.iter().find(|(known, _)| *known == name);
         let base = parts.next_if(|part| !part.contains('=')).map(|name| {
             named(name).map(|(_, base)| *base).ok_or_else(|| {
-                format!("no scheduler is called {name:?}: expected coop, fair, eevdf or rr, and tunables such as granularity=2ms")
+                format!("no scheduler is called {name:?}: expected coop, fair, eevdf, rr, rc or frc, and tunables such as granularity=2ms")
             })
         });
         let base = base.transpose()?.unwrap_or(Base::Coop);
@@ -88,7 +92,7 @@ fn setting(base: Base, part: &str) -> Result<(&'static str, u64), String> {
     let keys = match base {
         Base::Coop | Base::Fair => CONSORT_KEYS,
         Base::Eevdf => EEVDF_KEYS,
-        Base::RoundRobin => RR_KEYS,
+        Base::RoundRobin | Base::RateControlled(_) => QUANTUM_KEYS,
     };
     let (key, value) = part.split_once('=').unwrap_or((part, ""));
     let known = keys.iter().find(|known| **known == key);
@@ -133,6 +137,9 @@ impl Configuration {
             Base::Coop | Base::Fair => crate::consort(),
             Base::Eevdf => Box::new(Eevdf::new(self.time_ns("slice"))),
             Base::RoundRobin => Box::new(RoundRobin::new(self.time_ns("quantum"))),
+            Base::RateControlled(algorithm) => {
+                Box::new(RateControlled::new(algorithm, self.time_ns("quantum")))
+            }
         }
     }
 }
@@ -182,7 +189,7 @@ mod tests {
     #[test]
     fn others_are_refused_with_what_was_expected() {
         for (text, part) in [
-            ("cfs", "expected coop, fair, eevdf or rr"),
+            ("cfs", "expected coop, fair, eevdf, rr, rc or frc"),
             ("", "no scheduler is called"),
             ("rr,granularity=2ms", "expected one of quantum"),
             ("fair,granularity", "\"\" is no time"),
