@@ -95,6 +95,28 @@ core_fn take_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 	return 0;
 }
 
+/*
+ * Tasks of a shard's place may run everywhere: where as many want to steal already as there are tasks, they will have
+ * taken all that wait before it is our turn. Else hundreds of idle CPUs stand before one lock.
+ */
+static inline bool becomes_thief(u32 from)
+{
+	struct shard __arena *s = shard_at(from);
+
+	if (from >= SHARDS_MAX)
+		return true;
+	if (*(volatile u32 __arena *)&s->nr_thieves >= s->place.nr_runnable)
+		return false;
+	__sync_fetch_and_add(&s->nr_thieves, 1);
+	return true;
+}
+
+static inline void ends_thieving(u32 from)
+{
+	if (from < SHARDS_MAX)
+		__sync_fetch_and_add(&shard_at(from)->nr_thieves, -1);
+}
+
 /* Steals from `from` for `cpu`: the task is then inactive, in the place `to`, and marked as being stolen. */
 static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_ns)
 {
@@ -104,14 +126,14 @@ static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_
 	struct task_struct *p = NULL;
 	struct task __arena *t;
 
-	/* Those who are there already will have taken its tasks before it is our turn. */
-	if (lock_takers(l) > pl->nr_runnable)
+	/* Somebody may have its tasks out of the queue for a moment, to look at them: then the lock is not free. */
+	if (!place_head(pl)->ready.top && lock_is_free(l) && !place_head(pl)->ready.top)
 		return NULL;
-	/* Somebody may have them out of the queue for a moment, to look at them: then the lock is not free. */
-	if (!place_head(pl)->ready.top && !lock_takers(l) && !place_head(pl)->ready.top)
+	if (!becomes_thief(from))
 		return NULL;
 	lock_take(l);
 	take_for(pl, cpu, now_ns);
+	ends_thieving(from);
 	if (best->task) {
 		t = task_of_node(best->task);
 		p = bpf_task_from_pid(t->pid);

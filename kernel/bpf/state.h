@@ -114,6 +114,7 @@ struct consort_cpu {
 
 struct shard {
 	struct lock lock;
+	u32 nr_thieves; /* CPUs that are about to take a task from its place */
 	u32 nr_cpus; /* online */
 	struct place place;
 };
