@@ -105,6 +105,7 @@ enum consort_request_type {
 	CONSORT_RELEASE = 6,
 	CONSORT_LEND = 7, /* a part of the caller's reservation */
 	CONSORT_RECOLLECT = 8,
+	CONSORT_USAGE = 9, /* answered by struct consort_usage_reply, unless refused */
 };
 
 enum consort_reserve_flags {
@@ -136,13 +137,13 @@ struct consort_request {
 	__u16 version;
 	__u16 type; /* enum consort_request_type */
 	__s32 tid; /* JOIN, LEAVE: the thread, as the caller sees it; 0 is the caller's only thread.
-		    * RESERVE, RELEASE: a process or thread, 0 is the caller's process.
+		    * RESERVE, RELEASE, USAGE: a process or thread, 0 is the caller's process.
 		    * LEND, RECOLLECT: the receiver; the lender is the caller's process */
 	__u32 slot; /* JOIN, LEAVE: index into consort_page.slots */
 	__u64 event_ns; /* JOIN: the longest event that a member runs; sets the domain's grace.
 			 * RESERVE: the period */
 	__u32 order; /* JOIN: enum consort_order. RESERVE, LEND: a rate. RECOLLECT: a rate, 0 is all */
-	__u32 flags; /* JOIN: enum consort_join_flags. RESERVE, RELEASE: enum consort_reserve_flags */
+	__u32 flags; /* JOIN: enum consort_join_flags. RESERVE, RELEASE, USAGE: enum consort_reserve_flags */
 	char domain[CONSORT_NAME_MAX + 1]; /* JOIN: 0-terminated; empty: a private domain.
 					    * RESERVE: the class */
 };
@@ -156,6 +157,21 @@ struct consort_reply {
 	__s32 error; /* 0 or a positive errno */
 	__u32 client; /* HELLO: this program's number, for messages and traces. RESERVE: the reservation's */
 	char text[CONSORT_TEXT_MAX]; /* 0-terminated: what was wrong, what was expected, what to do */
+};
+
+#define CONSORT_RATE_UNKNOWN 0xffffffffu /* before there is anything to tell */
+
+/* What a reservation asked for, has, and uses. Rates are millionths of one CPU. */
+struct consort_usage_reply {
+	struct consort_reply reply;
+	__u32 asked; /* the nominal rate */
+	__u32 lent; /* to others, now */
+	__u32 held; /* lent to it */
+	__u32 given; /* the effective rate: credits are counted */
+	__u32 used[3]; /* over the last second, ten seconds and minute; or CONSORT_RATE_UNKNOWN */
+	__u32 suggested; /* the nominal rate that would suit its recent use; or CONSORT_RATE_UNKNOWN */
+	__u32 late_s; /* of the last sixty seconds, those in which it used all that it was given */
+	__u32 threads; /* that share it now */
 };
 
 #endif

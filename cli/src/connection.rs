@@ -85,7 +85,7 @@ impl Connection {
             )));
         }
         debug_assert_eq!(u32::from(reply.kind), CONSORT_CONTROL);
-        serde_json::from_slice(&reply.json)
+        serde_json::from_slice(&reply.rest)
             .map_err(|error| Failure::Connection(format!("its answer is malformed: {error}")))
     }
 }

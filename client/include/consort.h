@@ -186,6 +186,24 @@ int consort_lend(int to, double rate);
 /* Takes back what was lent to it, or all of it if rate is 0. -ENOENT: nothing is lent there. -ENOSPC: less is. */
 int consort_recollect(int to, double rate);
 
+/* What a reservation asked for, has, and uses. Rates are parts of one CPU; below 0: nothing to tell yet. */
+struct consort_usage {
+	double asked; /* the nominal rate */
+	double lent; /* of that, what others use now */
+	double held; /* what others have lent to it */
+	double given; /* the effective rate, with credits counted: what it has while all of its class want theirs */
+	double used_1s, used_10s, used_60s;
+	double suggested; /* the nominal rate that would suit its recent use */
+	uint32_t late_s; /* of the last sixty seconds, those in which it used all that it was given */
+	uint32_t threads; /* that share it now */
+};
+
+/*
+ * What this process' reservation has now. Waits at most one second; consort_loop_watch_usage() asks without waiting.
+ * -ENOENT: it has none. -ENOTCONN: no daemon is there.
+ */
+int consort_usage(struct consort_usage *usage);
+
 /* ---- event loop ---- */
 
 /* Runs one thread's events: expired due events first, then best-effort events by (priority, key). */
@@ -269,6 +287,24 @@ int consort_event_is_submitted(const struct consort_event *event);
 
 /* In the callback of a file descriptor's event: the EPOLL* bits that were ready. 0 for other events. */
 uint32_t consort_event_ready(const struct consort_event *event);
+
+/*
+ * A loop asks for this process' usage now and every period_ns (100 ms to a day), and calls back as a best-effort event of
+ * that priority: with error 0 and the figures, which are valid until it returns; or with a negative errno and null, and
+ * consort_last_error_text() says why there are none. consort_loop_run() goes on until the watch is ended, which the
+ * callback may do. *watch is valid until consort_usage_watch_end(), which must be called, at the latest after the loop is
+ * destroyed.
+ *
+ * -EINVAL  period_ns or priority are out of range; callback is null
+ * -EPERM   called by another thread than the loop's
+ */
+struct consort_usage_watch;
+typedef void (*consort_usage_callback)(struct consort_loop *loop, int error,
+				       const struct consort_usage *usage, void *data);
+int consort_loop_watch_usage(struct consort_loop *loop, uint64_t period_ns, uint32_t priority,
+			     consort_usage_callback callback, void *data,
+			     struct consort_usage_watch **watch);
+int consort_usage_watch_end(struct consort_usage_watch *watch);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The conversation with the daemon: one request, one reply, in order. Nothing here waits unless told to.
 
-use crate::layout::{RawReply, RawRequest, HELLO, MAGIC, VERSION};
+use crate::layout::{RawReply, RawRequest, RawUsage, HELLO, MAGIC, USAGE, VERSION};
 use crate::Error;
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -19,6 +19,8 @@ pub struct Reply {
     pub errno: i32,
     pub text: Box<str>,
     pub page: Option<OwnedFd>,
+    /// The whole message, where it is the answer to USAGE.
+    pub usage: Option<RawUsage>,
 }
 
 struct Expected {
@@ -139,12 +141,12 @@ impl Connection {
 }
 
 /// One message with the file descriptors that came along; none if nothing has arrived.
-fn receive_message(socket: RawFd) -> Result<Option<(RawReply, usize, Vec<OwnedFd>)>, Error> {
-    // SAFETY: all bytes zero is a valid reply and a valid msghdr.
-    let (mut reply, mut header): (RawReply, libc::msghdr) = unsafe { std::mem::zeroed() };
+fn receive_message(socket: RawFd) -> Result<Option<(RawUsage, usize, Vec<OwnedFd>)>, Error> {
+    // SAFETY: all bytes zero is a valid reply, of which this is the longest, and a valid msghdr.
+    let (mut reply, mut header): (RawUsage, libc::msghdr) = unsafe { std::mem::zeroed() };
     let mut part = libc::iovec {
         iov_base: std::ptr::from_mut(&mut reply).cast(),
-        iov_len: size_of::<RawReply>(),
+        iov_len: size_of::<RawUsage>(),
     };
     let mut control = [0u64; 8]; // u64: aligned like a cmsghdr
     header.msg_iov = &mut part;
@@ -201,15 +203,20 @@ unsafe fn take_fds(header: &libc::msghdr) -> Vec<OwnedFd> {
 }
 
 fn check_reply(
-    raw: &RawReply,
+    message: &RawUsage,
     length: usize,
     mut fds: Vec<OwnedFd>,
     kind: u16,
 ) -> Result<Reply, Error> {
-    if length != size_of::<RawReply>() {
+    let raw = &message.reply;
+    let tells_usage = kind == USAGE && raw.error == 0;
+    let expected = match tells_usage {
+        true => size_of::<RawUsage>(),
+        false => size_of::<RawReply>(),
+    };
+    if length != expected {
         return Err(Error::protocol(format!(
-            "a reply of {length} bytes, {} are expected",
-            size_of::<RawReply>()
+            "a reply of {length} bytes, {expected} are expected"
         )));
     }
     if raw.magic != MAGIC || u32::from(raw.version) != VERSION {
@@ -238,6 +245,7 @@ fn check_reply(
         errno: raw.error,
         text: reply_text(raw),
         page: fds.pop(),
+        usage: tells_usage.then_some(*message),
     })
 }
 

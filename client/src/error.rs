@@ -2,6 +2,7 @@
 //! What can go wrong, in words and as an errno.
 
 use crate::layout::{DUE_AHEAD_MAX_NS, EVENT_MAX_NS, EVENT_MIN_NS, NAME_MAX, PRIORITY_MAX, SLOTS};
+use crate::usage::USAGE_PERIOD_MIN_NS;
 
 /// Why a call failed: what was wrong, what was expected, what to do.
 #[derive(Debug, thiserror::Error)]
@@ -33,6 +34,8 @@ pub enum Error {
     RateRange { rate: f64 },
     #[error("class name of {bytes} bytes is too long: at most {NAME_MAX} are expected")]
     ClassTooLong { bytes: usize },
+    #[error("asking for the usage every {period_ns} ns is out of range: {USAGE_PERIOD_MIN_NS} to {DUE_AHEAD_MAX_NS} ns is expected, the daemon looks once a second")]
+    UsagePeriod { period_ns: u64 },
     #[error("no daemon is there to reserve with: start `consort serve`")]
     NoDaemon,
     #[error("{what} is {value}, which this version does not know")]
@@ -104,6 +107,7 @@ impl Error {
             | Error::NameEncoding
             | Error::EventRange { .. }
             | Error::RateRange { .. }
+            | Error::UsagePeriod { .. }
             | Error::UnknownOption { .. }
             | Error::Null { .. } => libc::EINVAL,
             Error::NameTooLong { .. } | Error::ClassTooLong { .. } => libc::ENAMETOOLONG,

@@ -5,7 +5,10 @@
 use std::mem::{align_of, offset_of, size_of};
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
-pub use consort_abi::{consort_page, consort_reply as RawReply, consort_request as RawRequest};
+pub use consort_abi::{
+    consort_page, consort_reply as RawReply, consort_request as RawRequest,
+    consort_usage_reply as RawUsage,
+};
 
 /// No such event, no such time.
 pub const NEVER: u64 = consort_abi::CONSORT_NEVER as u64;
@@ -35,6 +38,8 @@ pub const RESERVE: u16 = consort_abi::CONSORT_RESERVE as u16;
 pub const RELEASE: u16 = consort_abi::CONSORT_RELEASE as u16;
 pub const LEND: u16 = consort_abi::CONSORT_LEND as u16;
 pub const RECOLLECT: u16 = consort_abi::CONSORT_RECOLLECT as u16;
+pub const USAGE: u16 = consort_abi::CONSORT_USAGE as u16;
+pub const RATE_UNKNOWN: u32 = consort_abi::CONSORT_RATE_UNKNOWN as u32;
 pub const RESERVE_THREAD: u32 = consort_abi::CONSORT_RESERVE_THREAD as u32;
 pub const RATE_ONE_CPU: u32 = consort_abi::CONSORT_RATE_ONE_CPU as u32;
 pub const JOIN_PREEMPT: u32 = consort_abi::CONSORT_JOIN_PREEMPT as u32;

@@ -38,6 +38,7 @@ mod poll;
 mod process;
 mod reservation;
 mod slack;
+mod usage;
 
 pub use clock::now_ns;
 pub use domain::{Domain, Order};
@@ -55,6 +56,7 @@ pub mod decision {
     pub use crate::poll::{decide, decide_alone, RawNext, Told, Turn};
 }
 pub use reservation::{lend, recollect, release, Reservation};
+pub use usage::{usage, Usage, UsageWatch, USAGE_PERIOD_MIN_NS};
 
 /// The README's examples compile.
 #[cfg(doctest)]

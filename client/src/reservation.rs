@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reserved rates: a part of a CPU for this process, whatever the others do; and credits, parts of it for others.
 
-use crate::connection::Connection;
+use crate::connection::{Connection, Reply, Ticket};
 use crate::layout::{
     RawRequest, LEND, NAME_MAX, RATE_ONE_CPU, RECOLLECT, RELEASE, RESERVE, RESERVE_THREAD,
 };
 use crate::link::{connect_to_daemon, new_socket, refuse, request};
 use crate::Error;
+use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
 /// How long an answer is awaited.
@@ -127,15 +128,58 @@ fn millionths(rate: f64) -> Result<u32, Error> {
     }
 }
 
-/// One request on a connection of its own: these are rare, and need no page.
 fn ask(action: &'static str, message: &RawRequest) -> Result<(), Error> {
-    let socket = new_socket()?;
-    if !connect_to_daemon(&socket)? {
-        return Err(Error::NoDaemon);
+    Question::ask(action, message)?.wait().map(|_| ())
+}
+
+/// One request on a connection of its own: these are rare, and need no page.
+pub(crate) struct Question {
+    action: &'static str,
+    connection: Connection,
+    ticket: Ticket,
+}
+
+impl Question {
+    /// Sends it, and does not wait.
+    pub fn ask(action: &'static str, message: &RawRequest) -> Result<Question, Error> {
+        let socket = new_socket()?;
+        if !connect_to_daemon(&socket)? {
+            return Err(Error::NoDaemon);
+        }
+        let mut connection = Connection::new(socket);
+        let ticket = connection.send(message)?;
+        Ok(Question {
+            action,
+            connection,
+            ticket,
+        })
     }
-    let mut connection = Connection::new(socket);
-    let ticket = connection.send(message)?;
-    let reply = connection.wait(ticket, Instant::now() + WAIT)?;
+
+    /// Readable when the answer has come.
+    pub fn fd(&self) -> RawFd {
+        self.connection.fd()
+    }
+
+    /// The answer, if it has come.
+    pub fn answer(&mut self) -> Result<Option<Reply>, Error> {
+        self.connection.receive()?;
+        let reply = self.connection.take(self.ticket);
+        reply.map(|reply| self.granted(reply)).transpose()
+    }
+
+    /// The answer, awaited for a second.
+    pub fn wait(mut self) -> Result<Reply, Error> {
+        let reply = self.connection.wait(self.ticket, Instant::now() + WAIT)?;
+        self.granted(reply.ok_or_else(no_answer)?)
+    }
+
+    fn granted(&self, reply: Reply) -> Result<Reply, Error> {
+        refuse(self.action, &reply)?;
+        Ok(reply)
+    }
+}
+
+pub(crate) fn no_answer() -> Error {
     let waited_ms = WAIT.as_millis() as u64;
-    refuse(action, &reply.ok_or(Error::NoAnswer { waited_ms })?)
+    Error::NoAnswer { waited_ms }
 }

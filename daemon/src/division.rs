@@ -3,16 +3,21 @@
 
 use std::time::Instant;
 
+use consort_abi::{CONSORT_RATE_ONE_CPU, CONSORT_RATE_UNKNOWN};
 use serde::Serialize;
 
 use crate::{
     admission::Reservation,
     classes::{Overbooking, FLEXIBLE},
     credits::Credit,
+    peer::Peer,
     rate::Rate,
+    reservations::unknown,
     service::Service,
-    targets::Target,
+    targets::{Named, Target},
     usage::{History, WINDOWS},
+    wire::USAGE_FIELDS,
+    Refusal,
 };
 
 /// Reservations listed in a page: keeps an answer below [`crate::wire::ANSWER_BYTES_MAX`].
@@ -192,6 +197,34 @@ impl Service {
             used_total_ns,
             threads,
         }
+    }
+
+    /// What a program is told of a reservation: the fields of `consort_usage_reply`.
+    ///
+    /// # Errors
+    /// ENOENT when it has none; those of naming a target.
+    pub fn usage_of(&self, peer: &Peer, named: &Named) -> Result<[u32; USAGE_FIELDS], Refusal> {
+        let target = self.processes.named(peer, named)?;
+        let number = self.reservations.ledger.find(&target);
+        let found = number.and_then(|number| Some((number, self.reservations.ledger.get(number)?)));
+        let (number, held) = found.ok_or_else(|| unknown(&target))?;
+        let told = self.describe(number, held);
+        let millionths = |rate: f64| (rate * f64::from(CONSORT_RATE_ONE_CPU)).round() as u32;
+        let sum = |credits: &[CreditStatus]| millionths(credits.iter().map(|it| it.rate).sum());
+        let known = |rate: Option<f64>| rate.map_or(CONSORT_RATE_UNKNOWN, millionths);
+        let [second, ten, minute] = told.used.map(known);
+        Ok([
+            millionths(told.asked),
+            sum(&told.lent),
+            sum(&told.held),
+            millionths(told.given),
+            second,
+            ten,
+            minute,
+            known(told.suggested),
+            told.late_seconds as u32,
+            told.threads,
+        ])
     }
 
     fn credits(&self, other_side: impl Fn(&Credit) -> Option<u32>) -> Vec<CreditStatus> {

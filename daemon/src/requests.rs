@@ -5,7 +5,7 @@ use std::{os::fd::OwnedFd, time::Instant};
 
 use consort_abi::{
     CONSORT_CONTROL, CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_LEND, CONSORT_RECOLLECT,
-    CONSORT_RELEASE, CONSORT_RESERVE, CONSORT_SLOTS,
+    CONSORT_RELEASE, CONSORT_RESERVE, CONSORT_SLOTS, CONSORT_USAGE,
 };
 use consort_kernel::{DomainOptions, JoinArgs};
 use nix::errno::Errno;
@@ -40,7 +40,7 @@ const CONTROL_COST: u32 = 10;
 struct Granted {
     client: u32,
     page: Option<OwnedFd>,
-    json: Vec<u8>,
+    rest: Vec<u8>,
 }
 
 impl Granted {
@@ -95,10 +95,16 @@ impl Service {
             Request::Recollect { to, rate } => self
                 .take_back(&peer, Back { from: 0, to, rate })
                 .map(|()| Granted::default()),
+            Request::Usage { number, scope } => self
+                .usage_of(&peer, &Named::Number { number, scope })
+                .map(|fields| Granted {
+                    rest: wire::usage_bytes(fields),
+                    ..Granted::default()
+                }),
             Request::Control { text } => {
                 self.users.charge(peer.uid, CONTROL_COST - 1);
-                control::answer(self, &peer, &text).map(|json| Granted {
-                    json,
+                control::answer(self, &peer, &text).map(|rest| Granted {
+                    rest,
                     ..Granted::default()
                 })
             }
@@ -108,7 +114,7 @@ impl Service {
                 kind,
                 client: granted.client,
                 page: granted.page,
-                json: granted.json,
+                rest: granted.rest,
                 ..Reply::default()
             },
             Err(refusal) => {
@@ -327,6 +333,7 @@ fn kind_of(request: &Request) -> u16 {
         Request::Release { .. } => CONSORT_RELEASE,
         Request::Lend { .. } => CONSORT_LEND,
         Request::Recollect { .. } => CONSORT_RECOLLECT,
+        Request::Usage { .. } => CONSORT_USAGE,
     };
     kind as u16
 }

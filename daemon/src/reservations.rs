@@ -480,7 +480,7 @@ fn refuse_thread(tid: i32, error: &consort_kernel::Error) -> Result<(), Refusal>
     }
 }
 
-fn unknown(target: &Target) -> Refusal {
+pub(crate) fn unknown(target: &Target) -> Refusal {
     let text = match target {
         Target::Cgroup { path, .. } => format!("cgroup {path} has no reservation"),
         target => format!("{} has no reservation", target.number()),

@@ -4,10 +4,10 @@
 use std::{mem::size_of, os::fd::OwnedFd};
 
 use consort_abi::{
-    consort_reply, consort_request, CONSORT_ABI_MAGIC, CONSORT_ABI_VERSION, CONSORT_CONTROL,
-    CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_LEND, CONSORT_NAME_MAX,
+    consort_reply, consort_request, consort_usage_reply, CONSORT_ABI_MAGIC, CONSORT_ABI_VERSION,
+    CONSORT_CONTROL, CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_LEND, CONSORT_NAME_MAX,
     CONSORT_RATE_ONE_CPU, CONSORT_RECOLLECT, CONSORT_RELEASE, CONSORT_RESERVE,
-    CONSORT_RESERVE_THREAD, CONSORT_TEXT_MAX,
+    CONSORT_RESERVE_THREAD, CONSORT_TEXT_MAX, CONSORT_USAGE,
 };
 use nix::errno::Errno;
 
@@ -50,6 +50,10 @@ pub enum Request {
     Recollect {
         to: i32,
         rate: Option<f64>,
+    },
+    Usage {
+        number: i32,
+        scope: Scope,
     },
 }
 
@@ -176,9 +180,16 @@ fn decode(raw: &consort_request, rest: &[u8]) -> Result<Request, Malformed> {
             to: raw.tid,
             rate: (raw.order != 0).then(|| rate(raw.order)),
         }),
+        CONSORT_USAGE => match scope(raw.flags) {
+            Ok(scope) => Ok(Request::Usage {
+                number: raw.tid,
+                scope,
+            }),
+            Err(text) => refuse(Errno::EINVAL, text),
+        },
         other => refuse(
             Errno::EOPNOTSUPP,
-            format!("unknown request type {other}: expected 1 (hello) to 8 (recollect)"),
+            format!("unknown request type {other}: expected 1 (hello) to 9 (usage)"),
         ),
     }
 }
@@ -236,8 +247,8 @@ pub struct Reply {
     pub text: String,
     /// HELLO: the page.
     pub page: Option<OwnedFd>,
-    /// CONTROL: the answer in JSON, which follows the reply in the same message.
-    pub json: Vec<u8>,
+    /// What follows the reply in the same message. CONTROL: the answer in JSON; USAGE: the rest of its struct.
+    pub rest: Vec<u8>,
 }
 
 impl Reply {
@@ -250,10 +261,10 @@ impl Reply {
         }
     }
 
-    /// The reply as it is sent: the struct, then the answer to a CONTROL request.
+    /// The reply as it is sent: the struct, then what follows it.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = self.head().to_vec();
-        bytes.extend_from_slice(&self.json);
+        bytes.extend_from_slice(&self.rest);
         bytes
     }
 
@@ -299,9 +310,20 @@ pub fn parse_reply(bytes: &[u8]) -> Option<Reply> {
         client: raw.client,
         text: String::from_utf8_lossy(&text).into_owned(),
         page: None,
-        json: bytes[REPLY_BYTES..].to_vec(),
+        rest: bytes[REPLY_BYTES..].to_vec(),
     })
 }
+
+/// The fields of `consort_usage_reply` behind its head, in their order.
+pub fn usage_bytes(fields: [u32; USAGE_FIELDS]) -> Vec<u8> {
+    fields
+        .iter()
+        .flat_map(|field| field.to_ne_bytes())
+        .collect()
+}
+
+/// As many as the struct has: it has no others, and no padding.
+pub const USAGE_FIELDS: usize = (size_of::<consort_usage_reply>() - REPLY_BYTES) / size_of::<u32>();
 
 /// A CONTROL request as it is sent.
 pub fn control_message(json: &str) -> Vec<u8> {

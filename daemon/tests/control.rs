@@ -99,7 +99,7 @@ fn ask(service: &mut Service, connection: u64, message: &[u8]) -> wire::Reply {
 fn ask_json(service: &mut Service, connection: u64, text: &str) -> serde_json::Value {
     let reply = ask(service, connection, &wire::control_message(text));
     assert_eq!(reply.error, 0, "{}", reply.text);
-    serde_json::from_slice(&reply.json).unwrap()
+    serde_json::from_slice(&reply.rest).unwrap()
 }
 
 #[test]
@@ -169,8 +169,8 @@ fn lists_come_in_pages_that_fit_a_message() {
             let after = seen.last().map_or("null".to_owned(), u64::to_string);
             let text = format!(r#"{{"command": "{list}", "after": {after}}}"#);
             let reply = ask(&mut service, 0, &wire::control_message(&text));
-            assert!(reply.json.len() <= wire::ANSWER_BYTES_MAX);
-            let page: serde_json::Value = serde_json::from_slice(&reply.json).unwrap();
+            assert!(reply.rest.len() <= wire::ANSWER_BYTES_MAX);
+            let page: serde_json::Value = serde_json::from_slice(&reply.rest).unwrap();
             let entries = page[list].as_array().unwrap();
             seen.extend(entries.iter().map(|entry| entry[key].as_u64().unwrap()));
             if page["more"] == false {

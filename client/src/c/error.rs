@@ -18,7 +18,7 @@ pub extern "C" fn consort_last_error_text() -> *const c_char {
 }
 
 #[cold]
-fn negative_errno(error: &Error) -> c_int {
+pub fn negative_errno(error: &Error) -> c_int {
     // Error texts hold no 0 bytes: names with control characters are quoted with escapes.
     let text = CString::new(error.to_string()).unwrap_or_default();
     let _ = LAST_TEXT.try_with(|last| *last.borrow_mut() = text);

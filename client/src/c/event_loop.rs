@@ -13,24 +13,35 @@ use std::os::fd::RawFd;
 /// `struct consort_loop`.
 pub struct Loop {
     thread: usize,
-    events: EventLoop,
+    pub(super) events: EventLoop,
 }
 
 /// `consort_callback`.
-type Call = unsafe extern "C" fn(*mut Loop, *mut RawEvent, *mut c_void);
+pub(super) type Call = unsafe extern "C" fn(*mut Loop, *mut RawEvent, *mut c_void);
 
 /// `struct consort_event`.
 #[repr(C)]
 pub struct RawEvent {
-    of: *mut Loop,
+    pub(super) of: *mut Loop,
     callback: Option<Call>,
     data: *mut c_void,
     id: u64,
 }
 
+impl RawEvent {
+    pub(super) fn idle() -> RawEvent {
+        RawEvent {
+            of: std::ptr::null_mut(),
+            callback: None,
+            data: std::ptr::null_mut(),
+            id: 0,
+        }
+    }
+}
+
 /// # Safety
 /// `of` is null or valid. The reference must end before a callback runs: callbacks make their own.
-unsafe fn check<'a>(of: *mut Loop) -> Result<&'a mut Loop, Error> {
+pub(super) unsafe fn check<'a>(of: *mut Loop) -> Result<&'a mut Loop, Error> {
     if of.is_null() {
         return Err(Error::Null { what: "loop" });
     }
@@ -139,15 +150,14 @@ pub unsafe extern "C" fn consort_event_init(
     data: *mut c_void,
 ) {
     event.write(RawEvent {
-        of: std::ptr::null_mut(),
         callback,
         data,
-        id: 0,
+        ..RawEvent::idle()
     });
 }
 
 /// The event's name in the loop, given on its first submission.
-unsafe fn enter(of: *mut Loop, event: *mut RawEvent) -> Result<Event, Error> {
+pub(super) unsafe fn enter(of: *mut Loop, event: *mut RawEvent) -> Result<Event, Error> {
     let raw = given_mut(event, "event")?;
     if raw.callback.is_none() {
         return Err(Error::Null { what: "callback" });

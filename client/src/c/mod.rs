@@ -7,3 +7,4 @@ mod event_loop;
 mod member;
 mod reservation;
 mod thread;
+mod usage;

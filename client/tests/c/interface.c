@@ -58,6 +58,40 @@ static void joining(void)
 	CHECK(consort_leave(NULL) == 0);
 }
 
+static int reports;
+
+static void told(struct consort_loop *loop, int error, const struct consort_usage *usage, void *data)
+{
+	struct consort_usage_watch **watch = data;
+
+	CHECK(error == 0 && usage->asked == 0.25 && usage->given == 0.5 && usage->late_s == 3);
+	CHECK(usage->used_1s == 0.1 && usage->used_10s < 0 && usage->suggested < 0);
+	if (++reports == 2) {
+		CHECK(consort_usage_watch_end(*watch) == 0);
+		CHECK(consort_loop_stop(loop) == 0);
+	}
+}
+
+static void feedback(void)
+{
+	struct consort_usage_watch *watch;
+	struct consort_usage usage;
+	struct consort_loop *loop;
+
+	CHECK(consort_usage(NULL) == -EINVAL);
+	CHECK(consort_usage(&usage) == 0 && usage.asked == 0.25 && usage.threads == 2);
+	CHECK(consort_loop_new(NULL, &loop) == 0);
+	CHECK(consort_loop_watch_usage(loop, 1, 0, told, NULL, &watch) == -EINVAL);
+	CHECK(consort_loop_watch_usage(loop, 100000000, 0, NULL, NULL, &watch) == -EINVAL);
+	CHECK(consort_loop_watch_usage(loop, 100000000, 0, told, NULL, NULL) == -EINVAL);
+	CHECK(consort_loop_watch_usage(loop, 100000000, 0, told, &watch, &watch) == 0);
+	CHECK(consort_loop_run(loop) == 0 && reports == 2);
+	CHECK(consort_loop_watch_usage(loop, 100000000, 0, told, &watch, &watch) == 0);
+	CHECK(consort_loop_destroy(loop) == 0);
+	CHECK(consort_usage_watch_end(watch) == 0);
+	CHECK(consort_usage_watch_end(NULL) == 0);
+}
+
 static void polling(void)
 {
 	struct consort_options options = { .event_ns = 1000000, .order = CONSORT_ORDER_PROGRAM };
@@ -262,6 +296,7 @@ int main(void)
 	struct consort_member *member;
 
 	joining();
+	feedback();
 	polling();
 	polling_with_epoll();
 	threads_and_forks();

@@ -269,7 +269,8 @@ fn answer(
     page: &mut Option<Arc<Page>>,
 ) {
     let kind = u32::from(request.type_);
-    let mut reply: consort_reply = unsafe { std::mem::zeroed() };
+    let mut message: consort_usage_reply = unsafe { std::mem::zeroed() };
+    let reply = &mut message.reply;
     reply.magic = CONSORT_ABI_MAGIC;
     reply.version = CONSORT_ABI_VERSION as u16;
     reply.type_ = request.type_;
@@ -286,6 +287,12 @@ fn answer(
         _ => {}
     }
     let mut bytes = size_of::<consort_reply>();
+    if kind == CONSORT_USAGE {
+        (message.asked, message.given) = (250_000, 500_000);
+        message.used = [100_000, CONSORT_RATE_UNKNOWN, CONSORT_RATE_UNKNOWN];
+        (message.suggested, message.late_s, message.threads) = (CONSORT_RATE_UNKNOWN, 3, 2);
+        bytes = size_of::<consort_usage_reply>();
+    }
     match manner {
         Manner::Silent { request } if *request == kind => return,
         Manner::Refuse { request, errno } if *request == kind => {
@@ -294,6 +301,7 @@ fn answer(
                 *to = from as libc::c_char;
             }
             fds.clear();
+            bytes = size_of::<consort_reply>();
         }
         Manner::Short { bytes: few } => bytes = *few,
         Manner::Long => bytes += 8,
@@ -305,7 +313,7 @@ fn answer(
         Manner::TwoPages if !fds.is_empty() => fds.push(fds[0]),
         _ => {}
     }
-    send(connection.as_raw_fd(), &reply, bytes, &fds);
+    send(connection.as_raw_fd(), &message, bytes, &fds);
 }
 
 fn new_page(manner: &Manner) -> Page {
@@ -321,11 +329,11 @@ fn new_page(manner: &Manner) -> Page {
 }
 
 /// `bytes` may be more than the reply has: then zeroes follow.
-fn send(socket: RawFd, reply: &consort_reply, bytes: usize, fds: &[RawFd]) {
-    let mut buffer = [0u8; size_of::<consort_reply>() + 8];
+fn send(socket: RawFd, reply: &consort_usage_reply, bytes: usize, fds: &[RawFd]) {
+    let mut buffer = [0u8; size_of::<consort_usage_reply>() + 8];
     unsafe {
         let from = std::ptr::from_ref(reply).cast::<u8>();
-        std::ptr::copy_nonoverlapping(from, buffer.as_mut_ptr(), size_of::<consort_reply>());
+        std::ptr::copy_nonoverlapping(from, buffer.as_mut_ptr(), size_of_val(reply));
         let mut part = libc::iovec {
             iov_base: buffer.as_mut_ptr().cast(),
             iov_len: bytes,

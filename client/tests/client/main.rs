@@ -13,3 +13,4 @@ mod poll;
 mod process;
 mod rejoin;
 mod reservation;
+mod usage;

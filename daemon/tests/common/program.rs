@@ -66,7 +66,7 @@ impl Program {
         self.send(&wire::control_message(json)).unwrap();
         let reply = self.receive().expect("a reply");
         match reply.error {
-            0 => Ok(serde_json::from_slice(&reply.json).unwrap()),
+            0 => Ok(serde_json::from_slice(&reply.rest).unwrap()),
             _ => Err(reply),
         }
     }

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! As programs ask: over the socket, by the command and by the library.
 
-use consort_abi::{CONSORT_LEND, CONSORT_RECOLLECT, CONSORT_RELEASE, CONSORT_RESERVE};
-use consort_daemon::{limits::Limits, peer::Processes, service::Service};
+use consort_abi::{
+    CONSORT_LEND, CONSORT_RECOLLECT, CONSORT_RELEASE, CONSORT_RESERVE, CONSORT_USAGE,
+};
+use consort_daemon::{limits::Limits, peer::Processes, service::Service, wire::USAGE_FIELDS};
 use nix::errno::Errno;
 
 use crate::{
@@ -86,11 +88,23 @@ fn a_library_reserves_for_its_program() {
         (CONSORT_LEND, 100_000, 0, "", libc::EINVAL),
         (CONSORT_RECOLLECT, 0, 0, "", libc::ENOENT),
         (CONSORT_RELEASE, 0, 4, "", libc::EINVAL),
+        (CONSORT_USAGE, 0, 4, "", libc::EINVAL),
     ] {
         let reply = ask(kind, rate, flags, class);
         assert_eq!(reply.error, errno, "{kind}: {}", reply.text);
         assert!(!reply.text.is_empty());
     }
+    let told = ask(CONSORT_USAGE, 0, 0, "");
+    let fields: Vec<u32> = told
+        .rest
+        .chunks_exact(4)
+        .map(|it| u32::from_ne_bytes(it.try_into().unwrap()))
+        .collect();
+    assert_eq!(fields.len(), USAGE_FIELDS, "{}", told.text);
+    // Asked, lent, held, given: alone in its class it has all of that.
+    assert_eq!(fields[..4], [250_000, 0, 0, 500_000]);
     assert_eq!(ask(CONSORT_RELEASE, 0, 0, "").error, 0);
     assert_eq!(ask(CONSORT_RELEASE, 0, 0, "").error, libc::ENOENT);
+    let refused = ask(CONSORT_USAGE, 0, 0, "");
+    assert_eq!((refused.error, refused.rest.len()), (libc::ENOENT, 0));
 }

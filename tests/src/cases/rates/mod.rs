@@ -3,6 +3,7 @@
 //! classes: half of the CPU guaranteed, a quarter adaptive (overbooked by 70 %), a quarter flexible.
 
 mod credits;
+mod feedback;
 mod requests;
 mod restart;
 mod shares;
@@ -101,6 +102,12 @@ pub const TESTS: &[Test] = &[
         cpus: Cpus::One,
         needs: Needs::Daemon,
         run: requests::run_command,
+    },
+    Test {
+        name: "rates.feedback",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: feedback::told_while_it_runs,
     },
     Test {
         name: "rates.come_and_go",
