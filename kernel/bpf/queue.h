@@ -203,6 +203,13 @@ core_fn task_move(struct task __arena *t in_arena, struct group_set __arena *hom
 	return 0;
 }
 
+/* What a reservation's threads have had counts as used, whenever they are charged. */
+static inline void count_as_used(struct task __arena *t, u64 ran_ns)
+{
+	if (t->reservation)
+		__sync_fetch_and_add(&t->reservation->ran_ns, ran_ns);
+}
+
 core_fn task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
 {
 	if (in_domain(t)) {
@@ -215,8 +222,7 @@ core_fn task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
 		place_refresh_charged(place_at(t->place), d);
 	} else {
 		tree_charge(&t->member.node, ran_ns);
-		if (t->reservation)
-			__sync_fetch_and_add(&t->reservation->ran_ns, ran_ns);
+		count_as_used(t, ran_ns);
 	}
 	return 0;
 }
@@ -323,6 +329,7 @@ static inline void charge_running(struct consort_cpu __arena *c, u32 cpu, u64 no
 	if (!one_cpu)
 		divide(running, ran_ns);
 	tree_charge(&running->member.node, ran_ns);
+	count_as_used(running, ran_ns);
 	if (in_domain(running))
 		place_refresh_charged(place_at(running->place),
 				      domain_in(running->set, running->place));
