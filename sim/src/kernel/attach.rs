@@ -36,20 +36,24 @@ impl Kernel {
             return;
         }
         let scheduler = self.scheduler();
-        // Nobody else needs the scheduler meanwhile; they may be late for what they do.
+        // Nobody becomes the scheduler's before all are ready. Nobody else needs it meanwhile; they may be late for what
+        // they do.
         let concurrent = std::mem::replace(&mut self.concurrent, false);
         // SAFETY: the scheduler lives as long as the kernel.
-        let began = unsafe { (*scheduler).begin(self) };
+        self.attached = unsafe { (*scheduler).begin(self) }.is_ok();
+        let tasks = match self.attached {
+            true => self.living(),
+            false => Vec::new(),
+        };
+        let mut tasks = tasks.into_iter();
+        // SAFETY: as above.
+        let unready = tasks.find(|task| !unsafe { (*scheduler).init_task(self, *task) });
         self.concurrent = concurrent;
-        if began.is_err() {
-            return;
+        if let Some(task) = unready {
+            return self.give_up(task);
         }
-        self.attached = true;
-        for task in self.living() {
-            // SAFETY: as above.
-            if !unsafe { (*scheduler).init_task(self, task) } {
-                return self.give_up(task);
-            }
+        if !self.attached {
+            return;
         }
         for task in self.living() {
             let state = &self.tasks[task as usize];
@@ -74,14 +78,15 @@ impl Kernel {
 
     /// No memory for `task`: those before it are taken back, and the scheduler does not come.
     fn give_up(&mut self, task: TaskId) {
-        for before in self.living().into_iter().filter(|it| *it < task) {
-            self.exit_task(before);
-        }
         self.attached = false;
+        let scheduler = self.scheduler();
+        for before in self.living().into_iter().filter(|it| *it < task) {
+            // SAFETY: the scheduler lives as long as the kernel.
+            unsafe { (*scheduler).exit_task(self, before) };
+        }
         self.synchronize();
         self.disable_all();
-        let scheduler = self.scheduler();
-        // SAFETY: the scheduler lives as long as the kernel.
+        // SAFETY: as above.
         unsafe { (*scheduler).detach(self) };
     }
 
