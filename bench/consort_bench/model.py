@@ -69,8 +69,11 @@ class Run:
     # Counters of `consort status` of which at least one must grow during the run.
     moving: tuple[str, ...] = ()
     files: tuple[GuestFile, ...] = ()
-    # For the simulator: the scenario, whose seed is the number of the start.
+    # For the simulator: the scenario, whose seed is the number of the start; as what it is scheduled; and
+    # whether the result is to have each task's timeline too.
     scenario: str = ""
+    configuration: str = "coop"
+    traced: bool = False
     # What is run; the player if there is nothing here.
     program: GuestFile | None = None
 

@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from . import timeline
 from .model import Run
 
 # A scenario of 20 s takes well below a second.
@@ -39,10 +40,17 @@ def output(consort: Path, run: Run, seed: int) -> tuple[dict | None, str]:
         scenario = Path(folder) / f"{run.name}.json"
         scenario.write_text(run.scenario)
         words = [str(consort), "sim", "run", str(scenario), "--seed", str(seed), "--json"]
+        words += ["--as", run.configuration, *(("--report", folder) if run.traced else ())]
         try:
             done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=LIMIT_S)
         except subprocess.TimeoutExpired:
             return None, f"did not end within {LIMIT_S} s"
-    if done.returncode != 0:
-        return None, f"consort sim run ended with status {done.returncode}: {done.stderr.strip()[-1500:]}"
-    return {"result": json.loads(done.stdout), "kernel": ""}, ""
+        if done.returncode != 0:
+            reason = f"consort sim run ended with status {done.returncode}: {done.stderr.strip()[-1500:]}"
+            return None, reason
+        result = json.loads(done.stdout)
+        if run.traced:
+            if done.stderr.strip():
+                return None, f"the trace may not be whole: {done.stderr.strip()}"
+            result["timelines"] = timeline.read(Path(folder) / "trace.json")
+    return {"result": result, "kernel": ""}, ""

@@ -47,9 +47,10 @@ def fleet(
     )
 
 
-def simulated(name: str, scenario: dict) -> Run:
+def simulated(name: str, scenario: dict, configuration: str = "coop", traced: bool = False) -> Run:
     """A scenario in the simulator, with the number of the start as its seed."""
-    return Run(name, Scheduler.SIMULATOR, (), 0, scenario=json.dumps(scenario))
+    text = json.dumps(scenario)
+    return Run(name, Scheduler.SIMULATOR, (), 0, scenario=text, configuration=configuration, traced=traced)
 
 
 def tardiness_row(id: str, statistic: str, run: str, target: Target, against: dict[str, str]) -> Row:
