@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Figures drawn like the thesis': the number of players on the x axis, and a line for each period."""
+"""Figures drawn like the thesis' (players on the x axis, a line for each period), and like papers'."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import matplotlib
@@ -18,6 +19,7 @@ import matplotlib.pyplot as plt  # noqa: E402  (the backend must be chosen first
 
 from .experiments import sweep  # noqa: E402
 from .model import Missing, Samples  # noqa: E402
+from .papers import Panel  # noqa: E402
 
 PANELS = (
     ("frames_per_s_sum", "(a) frames shown per second, all players"),
@@ -93,6 +95,39 @@ def over_time_figure(samples: Samples, folder: Path, runs: tuple[str, ...]) -> s
     axes[0].set_ylabel("frames shown per second")
     drawing.suptitle("Frame rates over time (drawn like Figure 3.21 of the thesis)", fontsize=10)
     return _save(drawing, folder, "frames-over-time.svg")
+
+
+def panels_figure(folder: Path, name: str, title: str, panels: list[Panel], columns: int = 3) -> str:
+    """Panels of lines, in rows; returns the file's name."""
+    columns = min(columns, len(panels))
+    rows = -(-len(panels) // columns)
+    # One font, as each text names all that it may be drawn in.
+    with plt.rc_context({"font.sans-serif": ["DejaVu Sans"]}):
+        drawing, grid = plt.subplots(rows, columns, figsize=(3.7 * columns, 3.0 * rows), squeeze=False)
+        axes = [axis for row in grid for axis in row]
+        for axis in axes[len(panels) :]:
+            axis.axis("off")
+        for axis, panel in zip(axes, panels, strict=False):
+            _panel(axis, panel)
+        drawing.suptitle(title, fontsize=10)
+        _save(drawing, folder, name)
+    # A hundredth of a point is seen by nobody, and half of the file is digits.
+    file = folder / name
+    file.write_text(re.sub(r"(\d\.\d\d)\d+", r"\1", file.read_text()))
+    return name
+
+
+def _panel(axis, panel: Panel) -> None:
+    for line in panel.lines:
+        xs, ys = zip(*line.points, strict=True) if line.points else ((), ())
+        axis.plot(xs, ys, line.style, color=line.colour, label=line.label, linewidth=1, markersize=2)
+    axis.set_title(panel.title, fontsize=9)
+    axis.set_xlabel(panel.x)
+    axis.set_ylabel(panel.y)
+    axis.set_ylim(0, panel.y_max)
+    axis.grid(alpha=0.3)
+    if any(line.label for line in panel.lines):
+        axis.legend(fontsize=6)
 
 
 def _save(drawing, folder: Path, name: str) -> str:

@@ -15,6 +15,7 @@ from . import (
     hog,
     liars,
     memory,
+    paper_004,
     pathological,
     play,
     private,
@@ -60,6 +61,7 @@ MODULES = (
     stress,
     validation,
     simulator,
+    paper_004,
     sweep,
 )
 
