@@ -13,7 +13,7 @@ from pathlib import Path
 from . import bench, report, results
 from .experiments import all_experiments
 from .guest import BUILT, ROOT, Machine
-from .model import Experiment, Samples
+from .model import Experiment, Missing, Samples
 from .workloads import Length
 
 RESULTS = "docs/results"
@@ -120,7 +120,10 @@ def draw(chosen: list[Experiment], samples, folder: Path) -> None:
     with_plots = [experiment for experiment in chosen if experiment.plot]
     try:
         for experiment in with_plots:
-            experiment.plot(samples.get(experiment.name, Samples()), folder)
+            try:
+                experiment.plot(samples.get(experiment.name, Samples()), folder)
+            except Missing as missing:
+                print(f"no plots of {experiment.name}: {missing}", file=sys.stderr)
     except ImportError as error:
         print(
             f"no plots: {error}; install them with `pip install -r bench/requirements.txt`",

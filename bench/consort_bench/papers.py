@@ -7,6 +7,7 @@ import copy
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import median
 
 from .guest import ROOT
 from .model import Extract, Missing, Row, Run, Samples
@@ -43,12 +44,18 @@ def runs(figure: str, scenario: dict, schedulers: tuple[str, ...]) -> tuple[Run,
     return tuple(run(figure, scheduler, scenario) for scheduler in schedulers)
 
 
+def starts_of(samples: Samples, name: str) -> list[Tasks]:
+    """The timelines of a run's starts."""
+    results = samples.results(name)
+    for result in results:
+        if result["refusals"]:
+            raise Missing(f"{name}: not granted: {result['refusals'][0]}")
+    return [result["timelines"] for result in results]
+
+
 def tasks_of(samples: Samples, name: str) -> Tasks:
     """The timelines of a run's first start."""
-    result = samples.results(name)[0]
-    if result["refusals"]:
-        raise Missing(f"{name}: not granted: {result['refusals'][0]}")
-    return result["timelines"]
+    return starts_of(samples, name)[0]
 
 
 def instances(tasks: Tasks, task: str) -> list[Timeline]:
@@ -70,7 +77,7 @@ def row(
 
 
 def of(name: str, value: Callable[[Tasks], float]) -> Extract:
-    return lambda samples: value(tasks_of(samples, name))
+    return lambda samples: median(value(tasks) for tasks in starts_of(samples, name))
 
 
 def percentile(values: list[float], percent: float) -> float:

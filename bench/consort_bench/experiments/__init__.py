@@ -15,7 +15,10 @@ from . import (
     hog,
     liars,
     memory,
+    paper_001,
+    paper_001_overhead,
     paper_004,
+    paper_004_quanta,
     pathological,
     play,
     private,
@@ -61,7 +64,10 @@ MODULES = (
     stress,
     validation,
     simulator,
+    paper_001,
+    paper_001_overhead,
     paper_004,
+    paper_004_quanta,
     sweep,
 )
 
