@@ -13,7 +13,7 @@ from pathlib import Path
 from . import bench, report, results
 from .experiments import all_experiments
 from .guest import BUILT, ROOT, Machine
-from .model import Experiment, Missing, Samples
+from .model import Experiment, Missing, Samples, Scheduler
 from .workloads import Length
 
 RESULTS = "docs/results"
@@ -44,8 +44,8 @@ def main() -> int:
         return 0
     if not chosen:
         return fail(f"no row matches --only '{options.only}'; see bench/run --list")
-    for path in (options.player, options.consort):
-        if path and not path.is_file():
+    for path in programs(options, chosen):
+        if not path.is_file():
             return fail(f"there is no program {path}; build it first, see bench/run --help")
     machine = Machine(options.kernel, options.player, options.consort, options.cache)
     starts = 1 if options.quick else options.starts
@@ -79,6 +79,13 @@ def parse() -> argparse.Namespace:
     if options.out is None:
         options.out = ROOT / (QUICK_RESULTS if options.quick else RESULTS)
     return options
+
+
+def programs(options: argparse.Namespace, chosen: list[Experiment]) -> list[Path]:
+    """What must have been built; the simulator needs no player."""
+    runs = (run for experiment in chosen for run in experiment.runs)
+    has_guests = any(run.scheduler is not Scheduler.SIMULATOR for run in runs)
+    return [path for path in (options.player if has_guests else None, options.consort) if path]
 
 
 def choose(experiments: list[Experiment], pattern: str) -> list[Experiment]:

@@ -17,7 +17,7 @@ def markdown(entries: list[dict], experiments: list[Experiment], plots: list[str
         "instructions), so a number is exact and repeatable; each is the median of as many starts as",
         "`results.json` says beside it.",
         "`eevdf` is the same workload under the kernel's stock scheduler in the same bench; `ideal` is the",
-        "same players inside one process.",
+        "same players inside one process. What is called simulated ran in the simulator, under its models.",
         "",
         f"Targets met: {len(judged) - len(missed)} of {len(judged)}.",
         "",

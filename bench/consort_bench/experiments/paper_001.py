@@ -159,7 +159,8 @@ def frames(tasks: Tasks) -> float:
 
 def late_ms(tasks: Tasks) -> list[float]:
     """How late each frame is. A frame's time counts from the one before, as in 001's player."""
-    return [max(0.0, gap - FRAME_MS) for gap in tasks["player"].gaps_ms()]
+    # The trace's microseconds have nine digits behind the point, of which three say something.
+    return [max(0.0, round(gap - FRAME_MS, 6)) for gap in tasks["player"].gaps_ms()]
 
 
 def late_max(tasks: Tasks) -> float:
