@@ -114,9 +114,9 @@ static inline void wake_kick(struct task_struct *p, u32 cpu, enum wake_verdict v
 	if (tell_idle(p->cpus_ptr, p->pid))
 		return;
 	if (verdict == WAKE_KICK ||
-		 /* Its timer can only be armed on the CPU itself. */
-		 (cpu != bpf_get_smp_processor_id() &&
-		  cpu_at(cpu)->timer_at_ns > cpu_at(cpu)->compare_at_ns))
+	    /* Its timer can only be armed on the CPU itself. */
+	    (cpu != bpf_get_smp_processor_id() &&
+	     cpu_at(cpu)->timer_at_ns > cpu_at(cpu)->compare_at_ns))
 		kick(cpu, KICK(PREEMPT));
 }
 
