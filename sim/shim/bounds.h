@@ -190,10 +190,13 @@ static void check_starvation(struct checking *c, const struct sim_task_ref *ref)
 			ns = place_wait_ns(c, t, ns, n->weight);
 	}
 	/* Twice: a group may have come in the meantime, and an event may have been interrupted. */
-	if (ref->waits_ns > patience_ns + 2 * ns + c->bounds.late_ns)
+	ns = patience_ns + 2 * ns;
+	/* Who has ended was before it, and is not among those that are there. */
+	ns += ref->nr_ended * 2 * quantum_ns(c);
+	if (ref->waits_ns > ns + c->bounds.late_ns)
 		broken(c, "starvation",
 		       "task %u has waited for %llu us, at its rate it may for %llu us",
-		       ref->task->sim_task, ref->waits_ns / 1000, (patience_ns + 2 * ns) / 1000);
+		       ref->task->sim_task, ref->waits_ns / 1000, ns / 1000);
 }
 
 static void check_bounds(struct checking *c)

@@ -67,6 +67,7 @@ struct sim_task_ref {
 	struct task_struct *task;
 	u64 had_ns; /* CPU time, up to now */
 	u64 waits_ns; /* for a CPU, since anything was changed about it; 0: does not */
+	u64 nr_ended; /* tasks that have ended meanwhile */
 	bool is_held;
 	/*
 	 * The kernel has it, and the scheduler cannot know: another CPU has dispatched it while it was being given, or it

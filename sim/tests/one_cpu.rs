@@ -12,6 +12,16 @@ fn one_cpu(kernel: Kernel) -> Machine {
     Machine::simple(1, 1, kernel)
 }
 
+/// Who waits for all of a round, in which others end, does not starve.
+#[test]
+fn tasks_that_end_were_before_who_waits() {
+    let text = r#"{ "global": { "duration": 12 }, "tunables": { "granularity": "30ms", "min_slice": "30ms" },
+        "tasks": { "greedy": { "instance": 10, "loop": 400, "run": "2500us" } } }"#;
+    let scenario = consort_sim::scenario::parse("ends.json", text).unwrap();
+    let outcome = run(&scenario.setup, consort(), &mut ()).unwrap();
+    assert_fine(&outcome);
+}
+
 #[test]
 fn two_hogs_share_the_cpu() {
     let mut setup = with_domain(one_cpu(Kernel::V7_2), 2 * S);

@@ -36,6 +36,11 @@ impl Consort {
             true => now_ns - cpus[task.cpu as usize].exec_start_ns,
             false => 0,
         };
+        let ended_at_ns = &k.ended_at_ns;
+        let ended_in = |ns: u64| {
+            let before = ended_at_ns.partition_point(|at_ns| *at_ns < now_ns - ns);
+            (ended_at_ns.len() - before) as u64
+        };
         let tasks: Vec<ffi::sim_task_ref> = k
             .tasks
             .iter_mut()
@@ -44,6 +49,7 @@ impl Consort {
                 had_ns: task.c.se.sum_exec_runtime + running_ns(task),
                 task: &mut *task.c,
                 waits_ns: waits_ns(task, now_ns),
+                nr_ended: ended_in(waits_ns(task, now_ns)),
                 is_held: matches!(task.custody, Custody::Scheduler(_)),
                 was_overtaken: task.was_overtaken,
             })

@@ -150,6 +150,7 @@ impl Kernel {
         self.task_rq_unlock(task, cpu);
         self.exit_task(task);
         self.tasks[task as usize].life = Life::Dead;
+        self.ended_at_ns.push(self.now_ns);
         self.emit(What::Ended { task });
         let at_ns = self.now_ns + DAEMON_NOTICES_NS;
         let this = self.this_cpu;

@@ -315,6 +315,8 @@ pub struct Kernel {
     pub(crate) bypassed_at_ns: u64,
     /// The scheduler is there. It is not from the daemon's death to its return.
     pub(crate) attached: bool,
+    /// When each of those that have ended did.
+    pub(crate) ended_at_ns: Vec<u64>,
     /// Who has a process number, from 1.
     pub(crate) numbers: Vec<Option<TaskId>>,
     /// The run is over: paths are ended, programs do not go on.

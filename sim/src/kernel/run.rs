@@ -63,6 +63,7 @@ impl Kernel {
             bypass: false,
             bypassed_at_ns: 0,
             attached: true,
+            ended_at_ns: Vec::new(),
             numbers: Vec::new(),
             stopping: false,
             checked_at_ns: 0,

@@ -66,6 +66,8 @@ pub struct RateControlled {
     threads: Vec<Thread>,
     /// Of the threads that have reserved nothing.
     flexible_weight: u64,
+    /// The finish value of whoever slept last, with nobody left to run.
+    left_ns: u64,
     /// Value, turn, thread: who waits.
     waiting: BTreeSet<(u64, u64, TaskId)>,
     turns: u64,
@@ -82,6 +84,7 @@ impl RateControlled {
             ledger: Ledger::new(Classes::none(1), UserLimits::default()),
             threads: Vec::new(),
             flexible_weight: 0,
+            left_ns: 0,
             waiting: BTreeSet::new(),
             turns: 0,
             began_ns: Vec::new(),
@@ -138,7 +141,9 @@ impl RateControlled {
             Algorithm::Frc => {
                 let runnable = self.threads.iter().filter(|thread| thread.is_runnable);
                 let first_ns = runnable.map(|thread| thread.finish_ns).min();
-                first_ns.map_or(0, |ns| ns + self.lasting_ns(task, self.quantum_ns))
+                // Figure 2b says nothing of the least of none: it is still what it was. Were it 0, who has run alone
+                // would wait until all who come while it sleeps have caught up.
+                first_ns.unwrap_or(self.left_ns) + self.lasting_ns(task, self.quantum_ns)
             }
         };
         let thread = self.thread(task);
@@ -336,6 +341,9 @@ impl Scheduler for RateControlled {
         self.charge(k, task, cpu);
         self.forget(task);
         self.thread(task).is_runnable = false;
+        if !self.threads.iter().any(|thread| thread.is_runnable) {
+            self.left_ns = self.left_ns.max(self.threads[task as usize].finish_ns);
+        }
     }
 
     fn dispatch(&mut self, k: &mut Kernel, cpu: Cpu, prev: Option<TaskId>) {
