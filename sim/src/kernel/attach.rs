@@ -56,8 +56,10 @@ impl Kernel {
             return;
         }
         for task in self.living() {
+            // Who has ended since then is not met any more.
             let state = &self.tasks[task as usize];
-            if state.policy == Policy::Normal && !state.enabled {
+            let is_there = !matches!(state.life, Life::Dead | Life::Ending);
+            if is_there && state.policy == Policy::Normal && !state.enabled {
                 self.change_task(task, |k| k.enable(task));
             }
         }

@@ -6,6 +6,19 @@ use crate::setup::Cpu;
 use crate::trace::{TaskId, What};
 
 impl Kernel {
+    /// cpu_hotplug_lock: CPUs come and go one at a time. Who waits for it sleeps, and nobody waits for him.
+    pub(crate) fn with_cpus_locked(&mut self, work: impl FnOnce(&mut Self)) {
+        let this = self.this_cpu as usize;
+        self.cpus[this].synchronizes = true;
+        while self.concurrent && std::mem::replace(&mut self.cpus_locked, true) {
+            self.spin();
+        }
+        self.cpus[this].synchronizes = false;
+        self.cpus[this].spins = 0;
+        work(self);
+        self.cpus_locked = false;
+    }
+
     pub(crate) fn cpu_offline(&mut self, cpu: Cpu) {
         // Who has disabled migration there is waited for; here the CPU stays instead.
         let is_needed = |task: &Task| {

@@ -228,8 +228,8 @@ impl Kernel {
         let setup = std::rc::Rc::clone(&self.setup);
         self.spend(self.costs.syscall_ns);
         match &setup.actions[index].what {
-            ActionKind::CpuOffline(cpu) => self.cpu_offline(*cpu),
-            ActionKind::CpuOnline(cpu) => self.cpu_online(*cpu),
+            ActionKind::CpuOffline(cpu) => self.with_cpus_locked(|k| k.cpu_offline(*cpu)),
+            ActionKind::CpuOnline(cpu) => self.with_cpus_locked(|k| k.cpu_online(*cpu)),
             ActionKind::Nice { task, nice } => self.each_of(*task, |k, id| k.set_nice(id, *nice)),
             ActionKind::Affinity { task, cpus } => {
                 let mask = cpumask::of(cpus.iter().copied());

@@ -288,6 +288,8 @@ pub struct Kernel {
     pub(crate) concurrent: bool,
     /// The daemon does something on one of several CPUs.
     pub(crate) daemon_works: bool,
+    /// A CPU comes or goes, or nobody may.
+    pub(crate) cpus_locked: bool,
     pub(crate) machine: crate::setup::Machine,
     pub(crate) topology: idle::Topology,
     pub(crate) setup: std::rc::Rc<crate::setup::Setup>,

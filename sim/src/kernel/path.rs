@@ -199,7 +199,7 @@ impl Kernel {
             Irq::Daemon(errand) => self.as_daemon(|k| k.run_errand(errand)),
             Irq::Start(index) => self.start(index, None),
             Irq::MoveAway(task) => self.move_away(cpu, task),
-            Irq::DaemonReturns => self.daemon_returns(),
+            Irq::DaemonReturns => self.with_cpus_locked(Self::daemon_returns),
         }
     }
 

@@ -39,6 +39,7 @@ impl Kernel {
             faults: setup.faults,
             concurrent: cpus > 1,
             daemon_works: false,
+            cpus_locked: false,
             machine: setup.machine.clone(),
             topology: Topology::new(&setup.machine),
             setup: Rc::new(setup.clone()),
