@@ -98,7 +98,7 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	}
 	if (c->running && verdict != WAKE_WAIT)
 		count_on(cpu)->preemptions++;
-	overtaken = overtakes(c, verdict);
+	overtaken = overtakes(c, cpu, verdict);
 	if (verdict == WAKE_RUN) {
 		task_begin(c, cpu, t, now_ns, cpu == bpf_get_smp_processor_id());
 		count_on(cpu)->switches++;

@@ -120,14 +120,13 @@ static inline void wake_kick(struct task_struct *p, u32 cpu, enum wake_verdict v
 		kick(cpu, KICK(PREEMPT));
 }
 
-/* Whether a task that runs at once on an idle CPU may have come before those for which that was to look. */
-static inline bool overtakes(const struct consort_cpu __arena *c, enum wake_verdict verdict)
+/* Whether a task that runs at once on an idle CPU has come before another one, of which that has been told. */
+static inline bool overtakes(const struct consort_cpu __arena *c, u32 cpu, enum wake_verdict verdict)
 {
-	return !one_cpu && verdict == WAKE_RUN && !c->running &&
-	       place_head(&shard_at(c->shard)->place)->ready.top;
+	return !one_cpu && verdict == WAKE_RUN && !c->running && !is_workless(cpu);
 }
 
-/* Has another idle CPU look for those that were overtaken. */
+/* Has another idle CPU look for the one that was overtaken. */
 static inline void wake_another(void)
 {
 	const struct cpumask *all = scx_bpf_get_possible_cpumask();

@@ -102,10 +102,6 @@ impl Kernel {
             state.allowed.has(cpu) && self.online.has(cpu)
         };
         if !is_allowed {
-            if self.tasks[index].allowed.and(&self.online).is_empty() {
-                let everywhere = crate::ffi::cpumask::of(0..self.machine.cpus());
-                self.set_mask(task, everywhere);
-            }
             cpu = self.fallback_cpu(task);
         }
         cpu
@@ -122,16 +118,18 @@ impl Kernel {
         free.unwrap_or(state.cpu)
     }
 
-    /// Where the task may run and somebody is at home; if nowhere, anywhere.
+    /// Where the task may run and somebody is at home. If that is nowhere, it may run everywhere from now on.
     pub(crate) fn fallback_cpu(&mut self, task: TaskId) -> Cpu {
-        let state = &self.tasks[task as usize];
-        let usable = state.allowed.and(&self.online);
-        let from = if usable.is_empty() {
-            self.online
-        } else {
-            usable
-        };
-        let cpus: Vec<Cpu> = from.iter().collect();
+        if self.tasks[task as usize]
+            .allowed
+            .and(&self.online)
+            .is_empty()
+        {
+            let everywhere = crate::ffi::cpumask::of(0..self.machine.cpus());
+            self.set_mask(task, everywhere);
+        }
+        let usable = self.tasks[task as usize].allowed.and(&self.online);
+        let cpus: Vec<Cpu> = usable.iter().collect();
         let at = self.random.between(0, cpus.len() as u64) as usize;
         cpus.get(at).copied().unwrap_or(0)
     }
