@@ -52,7 +52,7 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	struct task __arena *t = task_of(p);
 	struct consort_cpu __arena *c;
 	struct shard __arena *s;
-	bool woke, overtaken;
+	bool woke, was_idle;
 	u64 now_ns;
 
 	USES_ARENA();
@@ -98,7 +98,7 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	}
 	if (c->running && verdict != WAKE_WAIT)
 		count_on(cpu)->preemptions++;
-	overtaken = overtakes(c, cpu, verdict);
+	was_idle = !c->running;
 	if (verdict == WAKE_RUN) {
 		task_begin(c, cpu, t, now_ns, cpu == bpf_get_smp_processor_id());
 		count_on(cpu)->switches++;
@@ -108,12 +108,12 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	}
 	lock_release(&s->lock);
 
-	if (overtaken)
-		wake_another();
+	if (!one_cpu && was_idle && verdict == WAKE_RUN)
+		pass_on(c);
 	if (verdict == WAKE_RUN)
 		insert_task(p, DSQ(LOCAL), kernel_slice_ns(c, now_ns), flags | ENQ(PREEMPT));
 	else if (!one_cpu)
-		wake_kick(p, cpu, verdict);
+		wake_kick(p, cpu, place, verdict);
 	else if (verdict == WAKE_KICK)
 		kick(cpu, KICK(PREEMPT));
 }
@@ -142,6 +142,8 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 			running = t;
 	}
 	choose(c, running && !running->member.node.ready.queued ? running : NULL, now_ns);
+	if (!one_cpu)
+		c->told = 0;
 	if (!c->choice.task) {
 		c->running = NULL;
 		c->compare_at_ns = NEVER_NS;

@@ -81,6 +81,7 @@ core_fn look_aside(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 static inline void release_left(struct consort_cpu __arena *c, u32 cpu)
 {
 	struct lock __arena *l = &shard_at(c->shard)->lock;
+	struct task __arena *t;
 	struct task_struct *p;
 	unsigned long flags;
 	int pid;
@@ -92,7 +93,9 @@ static inline void release_left(struct consort_cpu __arena *c, u32 cpu)
 	bpf_local_irq_restore(&flags);
 	p = pid ? bpf_task_from_pid(pid) : NULL;
 	if (p) {
-		wake_kick(p, cpu, WAKE_WAIT);
+		t = task_of(p);
+		if (t)
+			wake_kick(p, cpu, t->place, WAKE_WAIT);
 		bpf_task_release(p);
 	}
 }

@@ -50,8 +50,26 @@ static inline bool claim_workless(u32 cpu)
 	       __sync_fetch_and_and(workless_word(cpu), ~workless_bit(cpu)) & workless_bit(cpu);
 }
 
-/* Kicks a CPU that has found no work and on which the thread may run; pid 0: any. */
-core_fn kick_workless(s32 pid)
+/*
+ * Has an idle CPU look for a task that waits in the place. False: it has just been given another one. Whoever gives it one
+ * looks for what it has been told afterwards (pass_on), and one of the two sees the other.
+ */
+static inline bool tell(u32 cpu, u32 place)
+{
+	struct consort_cpu __arena *c = cpu_at(cpu);
+
+	if (!c->online)
+		return false;
+	claim_workless(cpu);
+	__sync_lock_test_and_set(&c->told, place + 1);
+	if (*(void *volatile __arena *)&c->running)
+		return false;
+	kick(cpu, KICK(IDLE));
+	return true;
+}
+
+/* Tells a CPU that has found no work and on which the thread may run; pid 0: any. */
+core_fn tell_workless(s32 pid, u32 place)
 {
 	struct task_struct *p = pid ? bpf_task_from_pid(pid) : NULL;
 
@@ -62,11 +80,11 @@ core_fn kick_workless(s32 pid)
 			cpu |= WORD_BITS - 1;
 			continue;
 		}
-		if (!is_workless(cpu) || !cpu_at(cpu)->online || higher_class_waits(cpu) ||
+		if (!is_workless(cpu) || higher_class_waits(cpu) ||
 		    (p && !bpf_cpumask_test_cpu(cpu, p->cpus_ptr)) || !claim_workless(cpu))
 			continue;
-		kick(cpu, KICK(IDLE));
-		break;
+		if (tell(cpu, place))
+			break;
 	}
 	bpf_rcu_read_unlock();
 	if (p)
@@ -88,32 +106,40 @@ static inline bool is_any_workless(void)
  */
 #define IDLE_LOOKS 4
 
-static inline s32 pick_idle(const struct cpumask *allowed)
+/*
+ * Has an idle CPU of those look for a task that waits in the place: the thread `pid` if that is not 0. Returns whether one
+ * does that the kernel calls idle.
+ */
+static inline bool tell_idle(const struct cpumask *allowed, s32 pid, u32 place)
 {
 	for (u32 look = 0; look < IDLE_LOOKS; look++) {
 		s32 idle = scx_bpf_pick_idle_cpu(allowed, 0);
 
-		if (idle < 0 || (cpu_at(idle)->online && !cpu_at(idle)->running))
-			return idle;
+		if (idle < 0)
+			break;
+		if (tell(idle, place))
+			return true;
 	}
-	return -1;
+	if (is_any_workless())
+		tell_workless(pid, place);
+	return false;
 }
 
-/*
- * Has an idle CPU of those look for a task: the thread `pid` if that is not 0. Returns whether one does that the kernel
- * calls idle.
- */
-static inline bool tell_idle(const struct cpumask *allowed, s32 pid)
+/* An idle CPU has been given a task at once: what it had been told of is told to another one. */
+core_fn pass_on(struct consort_cpu __arena *c in_arena)
 {
-	s32 idle = pick_idle(allowed);
+	const struct cpumask *all;
+	u32 told;
 
-	if (idle >= 0) {
-		claim_workless(idle);
-		kick(idle, KICK(IDLE));
-	} else if (is_any_workless()) {
-		kick_workless(pid);
-	}
-	return idle >= 0;
+	if (!c->told)
+		return 0;
+	told = __sync_lock_test_and_set(&c->told, 0);
+	if (!told || !place_head(place_at(told - 1))->ready.top)
+		return 0;
+	all = scx_bpf_get_possible_cpumask();
+	tell_idle(all, 0, told - 1);
+	scx_bpf_put_cpumask(all);
+	return 0;
 }
 
 #endif

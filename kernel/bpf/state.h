@@ -104,6 +104,7 @@ struct consort_cpu {
 	u64 timer_at_ns; /* when this CPU's one-shot timer fires; NEVER_NS: not armed */
 	s64 own_lead_ns; /* by how much its own place has had more of it than its part beside its shard's */
 	u64 balance_at_ns; /* when this CPU next compares its shard's load with the others' */
+	u32 told; /* 1 + the place of a task that it has been told of, and has not looked for yet; 0: none */
 	u32 seen_idle; /* 1 + the CPU that it saw idle beside work when it last looked; 0: none */
 	u32 shard;
 	u32 online;

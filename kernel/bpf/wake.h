@@ -109,30 +109,15 @@ static inline void wake_inform(struct consort_cpu __arena *c, u32 cpu, struct ta
 }
 
 /* On many CPUs: makes the CPU that should run the task look for it. An idle one, if any: a busy one may go on. */
-static inline void wake_kick(struct task_struct *p, u32 cpu, enum wake_verdict verdict)
+static inline void wake_kick(struct task_struct *p, u32 cpu, u32 place, enum wake_verdict verdict)
 {
-	if (tell_idle(p->cpus_ptr, p->pid))
+	if (tell_idle(p->cpus_ptr, p->pid, place))
 		return;
 	if (verdict == WAKE_KICK ||
 	    /* Its timer can only be armed on the CPU itself. */
 	    (cpu != bpf_get_smp_processor_id() &&
 	     cpu_at(cpu)->timer_at_ns > cpu_at(cpu)->compare_at_ns))
 		kick(cpu, KICK(PREEMPT));
-}
-
-/* Whether a task that runs at once on an idle CPU has come before another one, of which that has been told. */
-static inline bool overtakes(const struct consort_cpu __arena *c, u32 cpu, enum wake_verdict verdict)
-{
-	return !one_cpu && verdict == WAKE_RUN && !c->running && !is_workless(cpu);
-}
-
-/* Has another idle CPU look for the one that was overtaken. */
-static inline void wake_another(void)
-{
-	const struct cpumask *all = scx_bpf_get_possible_cpumask();
-
-	tell_idle(all, 0);
-	scx_bpf_put_cpumask(all);
 }
 
 #endif

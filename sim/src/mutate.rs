@@ -30,7 +30,7 @@ pub const MUTATIONS: [Mutation; 18] = [
     Mutation {
         name: "dropped-wake-up",
         file: SCHEDULER,
-        from: "\t\twake_kick(p, cpu, verdict);",
+        from: "\t\twake_kick(p, cpu, place, verdict);",
         to: "\t\t(void)verdict;",
     },
     Mutation {
