@@ -123,9 +123,14 @@ static void check_debt(struct checking *c, const struct sim_task_ref *ref)
 
 /* ---- starvation: a member gets its part of the group's time, which gets its part of its parent's ---- */
 
+/* No run lasts that long. */
+#define PATIENCE_MAX_NS 1000000000000000ULL
+
 static u64 part_of(u64 ns, u64 all, u64 weight)
 {
-	return (u64)((double)ns * (all > weight ? all : weight) / (weight ? weight : 1));
+	double part = (double)ns * (all > weight ? all : weight) / (weight ? weight : 1);
+
+	return part < 2.0 * PATIENCE_MAX_NS ? (u64)part : 2 * PATIENCE_MAX_NS;
 }
 
 /* CPU time of its group that may pass before a member has run: it is as far ahead as it may be, all others are not. */
@@ -189,6 +194,9 @@ static void check_starvation(struct checking *c, const struct sim_task_ref *ref)
 		if (!n->parent->node.parent)
 			ns = place_wait_ns(c, t, ns, n->weight);
 	}
+	/* The lightest may wait for longer than fits into the sums below. */
+	if (ns > PATIENCE_MAX_NS)
+		return;
 	/* Twice: a group may have come in the meantime, and an event may have been interrupted. */
 	ns = patience_ns + 2 * ns;
 	/* Who has ended was before it, and is not among those that are there. */
