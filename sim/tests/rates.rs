@@ -41,6 +41,21 @@ fn a_reserved_rate_is_received_beside_twenty_hogs() {
     assert!(summary.refusals.is_empty(), "{:?}", summary.refusals);
 }
 
+/// As the daemon does, the simulated one says what the shortest period is: no slice is longer than a 64th of it.
+#[test]
+fn a_short_period_cuts_slices() {
+    let longest_wait_ms = |period: &str| {
+        let summary = summary(&format!(
+            r#"{{ "global": {{ "duration": 3, "warmup": 1 }},
+                 "tasks": {{ "a": {{ "hog": true, "reserve": {{ "class": "guaranteed", "rate": 0.25, "period": "{period}" }} }},
+                             "b": {{ "hog": true, "reserve": {{ "class": "guaranteed", "rate": 0.25, "period": "1s" }} }} }} }}"#
+        ));
+        summary.total.wait_max_ms
+    };
+    let (fine, coarse) = (longest_wait_ms("30ms"), longest_wait_ms("1s"));
+    assert!(fine < 0.6 && coarse > 1.5, "{fine} {coarse}");
+}
+
 #[test]
 fn what_a_class_has_not_left_is_refused_with_the_numbers() {
     let summary = summary(

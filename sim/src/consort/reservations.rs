@@ -126,8 +126,17 @@ impl Consort {
                 self.recollect(k, &mut books, task, from, rate.map(Rate))
             }
         };
-        self.rates = Some(books);
+        self.keep(books);
         done
+    }
+
+    /// Slices follow the shortest period at once.
+    fn keep(&mut self, books: Reservations) {
+        // SAFETY: the scheduler's variable, during our turn.
+        unsafe {
+            (*self.scheduler.class_table).shortest_period_ns = books.ledger.shortest_period_ns();
+        }
+        self.rates = Some(books);
     }
 
     fn grant(
@@ -267,7 +276,9 @@ impl Consort {
         rate: Rate,
     ) -> Result<(), Refusal> {
         let from = books.number_of(k, lender)?;
-        let class = books.ledger.get(from).map_or(0, |held| held.class);
+        let of_lender = books.ledger.get(from);
+        let class = of_lender.map_or(0, |held| held.class);
+        let period_ns = of_lender.map_or(PERIOD_MIN_NS, |held| held.period_ns);
         let receiver = living(k, to)?;
         let mut credits = books.credits.clone();
         let existing = books.ledger.find(&receiver);
@@ -290,7 +301,7 @@ impl Consort {
                     class,
                     rate: Rate(0),
                     auto: None,
-                    period_ns: PERIOD_MIN_NS,
+                    period_ns,
                     target: receiver,
                 };
                 books.ledger.insert(number, lent);
@@ -369,7 +380,7 @@ impl Consort {
                 self.release(k, &mut books, number);
             }
         }
-        self.rates = Some(books);
+        self.keep(books);
     }
 
     /// At the end of a run: nobody uses anything any more, and classes can go.
