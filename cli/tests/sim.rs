@@ -253,7 +253,7 @@ fn every_example_runs_under_every_scheduler() {
     for entry in fs::read_dir(scenarios()).unwrap() {
         let path = entry.unwrap().path();
         let short = shortened(&path);
-        for configuration in ["coop", "fair", "eevdf", "rr"] {
+        for configuration in ["coop", "fair", "eevdf", "rr", "rc", "frc"] {
             let output = sim(&["run", &short.1, "--as", configuration, "--json"]);
             let name = path.display();
             assert_eq!(
@@ -380,7 +380,7 @@ fn other_mistakes_have_a_message_and_an_exit_code() {
         (
             &["run", &good, "--as", "cfs"],
             2,
-            "expected coop, fair, eevdf or rr",
+            "expected coop, fair, eevdf, rr, rc or frc",
         ),
         (
             &["run", &good, "--as", "rr,slice=1ms"],
