@@ -187,7 +187,8 @@ pub fn cgroup() -> Outcome {
     expect_shares(&roles, WINDOW, &[third, third, third])
 }
 
-/// On several CPUs who has reserved gets its rate wherever it runs, more hogs than CPUs beside it. Emulated CPUs do not run
+/// On several CPUs who has reserved gets its rate wherever it runs, more hogs than CPUs beside it, where the rates fit into
+/// its class' part of any two CPUs (docs/rates.md, Limits): three of them would not, if they met. Emulated CPUs do not run
 /// at the same time: one good window of four will do.
 pub fn many_cpus() -> Outcome {
     // Without it each would have a tenth of the machine, a third less.
@@ -195,7 +196,7 @@ pub fn many_cpus() -> Outcome {
     await_no_reservations()?;
     let all = hogs(10)?;
     let roles: Vec<&Role> = all.iter().collect();
-    let reserved = &all[..3];
+    let reserved = &all[..2];
     for role in reserved {
         reserve(role, "guaranteed", &RATE.to_string())?;
     }
@@ -212,7 +213,7 @@ pub fn many_cpus() -> Outcome {
     }
     check!(
         false,
-        "shares {got:.4?}: the first three should be {expected:.4} or more"
+        "shares {got:.4?}: the first two should be {expected:.4} or more"
     );
     Ok(())
 }
