@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use consort_abi::{CONSORT_RATE_ONE_CPU, CONSORT_RATE_UNKNOWN};
+use consort_abi::{consort_usage_reply, CONSORT_RATE_ONE_CPU, CONSORT_RATE_UNKNOWN};
 use serde::Serialize;
 
 use crate::{
@@ -16,7 +16,6 @@ use crate::{
     service::Service,
     targets::{Named, Target},
     usage::{History, WINDOWS},
-    wire::USAGE_FIELDS,
     Refusal,
 };
 
@@ -199,11 +198,11 @@ impl Service {
         }
     }
 
-    /// What a program is told of a reservation: the fields of `consort_usage_reply`.
+    /// What a program is told of a reservation.
     ///
     /// # Errors
     /// ENOENT when it has none; those of naming a target.
-    pub fn usage_of(&self, peer: &Peer, named: &Named) -> Result<[u32; USAGE_FIELDS], Refusal> {
+    pub fn usage_of(&self, peer: &Peer, named: &Named) -> Result<consort_usage_reply, Refusal> {
         let target = self.processes.named(peer, named)?;
         let number = self.reservations.ledger.find(&target);
         let found = number.and_then(|number| Some((number, self.reservations.ledger.get(number)?)));
@@ -212,19 +211,17 @@ impl Service {
         let millionths = |rate: f64| (rate * f64::from(CONSORT_RATE_ONE_CPU)).round() as u32;
         let sum = |credits: &[CreditStatus]| millionths(credits.iter().map(|it| it.rate).sum());
         let known = |rate: Option<f64>| rate.map_or(CONSORT_RATE_UNKNOWN, millionths);
-        let [second, ten, minute] = told.used.map(known);
-        Ok([
-            millionths(told.asked),
-            sum(&told.lent),
-            sum(&told.held),
-            millionths(told.given),
-            second,
-            ten,
-            minute,
-            known(told.suggested),
-            told.late_seconds as u32,
-            told.threads,
-        ])
+        Ok(consort_usage_reply {
+            asked: millionths(told.asked),
+            lent: sum(&told.lent),
+            held: sum(&told.held),
+            given: millionths(told.given),
+            used: told.used.map(known),
+            suggested: known(told.suggested),
+            late_s: told.late_seconds as u32,
+            threads: told.threads,
+            ..consort_usage_reply::default()
+        })
     }
 
     fn credits(&self, other_side: impl Fn(&Credit) -> Option<u32>) -> Vec<CreditStatus> {

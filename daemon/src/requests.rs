@@ -97,8 +97,8 @@ impl Service {
                 .map(|()| Granted::default()),
             Request::Usage { number, scope } => self
                 .usage_of(&peer, &Named::Number { number, scope })
-                .map(|fields| Granted {
-                    rest: wire::usage_bytes(fields),
+                .map(|usage| Granted {
+                    rest: wire::usage_rest(usage),
                     ..Granted::default()
                 }),
             Request::Control { text } => {

@@ -314,16 +314,16 @@ pub fn parse_reply(bytes: &[u8]) -> Option<Reply> {
     })
 }
 
-/// The fields of `consort_usage_reply` behind its head, in their order.
-pub fn usage_bytes(fields: [u32; USAGE_FIELDS]) -> Vec<u8> {
-    fields
-        .iter()
-        .flat_map(|field| field.to_ne_bytes())
-        .collect()
-}
+const USAGE_BYTES: usize = size_of::<consort_usage_reply>();
+const _: () = assert!(USAGE_BYTES == REPLY_BYTES + 10 * size_of::<u32>());
 
-/// As many as the struct has: it has no others, and no padding.
-pub const USAGE_FIELDS: usize = (size_of::<consort_usage_reply>() - REPLY_BYTES) / size_of::<u32>();
+/// What follows the head of a `consort_usage_reply`.
+pub fn usage_rest(usage: consort_usage_reply) -> Vec<u8> {
+    // SAFETY: the struct has no padding (its size is the sum of its fields, asserted above), so each of its bytes is
+    // initialised.
+    let bytes = unsafe { std::mem::transmute::<consort_usage_reply, [u8; USAGE_BYTES]>(usage) };
+    bytes[REPLY_BYTES..].to_vec()
+}
 
 /// A CONTROL request as it is sent.
 pub fn control_message(json: &str) -> Vec<u8> {
