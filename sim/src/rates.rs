@@ -2,8 +2,14 @@
 //! Reserved rates in a run: classes, who has reserved before it begins, and what tasks ask for meanwhile.
 
 use crate::setup::TaskIndex;
+use crate::trace::TaskId;
+use consort_rates::admission::Reservation;
 use consort_rates::classes::Classes;
+use consort_rates::rate::Rate;
 use serde::{Deserialize, Serialize};
+
+/// Everybody is root in a simulated machine: there are no limits of users.
+pub(crate) const ROOT: u32 = 0;
 
 /// What the daemon divides the machine into, and whom it has let in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -24,6 +30,20 @@ pub struct Reserve {
     /// Millionths of one CPU.
     pub rate: u64,
     pub period_ns: u64,
+}
+
+impl Reserve {
+    /// As it stands in the books.
+    pub(crate) fn of(self, task: TaskId) -> Reservation<TaskId> {
+        Reservation {
+            uid: ROOT,
+            class: self.class,
+            rate: Rate(self.rate),
+            auto: None,
+            period_ns: self.period_ns,
+            target: task,
+        }
+    }
 }
 
 /// What a task asks the daemon for. Rates are millionths of one CPU.

@@ -5,9 +5,9 @@
 use super::Consort;
 use crate::ffi;
 use crate::kernel::Kernel;
-use crate::rates::{RateRequest, Reserve};
+use crate::rates::{RateRequest, Reserve, ROOT};
 use crate::trace::{TaskId, What};
-use consort_rates::admission::{Ledger, Reservation, UserLimits, PERIOD_MAX_NS, PERIOD_MIN_NS};
+use consort_rates::admission::{Ledger, UserLimits, PERIOD_MAX_NS, PERIOD_MIN_NS};
 use consort_rates::classes::Classes;
 use consort_rates::credits::Credits;
 use consort_rates::rate::{Rate, RATE_MIN};
@@ -16,9 +16,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const _: () =
     assert!(CLASSES_MAX == ffi::CLASSES_MAX as usize && RATE_ONE == ffi::CONSORT_RATE_ONE);
-
-/// Everybody is root here: there are no limits of users.
-const ROOT: u32 = 0;
 
 pub(super) struct Reservations {
     ledger: Ledger<TaskId>,
@@ -167,17 +164,7 @@ impl Consort {
             Some(number) => number,
             None => self.begin_reservation(k, books, task, wanted.class, rate)?,
         };
-        books.ledger.insert(
-            number,
-            Reservation {
-                uid: ROOT,
-                class: wanted.class,
-                rate,
-                auto: None,
-                period_ns: wanted.period_ns,
-                target: task,
-            },
-        );
+        books.ledger.insert(number, wanted.of(task));
         self.weigh(k, books, &BTreeSet::from([number]))
     }
 
@@ -296,15 +283,12 @@ impl Consort {
             Some(number) => number,
             None => {
                 let number = self.begin_reservation(k, books, receiver, class, rate)?;
-                let lent = Reservation {
-                    uid: ROOT,
+                let lent = Reserve {
                     class,
-                    rate: Rate(0),
-                    auto: None,
+                    rate: 0,
                     period_ns,
-                    target: receiver,
                 };
-                books.ledger.insert(number, lent);
+                books.ledger.insert(number, lent.of(receiver));
                 credits = books.credits.clone();
                 credits.lend(from, number, books.own(from), rate)?;
                 number

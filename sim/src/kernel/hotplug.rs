@@ -55,18 +55,9 @@ impl Kernel {
             .map(|task| task.id)
             .collect();
         for task in there {
-            if self.tasks[task as usize].c.migration_disabled != 0 {
-                continue;
+            if self.tasks[task as usize].c.migration_disabled == 0 {
+                self.move_away(cpu, task);
             }
-            if self.tasks[task as usize]
-                .allowed
-                .and(&self.online)
-                .is_empty()
-            {
-                let everywhere = crate::ffi::cpumask::of(0..self.machine.cpus());
-                self.set_affinity(task, everywhere);
-            }
-            self.move_away(cpu, task);
         }
     }
 

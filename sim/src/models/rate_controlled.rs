@@ -19,7 +19,7 @@ use crate::{
     error::Error,
     ffi::SCX_KICK_PREEMPT,
     kernel::{Kernel, SLICE_INFINITE},
-    rates::{RateRequest, Reserve},
+    rates::{RateRequest, Reserve, ROOT},
     scheduler::Scheduler,
     setup::Cpu,
     trace::{TaskId, What},
@@ -32,8 +32,6 @@ use consort_rates::rate::{Rate, MILLION};
 const QUANTUM_NS: u64 = 4_000_000;
 /// Of who has reserved nothing.
 const PERIOD_NS: u64 = 30_000_000;
-/// Nobody's limits hold: there are no users here.
-const ROOT: u32 = 0;
 
 /// Who goes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -212,15 +210,7 @@ impl RateControlled {
         let admitted = self.ledger.admit(ROOT, wanted.class, rate, old);
         admitted.map_err(|refusal| refusal.text)?;
         let number = old.unwrap_or_else(|| self.ledger.next_number());
-        let reservation = Reservation {
-            uid: ROOT,
-            class: wanted.class,
-            rate,
-            auto: None,
-            period_ns: wanted.period_ns,
-            target: task,
-        };
-        self.ledger.insert(number, reservation);
+        self.ledger.insert(number, wanted.of(task));
         self.thread(task).start_ns = k.now_ns();
         self.weigh(k, task, true);
         Ok(())
