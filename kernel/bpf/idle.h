@@ -8,7 +8,8 @@
  *          Whoever enqueues a task and finds no CPU that the kernel calls idle takes one of those that have said so at
  *          its word, and kicks it: the kernel carries that out when the CPU is done with choosing. Both write before
  *          they read what the other has written, so that one of them sees the other; each CPU is told once, so that
- *          two tasks are two CPUs' work.
+ *          two tasks are two CPUs' work. It remembers of which place it was told until it has chosen: who gives it another
+ *          task before that tells a third CPU, if somebody still waits there.
  * Limits   A CPU that a higher class takes in that moment is told in vain.
  */
 #ifndef CONSORT_IDLE_H
@@ -60,7 +61,6 @@ static inline bool tell(u32 cpu, u32 place)
 
 	if (!c->online)
 		return false;
-	claim_workless(cpu);
 	__sync_lock_test_and_set(&c->told, place + 1);
 	if (*(void *volatile __arena *)&c->running)
 		return false;
@@ -117,6 +117,7 @@ static inline bool tell_idle(const struct cpumask *allowed, s32 pid, u32 place)
 
 		if (idle < 0)
 			break;
+		claim_workless(idle);
 		if (tell(idle, place))
 			return true;
 	}
