@@ -211,7 +211,7 @@ static __always_inline void domain_exchange(struct domain __arena *d, struct mem
 	domain_cease_due(d, out);
 	member_best_key(in, d, &major, &minor);
 	domain_await_due(d, in, now_ns);
-	tree_exchange(&out->node, &in->node, major, minor);
+	group_exchange(&d->group, &out->node, &in->node, major, minor);
 }
 
 static __always_inline void domain_wake(struct domain __arena *d, struct member __arena *m)

@@ -126,16 +126,12 @@ static __always_inline void period_renew(struct tree_node __arena *n)
 		n->ends_vtime = n->vtime + n->period_vtime;
 }
 
-/* A member has had `ns` of CPU time, which its virtual time says already. */
-core_fn period_charge(struct group __arena *g in_arena, struct tree_node __arena *n in_arena, u64 ns)
+/* A member's virtual time, or the group's, has moved on so far that its period or its turn is another one. */
+core_fn period_follow(struct group __arena *g in_arena, struct tree_node __arena *n in_arena)
 {
-	u64 behind_max = n->period_vtime + vtime_of_ns(BEHIND_MAX_NS, n->weight);
+	u64 least = g->vmin - n->period_vtime - vtime_of_ns(BEHIND_MAX_NS, n->weight);
 
-	g->vmin += vtime_of_ns(ns, g->weight_all);
-	if (g->nr_active == n->active)
-		g->vmin = vtime_max(g->vmin, n->vtime);
-	if (vtime_before(n->vtime, g->vmin - behind_max))
-		n->vtime = g->vmin - behind_max;
+	n->vtime = vtime_max(n->vtime, least);
 	period_renew(n);
 	if (n->ready.queued) {
 		period_remove(g, n);
@@ -143,6 +139,18 @@ core_fn period_charge(struct group __arena *g in_arena, struct tree_node __arena
 		period_fill(g);
 	}
 	return 0;
+}
+
+/* A member has had `ns` of CPU time, which its virtual time says already. */
+static __always_inline void period_charge(struct group __arena *g, struct tree_node __arena *n,
+					  u64 ns)
+{
+	g->vmin += vtime_of_ns(ns, g->weight_all);
+	if (g->nr_active == n->active)
+		g->vmin = vtime_max(g->vmin, n->vtime);
+	if (n->ready.queued || !vtime_before(n->vtime, n->ends_vtime) ||
+	    vtime_before(n->vtime, g->vmin - n->period_vtime))
+		period_follow(g, n);
 }
 
 /* A member comes to the group, or goes; `weight` is what the group's members weigh more then. */

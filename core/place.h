@@ -170,7 +170,7 @@ core_fn place_choose_fair(struct group __arena *g in_arena,
 {
 	struct tree_node __arena *first, *up, *n = NULL;
 
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	for (int level = 0; level <= TREE_LEVELS_MAX; level++) {
 		if (g->node.kind == NODE_COOP) {
 			struct member __arena *m = domain_choose(
 				domain_of(g), running ? member_of(running) : NULL, now_ns);
@@ -179,15 +179,20 @@ core_fn place_choose_fair(struct group __arena *g in_arena,
 			break;
 		}
 		first = group_next(g);
-		up = running ? tree_member_above(running, g) : NULL;
-		n = up && (!first || group_before(g, up, first)) ? up : first;
+		n = first;
+		/* Of a group with one active member that is the one to run, and whoever runs is below it. */
+		if (running && (!first || g->nr_active > 1)) {
+			up = tree_member_above(running, g);
+			if (up && (!first || group_before(g, up, first)))
+				n = up;
+			if (n != up)
+				running = NULL;
+		}
 		/* It is the smallest of the runnable ones; the one that was may have left without being charged. */
 		if (n && !c->looks)
 			g->vmin = vtime_max(g->vmin, n->vtime);
 		if (!n || n->kind == NODE_TASK)
 			break;
-		if (n != up)
-			running = NULL;
 		g = group_of(n);
 	}
 	c->task = n;
@@ -267,7 +272,9 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 				break;
 		}
 	}
-	m = place_root_may_borrow(pl) ? place_expired(pl, now_ns) : NULL;
+	m = place_expired(pl, now_ns);
+	if (m && !place_root_may_borrow(pl))
+		m = NULL;
 	if (running && running->parent->node.kind == NODE_COOP) {
 		struct member __arena *r = member_of(running);
 
@@ -338,10 +345,14 @@ static __always_inline u64 place_compare_at_ns(struct place __arena *pl,
 					       struct tree_node __arena *running, u64 now_ns,
 					       u64 slice)
 {
-	struct tree_node __arena *top = tree_member_above(running, &pl->root);
 	struct heap_link __arena *upcoming = pl->due.top;
 	u64 at_ns = place_head(pl)->ready.top ? now_ns + slice : NEVER_NS, due_ns;
+	struct tree_node __arena *top;
 
+	/* No domain is there. */
+	if (!upcoming && !pl->ahead.top && running->parent->node.kind != NODE_COOP)
+		return at_ns;
+	top = tree_member_above(running, &pl->root);
 	if (top && place_borrows(pl, top))
 		at_ns = now_ns;
 	due_ns = top ? place_ahead_until_ns(pl, top, now_ns) : NEVER_NS;

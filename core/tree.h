@@ -36,7 +36,7 @@ core_fn tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 {
 	struct group __arena *g;
 
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	for (int level = 0; level <= TREE_LEVELS_MAX; level++) {
 		g = n->parent;
 		if (!g) {
 			group_of(n)->ran_ns += ns;
@@ -125,7 +125,7 @@ static __always_inline void group_exchange(struct group __arena *g, struct tree_
 core_fn tree_exchange(struct tree_node __arena *out in_arena, struct tree_node __arena *in in_arena,
 		      u64 major, u64 minor)
 {
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	for (int level = 0; level <= TREE_LEVELS_MAX; level++) {
 		struct group __arena *from = out->parent, *to = in->parent;
 
 		if (!from || !to)
@@ -229,7 +229,8 @@ static __always_inline int group_before(const struct group __arena *g,
 /* The first of those that wait, once it is the one that is to run; NULL if nobody does. */
 static __always_inline struct tree_node __arena *group_next(struct group __arena *g)
 {
-	if (g->node.kind == NODE_PERIOD)
+	/* With one that waits there is nothing to order. */
+	if (g->node.kind == NODE_PERIOD && g->ready.top && (g->ahead.top || g->ready.top->left))
 		period_order(g);
 	return group_first(g);
 }
@@ -255,7 +256,7 @@ core_fn tree_is_first(struct tree_node __arena *n in_arena)
 static __always_inline struct tree_node __arena *tree_member_above(struct tree_node __arena *n,
 								   struct group __arena *g)
 {
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	for (int level = 0; level <= TREE_LEVELS_MAX; level++) {
 		struct group __arena *parent = n->parent;
 
 		if (parent == g)
