@@ -126,8 +126,12 @@ static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_
 	struct task_struct *p = NULL;
 	struct task __arena *t;
 
-	/* Somebody may have its tasks out of the queue for a moment, to look at them: then the lock is not free. */
-	if (!place_head(pl)->ready.top && lock_is_free(l) && !place_head(pl)->ready.top)
+	/*
+	 * Somebody may have its tasks out of the queue for a moment, to look at them: then the lock is not free. Not where
+	 * nobody is runnable: each of the idle CPUs would stand before one busy lock for every CPU of the shard.
+	 */
+	if (!place_head(pl)->ready.top && (!pl->nr_runnable || lock_is_free(l)) &&
+	    !place_head(pl)->ready.top)
 		return NULL;
 	if (!becomes_thief(from))
 		return NULL;
