@@ -120,7 +120,7 @@ static __always_inline void group_exchange(struct group __arena *g, struct tree_
 
 /*
  * `in` begins to wait, under its key, and `out`, which waits, is taken. Where both are the only ones of their groups to
- * wait, so do these; above the group in which they meet nothing changes.
+ * wait, so do these; above the group in which they meet nothing changes. They are of one place: they do meet.
  */
 core_fn tree_exchange(struct tree_node __arena *out in_arena, struct tree_node __arena *in in_arena,
 		      u64 major, u64 minor)
@@ -128,8 +128,6 @@ core_fn tree_exchange(struct tree_node __arena *out in_arena, struct tree_node _
 	for (int level = 0; level <= TREE_LEVELS_MAX; level++) {
 		struct group __arena *from = out->parent, *to = in->parent;
 
-		if (!from || !to)
-			break;
 		if (from == to) {
 			group_exchange(from, out, in, major, minor);
 			return 0;

@@ -56,6 +56,32 @@ fn a_short_period_cuts_slices() {
     assert!(fine < 0.6 && coarse > 1.5, "{fine} {coarse}");
 }
 
+/// A short period does not wait for a slice of each long one of its class; by virtual time alone it does.
+#[test]
+fn whose_period_ends_first_goes_first() {
+    let longest_wait_ms = |order: &str| {
+        let summary = summary(&format!(
+            r#"{{ "global": {{ "duration": 6, "warmup": 1 }},
+                 "classes": {{ "all": {{ "capacity": "60%", "order": "{order}" }} }},
+                 "tasks": {{ "video": {{ "reserve": {{ "class": "all", "rate": 0.3, "period": "30ms" }}, "phases": {{
+                               "frame": {{ "loop": -1, "run": "8ms", "timer": {{ "ref": "unique", "period": "30ms" }} }} }} }},
+                             "small": {{ "instance": 60, "hog": true, "reserve": {{ "class": "all", "rate": 0.004, "period": "1s" }} }},
+                             "hog": {{ "hog": true }} }} }}"#
+        ));
+        let video = summary
+            .tasks
+            .iter()
+            .find(|row| row.name == "video")
+            .unwrap();
+        video.wait_max_ms
+    };
+    let (by_period_ms, by_vtime_ms) = (longest_wait_ms("period"), longest_wait_ms("frc"));
+    assert!(
+        by_period_ms * 5.0 < by_vtime_ms,
+        "{by_period_ms} ms by periods, {by_vtime_ms} ms by virtual time"
+    );
+}
+
 #[test]
 fn what_a_class_has_not_left_is_refused_with_the_numbers() {
     let summary = summary(
