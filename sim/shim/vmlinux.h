@@ -63,6 +63,16 @@ struct sched_ext_entity {
 	u64 dsq_vtime;
 };
 
+/* Bit 0 of the owner's address: somebody waits. */
+struct rt_mutex_base {
+	struct task_struct *owner;
+};
+
+struct rt_mutex_waiter {
+	struct task_struct *task;
+	struct rt_mutex_base *lock;
+};
+
 #define PF_EXITING 0x4
 
 struct task_struct {
@@ -78,6 +88,7 @@ struct task_struct {
 	struct sched_ext_entity scx;
 	struct task_group *sched_task_group;
 	struct task_struct *real_parent;
+	struct rt_mutex_waiter *pi_blocked_on;
 	char comm[16];
 	u32 sim_task; /* the model's number of the task: its pid may change */
 };

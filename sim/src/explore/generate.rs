@@ -25,6 +25,7 @@ pub fn generate(seed: u64) -> Setup {
         cgroups,
         domains,
         tasks: Vec::new(),
+        pi_locks: Vec::new(),
         rates: None,
         actions: Vec::new(),
         faults: faults(&mut random),

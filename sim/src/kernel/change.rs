@@ -92,12 +92,22 @@ impl Kernel {
 
     /// Between the scheduler's class and a higher one.
     pub(crate) fn set_policy(&mut self, task: TaskId, policy: Policy) {
-        if self.tasks[task as usize].policy == policy
-            || matches!(self.tasks[task as usize].life, Life::Dead | Life::Ending)
-        {
+        self.tasks[task as usize].own_policy = policy;
+        if !self.inherit_class(task) {
             return;
         }
+        if let Some(lock) = self.tasks[task as usize].blocked_on {
+            self.inherit_class_by(lock);
+        }
+    }
+
+    /// rt_mutex_setprio, and what sched_setscheduler does.
+    pub(crate) fn change_policy(&mut self, task: TaskId) {
         self.change_task(task, |k| {
+            let policy = k.inherited_policy(task);
+            if policy == k.tasks[task as usize].policy {
+                return;
+            }
             if policy != Policy::Normal {
                 k.disable(task);
             }
