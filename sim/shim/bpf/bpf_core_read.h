@@ -5,6 +5,7 @@
 
 #define bpf_core_enum_value(type, value) (value)
 #define bpf_core_field_exists(field) ((void)(field), true)
+#define bpf_core_field_offset(type, field) offsetof(type, field)
 
 /* As where a read fails: what is behind NULL is 0. */
 #define SIM_ARROW_1(s, a)                             \

@@ -93,11 +93,11 @@ impl Kernel {
     /// Between the scheduler's class and a higher one.
     pub(crate) fn set_policy(&mut self, task: TaskId, policy: Policy) {
         self.tasks[task as usize].own_policy = policy;
-        if !self.inherit_class(task) {
+        if !self.inherit(task) {
             return;
         }
         if let Some(lock) = self.tasks[task as usize].blocked_on {
-            self.inherit_class_by(lock);
+            self.inherit_along(lock);
         }
     }
 
@@ -201,7 +201,7 @@ impl Kernel {
             }
         }
         self.tasks[task as usize].on_cpu = false;
-        self.cpus[cpu as usize].current = None;
+        self.set_current(cpu, None);
         self.cpus[cpu as usize].idle_since_ns = self.now_ns;
         self.cpus[cpu as usize].need_resched = true;
         self.emit(What::Switch {

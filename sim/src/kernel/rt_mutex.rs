@@ -10,7 +10,7 @@
 //! real-time priorities, of which there is one each, and adaptive spinning.
 
 use super::{Kernel, Life};
-use crate::ffi::{rt_mutex_base, task_struct};
+use crate::ffi::{rb_node, rt_mutex_base, task_struct};
 use crate::setup::Policy;
 use crate::trace::TaskId;
 
@@ -70,6 +70,13 @@ impl Kernel {
         Locking::Waits
     }
 
+    /// The task waits for it since just now, and is asleep already.
+    pub(crate) fn rt_mutex_blocks(&mut self, lock: u32, task: TaskId) {
+        if self.first_waiter(lock) == Some(task) {
+            self.inherit_along(lock);
+        }
+    }
+
     /// Who is to be woken. None: nobody waits, or the lock is not the task's.
     pub(crate) fn rt_mutex_unlock(&mut self, lock: u32, task: TaskId) -> Option<TaskId> {
         if self.rt_mutex(lock).owner != Some(task) {
@@ -77,29 +84,32 @@ impl Kernel {
         }
         self.rt_mutex(lock).owner = None;
         self.publish(lock);
+        self.publish_first(task);
         let first = self.first_waiter(lock);
         if first.is_some() {
-            self.inherit_class(task);
+            self.inherit(task);
         }
         first
     }
 
-    /// The task does not wait any more, whatever it has waited for.
-    pub(crate) fn rt_mutex_give_up(&mut self, task: TaskId) {
-        if let Some(lock) = self.stop_waiting(task) {
-            self.inherit_class_by(lock);
+    /// The task does not wait any more, whatever it has waited for. Who is to be woken, as it would have been now.
+    pub(crate) fn rt_mutex_give_up(&mut self, task: TaskId) -> Option<TaskId> {
+        let lock = self.tasks[task as usize].blocked_on?;
+        let was_first = self.first_waiter(lock) == Some(task);
+        self.stop_waiting(task);
+        if !was_first {
+            return None;
         }
+        if self.rt_mutex(lock).owner.is_none() {
+            return self.first_waiter(lock);
+        }
+        self.inherit_along(lock);
+        None
     }
 
     /// A task ends: those that it leaves locks to are to be woken (FUTEX_OWNER_DIED).
     pub(crate) fn rt_mutex_exit(&mut self, task: TaskId) -> Vec<TaskId> {
-        let mut woken = Vec::new();
-        if let Some(lock) = self.stop_waiting(task) {
-            self.inherit_class_by(lock);
-            if self.rt_mutex(lock).owner.is_none() {
-                woken.extend(self.first_waiter(lock));
-            }
-        }
+        let mut woken: Vec<TaskId> = self.rt_mutex_give_up(task).into_iter().collect();
         let owned = |mutex: &RtMutex| mutex.owner == Some(task);
         let locks: Vec<u32> = self
             .rt_mutexes
@@ -113,11 +123,11 @@ impl Kernel {
         woken
     }
 
-    /// rt_mutex_setprio along the chain: the lock's owner is of the class of the highest that waits for it.
-    pub(crate) fn inherit_class_by(&mut self, lock: u32) {
+    /// rt_mutex_adjust_prio_chain: the lock's owner is of the class of the highest that waits for it, and so on.
+    pub(crate) fn inherit_along(&mut self, lock: u32) {
         let mut owner = self.rt_mutex(lock).owner;
         while let Some(task) = owner {
-            if !self.inherit_class(task) {
+            if !self.inherit(task) {
                 return;
             }
             let next = self.tasks[task as usize].blocked_on;
@@ -125,24 +135,30 @@ impl Kernel {
         }
     }
 
-    /// Whether that changes anything.
-    pub(crate) fn inherit_class(&mut self, task: TaskId) -> bool {
+    /// rt_mutex_adjust_prio. Whether the task is of another class now.
+    pub(crate) fn inherit(&mut self, task: TaskId) -> bool {
+        let top: *mut task_struct = match self.first_waiter_of(task) {
+            Some(waiter) => &mut *self.tasks[waiter as usize].c,
+            None => std::ptr::null_mut(),
+        };
+        self.tasks[task as usize].c.pi_top_task = top;
         let is_there = !matches!(self.tasks[task as usize].life, Life::Dead | Life::Ending);
         let policy = self.inherited_policy(task);
         if !is_there || policy == self.tasks[task as usize].policy {
             return false;
         }
         self.change_policy(task);
+        if let Some(lock) = self.tasks[task as usize].blocked_on {
+            self.publish(lock);
+        }
         true
     }
 
     /// The highest of its own and those of who waits for it.
     pub(crate) fn inherited_policy(&self, task: TaskId) -> Policy {
         let own = self.tasks[task as usize].own_policy;
-        let owned = self.rt_mutexes.values().filter(|it| it.owner == Some(task));
-        let waiters = owned.flat_map(|it| it.waiters.iter());
-        let lent = waiters.map(|it| self.tasks[*it as usize].policy);
-        lent.fold(own, Policy::max)
+        let first = self.first_waiter_of(task);
+        first.map_or(own, |first| own.max(self.tasks[first as usize].policy))
     }
 
     fn rank(&self, task: TaskId) -> u32 {
@@ -150,9 +166,18 @@ impl Kernel {
     }
 
     fn first_waiter(&self, lock: u32) -> Option<TaskId> {
-        let waiters = &self.rt_mutexes.get(&lock)?.waiters;
+        self.first_of(self.rt_mutexes.get(&lock)?.waiters.iter())
+    }
+
+    /// Of those that wait for any lock that the task has.
+    fn first_waiter_of(&self, task: TaskId) -> Option<TaskId> {
+        let owned = self.rt_mutexes.values().filter(|it| it.owner == Some(task));
+        self.first_of(owned.flat_map(|it| it.waiters.iter()))
+    }
+
+    fn first_of<'a>(&self, waiters: impl Iterator<Item = &'a TaskId>) -> Option<TaskId> {
         let rank = |task: &&TaskId| std::cmp::Reverse(self.rank(**task));
-        waiters.iter().min_by_key(rank).copied()
+        waiters.min_by_key(rank).copied()
     }
 
     fn leads_to(&self, lock: u32, task: TaskId) -> bool {
@@ -177,18 +202,32 @@ impl Kernel {
         Some(lock)
     }
 
+    /// For the scheduler to see: the owner, and who is first.
     fn publish(&mut self, lock: u32) {
         let owner = self.rt_mutex(lock).owner;
-        let owner: *mut task_struct = match owner {
+        let first = self.first_waiter(lock);
+        let c: *mut task_struct = match owner {
             Some(task) => &mut *self.tasks[task as usize].c,
             None => std::ptr::null_mut(),
         };
-        let mutex = self.rt_mutex(lock);
-        let bits = if mutex.waiters.is_empty() {
-            0
-        } else {
-            HAS_WAITERS
+        let leftmost: *mut rb_node = match first {
+            Some(task) => &mut self.tasks[task as usize].waiter.tree.entry,
+            None => std::ptr::null_mut(),
         };
-        mutex.c.owner = owner.map_addr(|address| address | bits);
+        let bits = if first.is_some() { HAS_WAITERS } else { 0 };
+        let mutex = self.rt_mutex(lock);
+        mutex.c.owner = c.map_addr(|address| address | bits);
+        mutex.c.waiters.rb_leftmost = leftmost;
+        if let Some(owner) = owner {
+            self.publish_first(owner);
+        }
+    }
+
+    fn publish_first(&mut self, owner: TaskId) {
+        let leftmost: *mut rb_node = match self.first_waiter_of(owner) {
+            Some(task) => &mut self.tasks[task as usize].waiter.pi_tree.entry,
+            None => std::ptr::null_mut(),
+        };
+        self.tasks[owner as usize].c.pi_waiters.rb_leftmost = leftmost;
     }
 }

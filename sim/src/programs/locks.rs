@@ -108,12 +108,10 @@ impl Kernel {
             return false;
         }
         if waits && is_pi {
+            // It would have taken a lock that nobody has: nobody else is to be woken.
             self.rt_mutex_give_up(task);
         } else if waits {
             self.shared.locks.give_up(wanted.lock, task);
-        } else if is_pi {
-            // Those that wait on wait for this task now.
-            self.inherit_class(task);
         }
         true
     }
@@ -127,7 +125,7 @@ impl Kernel {
             self.wake_at(cpu, task, wanted.until_ns);
         }
         if self.inherits(wanted.lock) {
-            self.inherit_class_by(wanted.lock);
+            self.rt_mutex_blocks(wanted.lock, task);
         }
         self.fall_asleep(cpu);
     }
