@@ -63,6 +63,30 @@ struct sched_ext_entity {
 	u64 dsq_vtime;
 };
 
+struct rb_node {
+	struct rb_node *rb_right, *rb_left;
+};
+
+struct rb_root_cached {
+	struct rb_node *rb_leftmost;
+};
+
+/* A lock whose holder the kernel knows: that of a PI futex. */
+struct rt_mutex_base {
+	struct rb_root_cached waiters; /* the first of them */
+	struct task_struct *owner; /* bit 0: somebody waits */
+};
+
+struct rt_waiter_node {
+	struct rb_node entry;
+};
+
+struct rt_mutex_waiter {
+	struct rt_waiter_node tree;
+	struct task_struct *task;
+	struct rt_mutex_base *lock;
+};
+
 #define PF_EXITING 0x4
 
 struct task_struct {
@@ -78,6 +102,8 @@ struct task_struct {
 	struct sched_ext_entity scx;
 	struct task_group *sched_task_group;
 	struct task_struct *real_parent;
+	struct task_struct *pi_top_task; /* the first of those that wait for what it holds */
+	struct rt_mutex_waiter *pi_blocked_on; /* while it waits for one */
 	char comm[16];
 	u32 sim_task; /* the model's number of the task: its pid may change */
 };

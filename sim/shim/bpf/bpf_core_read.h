@@ -4,8 +4,8 @@
 #define SIM_BPF_CORE_READ_H
 
 #define bpf_core_enum_value(type, value) (value)
-#define bpf_core_field_exists(field) true
 #define bpf_core_field_exists(field) ((void)(field), true)
+#define bpf_core_field_offset(type, field) offsetof(type, field)
 
 #define SIM_ARROW_1(s, a) ((s)->a)
 #define SIM_ARROW_2(s, a, b) ((s)->a->b)
