@@ -8,13 +8,10 @@
 #define bpf_core_field_offset(type, field) offsetof(type, field)
 
 /* As where a read fails: what is behind NULL is 0. */
-#define SIM_ARROW_1(s, a)                             \
-	({                                            \
-		__typeof__(s) sim_from = (s);         \
-		__typeof__(sim_from->a) sim_read = 0; \
-		if (sim_from)                         \
-			sim_read = sim_from->a;       \
-		sim_read;                             \
+#define SIM_ARROW_1(s, a)                                            \
+	({                                                           \
+		__typeof__(s) sim_from = (s);                        \
+		sim_from ? sim_from->a : (__typeof__(sim_from->a))0; \
 	})
 #define SIM_ARROW_2(s, a, b) SIM_ARROW_1(SIM_ARROW_1(s, a), b)
 #define SIM_ARROW_3(s, a, b, c) SIM_ARROW_1(SIM_ARROW_2(s, a, b), c)
