@@ -213,6 +213,8 @@ pub(crate) struct CpuState {
     pub in_balance: bool,
     pub keep: bool,
     pub released: bool,
+    /// What ran since then came down from a higher class.
+    pub came_down: bool,
     /// Inside dispatch: what was inserted.
     pub dispatched: Vec<Dispatched>,
     pub in_dispatch: bool,
@@ -253,6 +255,7 @@ impl CpuState {
             in_balance: false,
             keep: false,
             released: false,
+            came_down: false,
             dispatched: Vec::new(),
             in_dispatch: false,
             direct_task: None,
