@@ -105,18 +105,25 @@ static inline u64 ahead_of(const struct task __arena *t)
 	return vtime_before(vmin, vtime) ? vtime - vmin : 0;
 }
 
+/* What a seat has of a place, in capacities of classes; it is there without its task, too. */
+static inline u64 seat_rate(const struct task __arena *in, u32 place, int active)
+{
+	struct group_set __arena *home = in->home;
+	struct group __arena *root = &place_at(place)->root;
+	u64 rate = rate_flatten_if(group_in(home, place), in->weight, active), all;
+
+	if (in->reservation || is_reserved(home))
+		return rate;
+	all = root->weight_active + (active ? 0 : rate);
+	return root->node.weight * rate / (all ? all : 1);
+}
+
 /* Whether the seat of `waiter` is better than the one that the task has. Read without the waiter's lock. */
 static inline bool outranks(const struct task __arena *waiter, const struct task __arena *t)
 {
-	struct group_set __arena *to = waiter->home, *from = t->home;
-	bool reserved = waiter->reservation || is_reserved(to);
-
-	if (reserved != (t->reservation || is_reserved(from)))
-		return reserved;
-	if (to == from)
+	if (waiter->home == t->home)
 		return waiter->weight > t->weight;
-	return rate_flatten_if(group_in(to, t->place), waiter->weight, 0) >
-	       rate_flatten_if(group_in(from, t->place), t->weight, t->member.node.active);
+	return seat_rate(waiter, t->place, 0) > seat_rate(t, t->place, t->member.node.active);
 }
 
 /* Moves a task to another seat. What it is (waiting, running, asleep) it stays. */

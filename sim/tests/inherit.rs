@@ -174,6 +174,26 @@ fn who_waits_pays() {
     );
 }
 
+/// A place with less than the holder has anyway is no help.
+#[test]
+fn nobody_is_slowed_down_by_who_waits_for_him() {
+    let [inherits, ordinary] = [true, false].map(|pi| {
+        Run::new(&format!(
+            r#"{{ "global": {{ "duration": 10, "pi_enabled": {pi} }}, "classes": {{ "all": {{ "capacity": 0.8 }} }},
+                 "tasks": {{ {HOLDER},
+                    "urgent": {{ "reserve": {{ "class": "all", "rate": 0.02, "period": "1s" }}, {} }},
+                    "other": {{ "hog": true, "reserve": {{ "class": "all", "rate": 0.78 }} }},
+                    "hog": {{ "hog": true }} }} }}"#,
+            wants("x")
+        ))
+    });
+    let (with, without) = (inherits.wait_ms(), ordinary.wait_ms());
+    assert!(
+        with < 1.2 * without,
+        "{with} ms with inheritance, {without} ms without"
+    );
+}
+
 /// Who gives up waiting, and who is killed, takes back what it has lent.
 #[test]
 fn a_place_is_lent_for_no_longer_than_its_owner_waits() {
