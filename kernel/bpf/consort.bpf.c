@@ -261,6 +261,9 @@ void BPF_PROG(consort_enable, struct task_struct *p)
 		inherit_reservation(t, p);
 	}
 	t->charged_ns = p->se.sum_exec_runtime;
+	/* It came down from a higher class while it ran: nobody has chosen it, or knows when it is to be compared. */
+	if (scx_bpf_task_running(p))
+		set_slice(p, tunables.min_slice_ns);
 }
 
 static inline void forget(struct task __arena *t)

@@ -139,3 +139,19 @@ fn conditions_go_with_both_kinds() {
         assert_eq!(ended(&run), ["tells", "waits-0", "waits-1"]);
     }
 }
+
+/// Nobody has chosen it, and it is not left alone for a slice that was given for another purpose.
+#[test]
+fn who_comes_down_from_a_higher_class_is_compared_soon() {
+    let [(outcome, _), _] = both(
+        r#""holder": { "loop": 1, "lock": "x", "run": "20ms", "unlock": "x", "run2": "10s" },
+           "hog": { "instance": 9, "hog": true },
+           "urgent": { "loop": 1, "delay": "5ms", "policy": "SCHED_FIFO", "lock": "x", "run": "1ms" }"#,
+    );
+    let wait_max_ms = |name: &str| {
+        let tasks = outcome.tasks.iter().filter(|it| it.name == name);
+        tasks.map(|it| it.wait_max_ns / MS).max().unwrap_or(0)
+    };
+    let (holder, hog) = (wait_max_ms("holder"), wait_max_ms("hog-0"));
+    assert!(holder < 5 * hog, "{holder} ms, a hog waits for {hog} ms");
+}
