@@ -35,10 +35,10 @@ static inline bool waits_for_holder(const struct task_struct *p)
 	       !(p->flags & PF_EXITING);
 }
 
-/* Whether anybody waits so for the task. */
+/* Whether anybody waits so for the task. Not `pi_top_task`: that is not set for who gets a lock that others wait for. */
 static inline bool is_waited_for(const struct task_struct *p)
 {
-	return bpf_core_field_exists(p->pi_top_task) && p->pi_top_task;
+	return bpf_core_field_exists(p->pi_waiters) && p->pi_waiters.rb_leftmost;
 }
 
 /* Our state of a task by its task_struct's address, which need not be valid any more; NULL if it is not ours. */
@@ -297,18 +297,30 @@ core_fn lend(struct task __arena *t in_arena)
 	return 0;
 }
 
+/* The first of those that wait for one of the task's locks. */
+static inline struct task __arena *first_waiter(const struct task_struct *p)
+{
+	u64 first = (u64)BPF_CORE_READ(p, pi_waiters.rb_leftmost);
+	const struct rt_mutex_waiter *w;
+
+	if (!first)
+		return NULL;
+	w = (const struct rt_mutex_waiter *)(first - bpf_core_field_offset(struct rt_mutex_waiter,
+									   pi_tree.entry));
+	return task_at((u64)BPF_CORE_READ(w, task));
+}
+
 /* The same for who rides in whose seat, for a task that has just run or has given back a lock. */
 static inline void ride_review(struct task __arena *t)
 {
-	const struct task_struct *p = (const struct task_struct *)t->kernel_task, *top;
+	const struct task_struct *p = (const struct task_struct *)t->kernel_task;
 	struct task __arena *waiter = t->rides;
 
 	if (waiter)
 		lend(waiter);
 	if (t->rides || !p)
 		return;
-	top = BPF_CORE_READ(p, pi_top_task);
-	waiter = top ? task_at((u64)top) : NULL;
+	waiter = first_waiter(p);
 	if (waiter)
 		lend(waiter);
 }

@@ -220,3 +220,26 @@ fn a_place_is_lent_for_no_longer_than_its_owner_waits() {
         assert!(share < lent / 4.0, "{share} {lent}");
     }
 }
+
+/// Of several that wait, another one lends its place when the best gives up: to who has got the lock meanwhile, too.
+#[test]
+fn when_one_gives_up_another_one_lends() {
+    let [inherits, ordinary] = both(
+        1,
+        &format!(
+            r#""holder": {{ "loop": 1, "lock": "x", "run": "20ms", "unlock": "x" }},
+               "next": {{ "loop": 1, "delay": "1ms", "lock": "x", "run": "60ms", "unlock": "x" }},
+               "best": {{ "loop": 1, "reserve": {{ "class": "all", "rate": 0.4, "period": "30ms" }}, "delay": "3ms",
+                          "lock": {{ "ref": "x", "timeout": "50ms" }}, "sleep": "10s" }},
+               "urgent": {{ "loop": 1, "priority": -15, "delay": "2ms",
+                            "timer": {STAMP}, "lock": "x", "timer2": {STAMP} }}"#
+        ),
+    );
+    let waited = |run: &Run| run.stamps[1] - run.stamps[0];
+    let (short, long) = (waited(&inherits), waited(&ordinary));
+    assert!(short < 150.0, "{short} ms");
+    assert!(
+        long > 5.0 * short,
+        "{long} ms without inheritance, {short} ms with it"
+    );
+}
