@@ -165,13 +165,18 @@ core_fn heap_remove(struct heap __arena *h in_arena, struct heap_link __arena *l
 	return 0;
 }
 
-/* Puts `in` in the place of `out`, if that is the only link; else returns 0, and nothing has changed. */
-static __always_inline int heap_replace_only(struct heap __arena *h, struct heap_link __arena *out,
-					     struct heap_link __arena *in, u64 major, u64 minor)
+/*
+ * Takes `out` from one heap, where it is the only link, and puts `in` into another one that is empty, or into the same:
+ * else returns 0, and nothing has changed.
+ */
+static __always_inline int heap_exchange_only(struct heap __arena *from,
+					      struct heap_link __arena *out, struct heap __arena *to,
+					      struct heap_link __arena *in, u64 major, u64 minor)
 {
-	if (h->top != out || out->left)
+	if (from->top != out || out->left || (to != from && to->top))
 		return 0;
 	out->queued = 0;
+	from->top = NULL;
 	in->parent = NULL;
 	in->left = NULL;
 	in->right = NULL;
@@ -179,8 +184,15 @@ static __always_inline int heap_replace_only(struct heap __arena *h, struct heap
 	in->minor = minor;
 	in->rank = 1;
 	in->queued = 1;
-	h->top = in;
+	to->top = in;
 	return 1;
+}
+
+/* Puts `in` in the place of `out`, if that is the only link; else returns 0, and nothing has changed. */
+static __always_inline int heap_replace_only(struct heap __arena *h, struct heap_link __arena *out,
+					     struct heap_link __arena *in, u64 major, u64 minor)
+{
+	return heap_exchange_only(h, out, h, in, major, minor);
 }
 
 /* Moves a queued link to a new key. */

@@ -163,7 +163,7 @@ static __always_inline struct tree_node __arena *group_second(const struct group
 	return node_of_ready(right && heap_before(right, left) ? right : left);
 }
 
-/* By virtual time at each level from `g` down; `running` competes at every level that it is below. */
+/* By virtual time, and periods, at each level from `g` down; `running` competes at every level that it is below. */
 core_fn place_choose_fair(struct group __arena *g in_arena,
 			  struct tree_node __arena *running in_arena, u64 now_ns,
 			  struct choice __arena *c in_arena)
@@ -178,9 +178,9 @@ core_fn place_choose_fair(struct group __arena *g in_arena,
 			n = m ? &m->node : NULL;
 			break;
 		}
-		first = group_first(g);
+		first = group_next(g);
 		up = running ? tree_member_above(running, g) : NULL;
-		n = up && (!first || vtime_before(up->vtime, first->vtime)) ? up : first;
+		n = up && (!first || group_before(g, up, first)) ? up : first;
 		/* It is the smallest of the runnable ones; the one that was may have left without being charged. */
 		if (n && !c->looks)
 			g->vmin = vtime_max(g->vmin, n->vtime);

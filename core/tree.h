@@ -17,79 +17,7 @@
 #ifndef CORE_TREE_H
 #define CORE_TREE_H
 
-#include "heap.h"
-#include "vtime.h"
-
-#define TREE_DEPTH_MAX 8
-/* A reserved cgroup is below its reservation and class, besides. */
-#define TREE_LEVELS_MAX (TREE_DEPTH_MAX + 2)
-
-enum node_kind {
-	NODE_TASK,
-	NODE_FAIR, /* group: smallest virtual time first */
-	NODE_COOP, /* group: a cooperation domain, see coop.h */
-};
-
-struct group;
-
-/* A member of a group: a task or a group. */
-struct tree_node {
-	struct heap_link ready; /* in parent's, by virtual time, while it waits */
-	struct group __arena *parent;
-	u64 vtime;
-	u64 weight; /* what it was given */
-	u8 kind; /* enum node_kind */
-	u8 active; /* runnable: waits or runs */
-};
-
-struct group {
-	struct tree_node node;
-	struct heap ready; /* waiting members: by virtual time, in a domain by best-effort event */
-	u64 vmin; /* smallest virtual time of the active members; never goes back */
-	u64 weight_active; /* sum over active members, members lent to domains included */
-	u64 weight_lent; /* of that, what members use elsewhere, see rate.h */
-	u64 lent_above; /* what the parent counts as lent through this group */
-	u64 ran_ns; /* while it had no parent: CPU time received */
-	u32 nr_active;
-	u32 level; /* 0: root */
-};
-
-static __always_inline struct tree_node __arena *node_of_ready(struct heap_link __arena *l)
-{
-	return outer_of(l, struct tree_node, ready);
-}
-
-static __always_inline struct group __arena *group_of(struct tree_node __arena *n)
-{
-	return outer_of(n, struct group, node);
-}
-
-/* The first waiting member, NULL if none. */
-static __always_inline struct tree_node __arena *group_first(struct group __arena *g)
-{
-	struct heap_link __arena *top = g->ready.top;
-
-	return top ? node_of_ready(top) : NULL;
-}
-
-/*
- * The weight with which a node competes. A group whose members are lent to a domain competes with what the others
- * leave of its weight, so that lending moves CPU time and never makes any.
- */
-static __always_inline u64 node_weight(const struct tree_node __arena *n)
-{
-	const struct group __arena *g;
-	u64 weight;
-
-	if (n->kind != NODE_FAIR)
-		return n->weight;
-	g = outer_of(n, struct group, node);
-	if (!g->weight_lent || !g->level)
-		return n->weight;
-	weight = g->weight_active > g->weight_lent ? g->weight_active - g->weight_lent : 0;
-	weight = n->weight * weight / (g->weight_active ? g->weight_active : 1);
-	return weight ? weight : 1;
-}
+#include "period.h"
 
 static __always_inline void group_follow(struct group __arena *g, u64 vtime)
 {
@@ -115,10 +43,14 @@ core_fn tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 			break;
 		}
 		n->vtime += vtime_of_ns(ns, node_weight(n));
-		if (n->ready.queued && g->node.kind == NODE_FAIR)
-			heap_move(&g->ready, &n->ready, n->vtime, 0);
-		if (g->nr_active == n->active || g->node.kind != NODE_FAIR)
-			group_follow(g, n->vtime);
+		if (g->node.kind == NODE_PERIOD) {
+			period_charge(g, n, ns);
+		} else {
+			if (n->ready.queued && g->node.kind == NODE_FAIR)
+				heap_move(&g->ready, &n->ready, n->vtime, 0);
+			if (g->nr_active == n->active || g->node.kind != NODE_FAIR)
+				group_follow(g, n->vtime);
+		}
 		n = &g->node;
 	}
 	return 0;
@@ -136,7 +68,10 @@ core_fn tree_enqueue(struct tree_node __arena *n in_arena, u64 major, u64 minor)
 		g = n->parent;
 		if (!g || n->ready.queued)
 			break;
-		heap_push(&g->ready, &n->ready, major, minor);
+		if (g->node.kind == NODE_PERIOD)
+			period_enqueue(g, n);
+		else
+			heap_push(&g->ready, &n->ready, major, minor);
 		n = &g->node;
 		major = n->vtime;
 		minor = 0;
@@ -153,7 +88,10 @@ core_fn tree_dequeue(struct tree_node __arena *n in_arena)
 		g = n->parent;
 		if (!g || !n->ready.queued)
 			break;
-		heap_remove(&g->ready, &n->ready);
+		if (g->node.kind == NODE_PERIOD)
+			period_dequeue(g, n);
+		else
+			heap_remove(&g->ready, &n->ready);
 		if (g->ready.top)
 			break;
 		n = &g->node;
@@ -161,17 +99,54 @@ core_fn tree_dequeue(struct tree_node __arena *n in_arena)
 	return 0;
 }
 
-/*
- * `in` begins to wait, under its key, and `out`, which waits in the same group, is taken. The group does not cease to
- * wait: nothing changes above it.
- */
-static __always_inline void tree_exchange(struct tree_node __arena *out,
-					  struct tree_node __arena *in, u64 major, u64 minor)
+/* The same for two members of one group. */
+static __always_inline void group_exchange(struct group __arena *g, struct tree_node __arena *out,
+					   struct tree_node __arena *in, u64 major, u64 minor)
 {
-	if (heap_replace_only(&in->parent->ready, &out->ready, &in->ready, major, minor))
+	if (g->node.kind == NODE_PERIOD) {
+		in->is_ahead = 0;
+		major = in->ends_vtime;
+		if (!g->ahead.top && heap_replace_only(&g->ready, &out->ready, &in->ready, major, 0))
+			return;
+		period_enqueue(g, in);
+		period_dequeue(g, out);
 		return;
+	}
+	if (heap_replace_only(&g->ready, &out->ready, &in->ready, major, minor))
+		return;
+	heap_push(&g->ready, &in->ready, major, minor);
+	heap_remove(&g->ready, &out->ready);
+}
+
+/*
+ * `in` begins to wait, under its key, and `out`, which waits, is taken. Where both are the only ones of their groups to
+ * wait, so do these; above the group in which they meet nothing changes.
+ */
+core_fn tree_exchange(struct tree_node __arena *out in_arena, struct tree_node __arena *in in_arena,
+		      u64 major, u64 minor)
+{
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+		struct group __arena *from = out->parent, *to = in->parent;
+
+		if (!from || !to)
+			break;
+		if (from == to) {
+			group_exchange(from, out, in, major, minor);
+			return 0;
+		}
+		if (from->level != to->level || from->node.kind != NODE_FAIR ||
+		    to->node.kind != NODE_FAIR ||
+		    !heap_exchange_only(&from->ready, &out->ready, &to->ready, &in->ready, major,
+					minor))
+			break;
+		out = &from->node;
+		in = &to->node;
+		major = in->vtime;
+		minor = 0;
+	}
 	tree_enqueue(in, major, minor);
 	tree_dequeue(out);
+	return 0;
 }
 
 /* A node becomes runnable: borrows up to the minimum, at each level that was not active. */
@@ -183,7 +158,10 @@ static __always_inline void tree_activate(struct tree_node __arena *n)
 		g = n->parent;
 		if (!g || n->active)
 			break;
-		n->vtime = vtime_max(n->vtime, g->vmin);
+		if (g->node.kind == NODE_PERIOD)
+			period_wake(g, n);
+		else
+			n->vtime = vtime_max(n->vtime, g->vmin);
 		n->active = 1;
 		g->nr_active++;
 		g->weight_active += n->weight;
@@ -209,11 +187,12 @@ static __always_inline void tree_deactivate(struct tree_node __arena *n)
 	}
 }
 
-/* Gives a node another weight, keeping its group's sum right. */
+/* Gives a node another weight, keeping its group's sums right. */
 static __always_inline void tree_set_weight(struct tree_node __arena *n, u64 weight)
 {
 	if (n->active && n->parent)
 		n->parent->weight_active += weight - n->weight;
+	period_count(n->parent, weight - n->weight);
 	n->weight = weight;
 }
 
@@ -230,12 +209,33 @@ static __always_inline void tree_move(struct tree_node __arena *n, struct group 
 		ahead = n->vtime - n->parent->vmin;
 	if (ahead > ahead_max)
 		ahead = ahead_max;
+	period_count(n->parent, -n->weight);
+	period_count(to, n->weight);
 	n->parent = to;
 	n->vtime = to->vmin + ahead;
+	n->ends_vtime = n->vtime + n->period_vtime;
 }
 
-/* Whether no waiting member is entitled before `n`, which does not wait, at any level of fair groups. */
-static __always_inline int tree_is_first(struct tree_node __arena *n)
+/* Whether the first of two members of a group by virtual time, and periods if it has any, runs before the second. */
+static __always_inline int group_before(const struct group __arena *g,
+					const struct tree_node __arena *n,
+					const struct tree_node __arena *other)
+{
+	if (g->node.kind == NODE_PERIOD)
+		return period_before(g, n->vtime, n->ends_vtime, other->vtime, other->ends_vtime);
+	return vtime_before(n->vtime, other->vtime);
+}
+
+/* The first of those that wait, once it is the one that is to run; NULL if nobody does. */
+static __always_inline struct tree_node __arena *group_next(struct group __arena *g)
+{
+	if (g->node.kind == NODE_PERIOD)
+		period_order(g);
+	return group_first(g);
+}
+
+/* Whether no waiting member is entitled before `n`, which does not wait, at any level outside of domains. */
+core_fn tree_is_first(struct tree_node __arena *n in_arena)
 {
 	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
 		struct group __arena *g = n->parent;
@@ -243,8 +243,8 @@ static __always_inline int tree_is_first(struct tree_node __arena *n)
 
 		if (!g)
 			return 1;
-		first = g->node.kind == NODE_FAIR ? group_first(g) : NULL;
-		if (first && first != n && vtime_before(first->vtime, n->vtime))
+		first = g->node.kind != NODE_COOP ? group_next(g) : NULL;
+		if (first && first != n && group_before(g, first, n))
 			return 0;
 		n = &g->node;
 	}

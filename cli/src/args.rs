@@ -159,8 +159,8 @@ The JSON has these fields; new ones may come, and `version` changes when one cha
   counters   by name, since the scheduler was loaded, summed over CPUs; they only grow
   daemon     version, pid, uptime_s; clients, domains, members (now); connections, requests, refusals, joins,
              leaves, lost_members (since it started)
-  division   cpus; classes, list of: name, capacity (CPUs), overbooking and admits (null: unlimited), asked (sum of
-             nominal rates), given (sum of effective rates), used (CPUs over the last second; null for
+  division   cpus; classes, list of: name, capacity (CPUs), overbooking and admits (null: unlimited), order (period,
+             frc; null for flexible), asked (sum of nominal rates), given (sum of effective rates), used (CPUs over the last second; null for
              flexible), reservations
   domains    list of: id, name (null: private), uid, order, preempt, event_ns, members (thread numbers)
   clients    list of: connection, client, pid, uid, command, members (list of tid, slot, domain)")]
@@ -358,6 +358,7 @@ Examples:
   sudo consort class set guaranteed 75%
   sudo consort class set adaptive 0.6 --overbooking 0.7
   sudo consort class set batch 5% --overbooking unlimited
+  sudo consort class set study 10% --order frc
 
 A class admits nominal rates up to its capacity * (1 + overbooking). What the classes leave is `flexible`, at least 1 %
 of the machine. The change lasts until the machine is restarted or /etc/consort/classes.toml changes.")]
@@ -378,6 +379,17 @@ pub struct ClassSetArgs {
         allow_negative_numbers = true
     )]
     pub overbooking: String,
+
+    /// Whose turn it is among its reservations: whose period ends first of those that are not ahead of their rates, or
+    /// by virtual time alone, as in 004's FRC. Can be changed while it has no reservations
+    #[arg(long, value_enum, default_value_t = ClassOrder::Period)]
+    pub order: ClassOrder,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ClassOrder {
+    Period,
+    Frc,
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use consort_daemon::{
     Config, Host,
 };
 use consort_kernel::{
-    ClientPage, Counters, DomainOptions, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
+    ClientPage, Counters, DomainOptions, ExitReport, JoinArgs, LeaveArgs, ReservationUsage, Terms,
     Tunables,
 };
 use consort_rates::ClassTable;
@@ -94,12 +94,12 @@ impl Host for Nodding {
 
     fn set_shortest_period(&mut self, _period_ns: u64) {}
 
-    fn create_reservation(&mut self, _class: u32, _rate: u32) -> Answer<u32> {
+    fn create_reservation(&mut self, _terms: Terms) -> Answer<u32> {
         self.next += 1;
         Ok(self.next)
     }
 
-    fn change_reservation(&mut self, _reservation: u32, _class: u32, _rate: u32) -> Answer<()> {
+    fn change_reservation(&mut self, _reservation: u32, _terms: Terms) -> Answer<()> {
         Ok(())
     }
 

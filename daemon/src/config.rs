@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::{
     admission::UserLimits,
-    classes::{Class, Classes, Overbooking},
+    classes::{Class, Classes, Order, Overbooking},
     rate::{Rate, MILLION},
     Refusal,
 };
@@ -51,6 +51,8 @@ struct File {
 struct ClassEntry {
     capacity: Amount,
     overbooking: Option<Amount>,
+    #[serde(default)]
+    order: Order,
 }
 
 #[derive(Deserialize)]
@@ -144,7 +146,13 @@ impl Division {
         if let Some(entries) = file.class {
             division.classes = Classes::none(cpus);
             for (name, entry) in entries {
-                let class = class(name, &entry.capacity, entry.overbooking.as_ref(), cpus);
+                let class =
+                    class(name, &entry.capacity, entry.overbooking.as_ref(), cpus).map(|class| {
+                        Class {
+                            order: entry.order,
+                            ..class
+                        }
+                    });
                 let classes = class.and_then(|class| Ok(division.classes.with(class)?));
                 division.classes = classes.map_err(|refusal| refusal.text)?;
             }
@@ -198,6 +206,7 @@ pub fn class(
         name,
         capacity: parsed.0,
         overbooking,
+        order: Order::default(),
     })
 }
 

@@ -12,11 +12,11 @@
 //! | `{"command": "take_back", "from": N, "to": N, "rate": R}` | either's owner, root | `{}` |
 //! | `{"command": "reservations", "after": N}` | anybody; strangers' only for root | [`crate::division::ReservationPage`] |
 //! | `{"command": "classes"}` | anybody | [`crate::division::DivisionStatus`] |
-//! | `{"command": "class_set", "name": C, "capacity": A, "overbooking": A}` | root | `classes` |
+//! | `{"command": "class_set", "name": C, "capacity": A, "overbooking": A, "order": O}` | root | `classes` |
 //! | `{"command": "class_remove", "name": C}` | root | `classes` |
 //! | `{"command": "set", "granularity_ns": N, "min_slice_ns": N}` | root, or the daemon's user | the tunables that hold now |
 //!
-//! `after` and each value of `set` may be left out. Lists come in pages, since an answer is one message.
+//! O is "period" or "frc" ([`crate::classes::Order`]). `order`, `after` and each value of `set` may be left out. Lists come in pages, since an answer is one message.
 
 use consort_kernel::TunablesChange;
 use nix::{errno::Errno, unistd::geteuid};
@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use tracing::info;
 
 use crate::{
+    classes::{Class, Order},
     clients::ConnectionId,
     config::{self, Amount},
     division::{DivisionStatus, ReservationPage},
@@ -82,6 +83,8 @@ enum Command {
         name: String,
         capacity: Amount,
         overbooking: Option<Amount>,
+        #[serde(default)]
+        order: Order,
     },
     ClassRemove {
         name: String,
@@ -176,10 +179,11 @@ pub fn answer(service: &mut Service, peer: &Peer, text: &str) -> Result<Vec<u8>,
             name,
             capacity,
             overbooking,
+            order,
         } => {
             let cpus = service.host.cpus();
             let class = config::class(name, &capacity, overbooking.as_ref(), cpus)?;
-            service.set_class(class)?;
+            service.set_class(Class { order, ..class })?;
             serde_json::to_vec(&DivisionStatus::of(service))
         }
         Command::ClassRemove { name } => {

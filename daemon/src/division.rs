@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::{
     admission::Reservation,
-    classes::{Overbooking, FLEXIBLE},
+    classes::{Order, Overbooking, FLEXIBLE},
     credits::Credit,
     peer::Peer,
     rate::Rate,
@@ -36,6 +36,8 @@ pub struct ClassStatus {
     pub capacity: f64,
     /// A part of the capacity; `null`: unlimited.
     pub overbooking: Option<f64>,
+    /// `null` for `flexible`, which has no reservations.
+    pub order: Option<Order>,
     /// The most that nominal rates may sum up to; `null`: anything.
     pub admits: Option<f64>,
     /// The sum of nominal rates admitted.
@@ -115,6 +117,7 @@ impl DivisionStatus {
                     Overbooking::Part(part) => Some(Rate(part).value()),
                     Overbooking::Unlimited => None,
                 },
+                order: Some(class.order),
                 admits: class.admits().map(Rate::value),
                 asked: ledger.asked(number).value(),
                 given: given.value(),
@@ -126,6 +129,7 @@ impl DivisionStatus {
             name: FLEXIBLE.to_owned(),
             capacity: ledger.classes().flexible().value(),
             overbooking: None,
+            order: None,
             admits: None,
             asked: 0.0,
             given: ledger.classes().flexible().value(),

@@ -3,7 +3,7 @@
 
 use consort_kernel::{
     ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
-    Scheduler, Tunables,
+    Scheduler, Terms, Tunables,
 };
 use consort_rates::ClassTable;
 
@@ -33,11 +33,11 @@ pub trait Host {
     /// The shortest period of all reservations; 0 when there are none.
     fn set_shortest_period(&mut self, period_ns: u64);
 
-    /// Makes a reservation without threads and returns its number; `rate` in parts of the scheduler's one.
-    fn create_reservation(&mut self, class: u32, rate: u32) -> Result<u32, Error>;
+    /// Makes a reservation without threads and returns its number.
+    fn create_reservation(&mut self, terms: Terms) -> Result<u32, Error>;
 
-    /// Another rate, in the same class or another.
-    fn change_reservation(&mut self, reservation: u32, class: u32, rate: u32) -> Result<(), Error>;
+    /// Another rate and period, in the same class or another.
+    fn change_reservation(&mut self, reservation: u32, terms: Terms) -> Result<(), Error>;
 
     /// Lets a thread, and what it will start, use a reservation.
     fn add_to_reservation(&mut self, reservation: u32, tid: i32) -> Result<(), Error>;
@@ -100,6 +100,7 @@ impl Host for Scheduler {
         let table = consort_kernel::ClassTable {
             capacity: table.capacity,
             flexible: table.flexible,
+            frc: table.frc,
         };
         Scheduler::set_classes(self, &table)
     }
@@ -108,12 +109,12 @@ impl Host for Scheduler {
         Scheduler::set_shortest_period(self, period_ns);
     }
 
-    fn create_reservation(&mut self, class: u32, rate: u32) -> Result<u32, Error> {
-        Scheduler::create_reservation(self, class, rate)
+    fn create_reservation(&mut self, terms: Terms) -> Result<u32, Error> {
+        Scheduler::create_reservation(self, terms)
     }
 
-    fn change_reservation(&mut self, reservation: u32, class: u32, rate: u32) -> Result<(), Error> {
-        Scheduler::change_reservation(self, reservation, class, rate)
+    fn change_reservation(&mut self, reservation: u32, terms: Terms) -> Result<(), Error> {
+        Scheduler::change_reservation(self, reservation, terms)
     }
 
     fn add_to_reservation(&mut self, reservation: u32, tid: i32) -> Result<(), Error> {

@@ -12,6 +12,7 @@ use crate::{
     journal::Entry,
     peer::Peer,
     rate::Rate,
+    reservations::terms,
     service::Service,
     targets::{Scope, Target},
     Refusal,
@@ -170,8 +171,7 @@ impl Service {
         let lends_first = |held: &&(u32, Reservation, Rate)| held.2 < held.1.rate;
         let (less, more): (Vec<_>, Vec<_>) = held.iter().partition(lends_first);
         for (id, held, balance) in less.into_iter().chain(more) {
-            let class = held.class as u32;
-            self.host.change_reservation(*id, class, balance.weight())?;
+            self.host.change_reservation(*id, terms(held, *balance))?;
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use consort_kernel::Terms;
 use nix::errno::Errno;
 use serde::Deserialize;
 use tracing::{debug, warn};
@@ -327,8 +328,9 @@ impl Service {
         usable: Rate,
         threads: &[i32],
     ) -> Result<u32, Refusal> {
-        let weight = usable.max(RATE_MIN).weight();
-        let id = self.host.create_reservation(wanted.class as u32, weight)?;
+        let id = self
+            .host
+            .create_reservation(terms(wanted, usable.max(RATE_MIN)))?;
         let added = match &wanted.target {
             Target::Cgroup { path, id: cgroup } => self.adopt_cgroup(id, path, *cgroup),
             target => self.add_threads(id, target, threads),
@@ -397,9 +399,7 @@ impl Service {
         }
         let apply = |service: &mut Service, what: &Reservation| {
             let rate = what.rate + held_rate - out;
-            service
-                .host
-                .change_reservation(id, what.class as u32, rate.weight())
+            service.host.change_reservation(id, terms(what, rate))
         };
         apply(self, &wanted)?;
         let entry = self.reservations.entry(number, &wanted);
@@ -452,6 +452,15 @@ impl Service {
             Err(error) if error.errno() == libc::EAGAIN => self.reservations.doomed.push(id),
             Err(error) => warn!(reservation = id, %error, "cannot end a reservation"),
         }
+    }
+}
+
+/// What the scheduler is told of a reservation that may use `rate`.
+pub(crate) fn terms(reservation: &Reservation, rate: Rate) -> Terms {
+    Terms {
+        class: reservation.class as u32,
+        rate: rate.weight(),
+        period_ns: reservation.period_ns,
     }
 }
 

@@ -4,7 +4,7 @@
  *
  * Problem  A promise must hold for a program as a whole, whatever threads and children it starts, and be taken back
  *          wherever they are.
- * Rule     A reservation is a group below its class, weighted by its nominal rate (core/class.h). Its threads have it
+ * Rule     A reservation is a group below its class, weighted by its nominal rate (core/class.h, core/period.h). Its threads have it
  *          as their home instead of their cgroup's group; who is forked by one of them shares it. Its end sends
  *          them all back to their cgroups.
  * Limits   A thread is in a domain or in a reservation, not in both.
@@ -53,6 +53,24 @@ static inline u64 reservation_bytes(void)
 	return sizeof(struct reservation) + nr_places() * sizeof(struct group);
 }
 
+/* enum node_kind of a class' groups. */
+static inline u8 kind_of(u32 id)
+{
+	return class_table.frc >> (id & (CLASSES_MAX - 1)) & 1 ? NODE_FAIR : NODE_PERIOD;
+}
+
+static inline bool changes_order(struct class_set __arena *class, u32 id)
+{
+	return group_in(&class->set, nth_place(0))->node.kind != kind_of(id);
+}
+
+/* Of a class without reservations. */
+static inline void class_set_order(struct class_set __arena *class, u32 id)
+{
+	for (u32 i = 0; i < nr_places() && can_loop; i++)
+		group_in(&class->set, nth_place(i))->node.kind = kind_of(id);
+}
+
 static inline struct class_set __arena *class_create(u32 id)
 {
 	struct class_set __arena *class = alloc_pages(class_set_bytes());
@@ -66,7 +84,7 @@ static inline struct class_set __arena *class_create(u32 id)
 		struct group __arena *top = &place_at(nth_place(i))->top;
 		struct group __arena *g = group_in(&class->set, nth_place(i));
 
-		g->node.kind = NODE_FAIR;
+		g->node.kind = kind_of(id);
 		g->node.weight = 1;
 		g->node.parent = top;
 		g->node.vtime = top->vmin;
@@ -92,7 +110,7 @@ static inline u32 classes_check(void)
 		struct class_set __arena *class = find_class(id);
 		u32 capacity = capacity_of(id);
 
-		if (class && !capacity && class->nr_reservations)
+		if (class && class->nr_reservations && (!capacity || changes_order(class, id)))
 			return EBUSY;
 		if (capacity && !class && !class_create(id))
 			return ENOMEM;
@@ -116,6 +134,8 @@ int consort_classes(struct consort_classes_args *args)
 			continue;
 		if (capacity_of(id)) {
 			set_weights(&class->set, capacity_of(id));
+			if (!class->nr_reservations)
+				class_set_order(class, id);
 			continue;
 		}
 		bpf_map_update_elem(&classes, &id, &none, BPF_ANY);
@@ -125,9 +145,31 @@ int consort_classes(struct consort_classes_args *args)
 	return 0;
 }
 
-static inline bool is_rate(u32 rate)
+static inline bool is_reservable(const struct consort_reservation_args *args)
 {
-	return rate && rate <= CONSORT_RATE_ONE;
+	return args->rate && args->rate <= CONSORT_RATE_ONE && args->period_ns &&
+	       args->period_ns <= CONSORT_PERIOD_MAX_NS;
+}
+
+/* A reservation's rate and period, in all places; 0 and 0 if it is about to end. */
+core_fn reservation_set(struct reservation __arena *r in_arena, u32 rate, u64 period_ns)
+{
+	u64 period_vtime = vtime_of_ns(period_ns, CONSORT_RATE_ONE);
+	unsigned long flags;
+
+	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+		struct shard __arena *s = shard_at(shard_of_place(nth_place(i)));
+		struct tree_node __arena *n = &group_in(&r->set, nth_place(i))->node;
+
+		bpf_local_irq_save(&flags);
+		lock_take(&s->lock);
+		tree_set_weight(n, rate);
+		n->period_vtime = period_vtime;
+		lock_release(&s->lock);
+		bpf_local_irq_restore(&flags);
+	}
+	r->set.weight = rate;
+	return 0;
 }
 
 SEC("syscall")
@@ -138,7 +180,7 @@ int consort_reservation_create(struct consort_reservation_args *args)
 	struct reservation __arena *r;
 	u64 at;
 
-	args->error = !class ? ENOENT : !is_rate(args->rate) ? EINVAL : ENOSPC;
+	args->error = !class ? ENOENT : !is_reservable(args) ? EINVAL : ENOSPC;
 	if (args->error != ENOSPC)
 		return 0;
 	for (u32 id = 1; id < RESERVATIONS_MAX && can_loop; id++) {
@@ -148,7 +190,8 @@ int consort_reservation_create(struct consort_reservation_args *args)
 		r = alloc_pages(reservation_bytes());
 		if (!r)
 			return 0;
-		group_set_init(&r->set, 0, &class->set, args->rate);
+		group_set_init(&r->set, 0, &class->set, 0);
+		reservation_set(r, args->rate, args->period_ns);
 		r->id = id;
 		r->class = class;
 		class->nr_reservations++;
@@ -228,12 +271,12 @@ int consort_reservation_change(struct consort_reservation_args *args)
 	struct reservation __arena *r = find_reservation(args->reservation);
 	struct class_set __arena *class = find_class(args->class);
 
-	args->error = !r || !class ? ENOENT : !is_rate(args->rate) ? EINVAL : 0;
+	args->error = !r || !class ? ENOENT : !is_reservable(args) ? EINVAL : 0;
 	if (args->error)
 		return 0;
 	if (r->class != class)
 		reservation_move(r, class);
-	set_weights(&r->set, args->rate);
+	reservation_set(r, args->rate, args->period_ns);
 	return 0;
 }
 
@@ -367,6 +410,7 @@ int consort_reservation_end(struct consort_reservation_args *args)
 	if (r->nr_tasks || r->set.nr_riders)
 		return 0;
 	bpf_map_update_elem(&reservations, &id, &none, BPF_ANY);
+	reservation_set(r, 0, 0);
 	r->class->nr_reservations--;
 	free_pages(r, reservation_bytes());
 	args->error = 0;

@@ -18,6 +18,7 @@
 #define RESERVATIONS_MAX 16384
 /* All of a place's CPUs, as the capacity of a class; one CPU, as a rate. */
 #define CONSORT_RATE_ONE 1048576u
+#define CONSORT_PERIOD_MAX_NS 10000000000ULL
 
 /* Set by the loader before load (rodata). */
 struct consort_topology {
@@ -98,6 +99,7 @@ struct consort_class_table {
 	unsigned int capacity[CLASSES_MAX]; /* parts of CONSORT_RATE_ONE; 0: there is no such class */
 	unsigned int flexible; /* what is left for everybody else */
 	unsigned long long shortest_period_ns; /* of all reservations; 0: there are none. Followed at once */
+	unsigned int frc; /* a bit for each class whose reservations are ordered by virtual time alone, as 004's FRC does */
 };
 
 struct consort_classes_args {
@@ -113,6 +115,7 @@ struct consort_reservation_args {
 	unsigned int error;
 	unsigned long long ran_ns; /* usage: out; CPU time that they have had through it */
 	unsigned long long cgroup; /* adopt: in */
+	unsigned long long period_ns; /* create, change: in */
 };
 
 /*
@@ -123,10 +126,11 @@ struct consort_reservation_args {
  *                                             ENOENT: no such domain; EINVAL: client or slot out of range
  * consort_leave          consort_leave_args   ESRCH; ENOENT: is not a member through this client
  * consort_classes        consort_classes_args takes over class_table, or leaves all as it is: EBUSY: a class that
- *                                             shall go has reservations; EINVAL: flexible is 0
+ *                                             shall go, or change its order, has reservations; EINVAL: flexible is 0
  * consort_reservation_*  consort_reservation_args  ENOENT: no such reservation, or class
- *   create                                    ENOSPC: RESERVATIONS_MAX exist; EINVAL: rate 0 or above CONSORT_RATE_ONE
- *   change                                    another rate, maybe in another class: EINVAL as above
+ *   create                                    ENOSPC: RESERVATIONS_MAX exist; EINVAL: rate 0 or above CONSORT_RATE_ONE,
+ *                                             period 0 or above CONSORT_PERIOD_MAX_NS
+ *   change                                    another rate and period, maybe in another class: EINVAL as above
  *   add                                       ESRCH; EEXIST: has one; EBUSY: is a member of a domain
  *   adopt                                     all that is in a cgroup: ESRCH: no such cgroup with a queue of its own;
  *                                             EBUSY: it, or one that it is in, is reserved for already

@@ -148,15 +148,15 @@ core_fn task_take(struct task __arena *t in_arena)
 core_fn task_exchange(struct task __arena *next in_arena, struct task __arena *prev in_arena,
 		      u64 now_ns)
 {
-	if (next->member.node.parent != prev->member.node.parent) {
-		take_out(next);
-		put_in(prev, now_ns);
-	} else if (in_domain(prev)) {
-		domain_exchange(domain_in(prev->set, prev->place), &next->member, &prev->member,
-				now_ns);
-	} else {
+	if (!in_domain(next) && !in_domain(prev)) {
 		tree_exchange(&next->member.node, &prev->member.node, prev->member.node.vtime,
 			      prev->has_run);
+	} else if (next->member.node.parent != prev->member.node.parent) {
+		take_out(next);
+		put_in(prev, now_ns);
+	} else {
+		domain_exchange(domain_in(prev->set, prev->place), &next->member, &prev->member,
+				now_ns);
 	}
 	if (next->set != prev->set || next->demoted != prev->demoted)
 		refresh(next);

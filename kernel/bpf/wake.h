@@ -31,8 +31,21 @@ static inline bool is_due(struct task __arena *t, u64 now_ns)
 	return member_due_counts(&t->member, d) && place_may_borrow(place_at(t->place), d);
 }
 
+/* Whether a member of a group that has just woken goes before one that has run for `ran_ns` more than it was charged. */
+static inline bool goes_first(const struct tree_node __arena *n,
+			      const struct tree_node __arena *running, u64 ran_ns)
+{
+	const struct group __arena *g = n->parent;
+	u64 vtime = running->vtime + vtime_of_ns(ran_ns, node_weight(running));
+
+	if (g->node.kind == NODE_PERIOD)
+		return period_before(g, n->vtime, n->ends_vtime, vtime, running->ends_vtime);
+	return g->node.kind == NODE_FAIR && !vtime_before(vtime, n->vtime);
+}
+
 /* Whether virtual time puts the woken task before the running one, at the level where they part. */
-static inline bool vtime_beats(struct task __arena *t, struct task __arena *running, u64 ran_ns)
+core_fn vtime_beats(struct task __arena *t in_arena, struct task __arena *running in_arena,
+		    u64 ran_ns)
 {
 	struct tree_node __arena *n = &t->member.node, *other;
 
@@ -43,9 +56,7 @@ static inline bool vtime_beats(struct task __arena *t, struct task __arena *runn
 			return false;
 		other = tree_member_above(&running->member.node, n->parent);
 		if (other)
-			return n->parent->node.kind == NODE_FAIR &&
-			       !vtime_before(other->vtime + vtime_of_ns(ran_ns, node_weight(other)),
-					     n->vtime);
+			return goes_first(n, other, ran_ns);
 		n = &n->parent->node;
 	}
 	return false;

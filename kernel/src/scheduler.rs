@@ -22,7 +22,7 @@ use crate::{
         types, ConsortSkel, ConsortSkelBuilder, OpenConsortSkel,
     },
     syscall, ClassTable, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, Options,
-    ReservationUsage, Topology, Tunables,
+    ReservationUsage, Terms, Topology, Tunables,
 };
 
 /// `SCX_OPS_SWITCH_PARTIAL`: the same in every kernel that has sched_ext.
@@ -177,11 +177,12 @@ impl Scheduler {
     /// Gives the classes their capacities: all of them, or none when there is an error.
     ///
     /// # Errors
-    /// EBUSY when a class that shall go has reservations, EINVAL when nothing is left for everybody else.
+    /// EBUSY when a class that shall go, or change its order, has reservations, EINVAL when nothing is left for everybody else.
     pub fn set_classes(&mut self, table: &ClassTable) -> Result<(), Error> {
         if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
             bss.class_table.capacity = table.capacity;
             bss.class_table.flexible = table.flexible;
+            bss.class_table.frc = table.frc;
         }
         let mut args = consort_classes_args::default();
         let program = &self.skeleton.progs.consort_classes;
@@ -195,16 +196,16 @@ impl Scheduler {
         }
     }
 
-    /// Makes a reservation that no thread has yet, and returns its number. `rate` is in parts of [`RATE_ONE`].
+    /// Makes a reservation that no thread has yet, and returns its number.
     ///
     /// # Errors
-    /// ENOSPC when the scheduler has no room for more, ENOENT for an unknown class, EINVAL for a rate out of range.
-    ///
-    /// [`RATE_ONE`]: crate::RATE_ONE
-    pub fn create_reservation(&mut self, class: u32, rate: u32) -> Result<u32, Error> {
+    /// ENOSPC when the scheduler has no room for more, ENOENT for an unknown class, EINVAL for a rate or period out of
+    /// range.
+    pub fn create_reservation(&mut self, terms: Terms) -> Result<u32, Error> {
         let mut args = consort_reservation_args {
-            class,
-            rate,
+            class: terms.class,
+            rate: terms.rate,
+            period_ns: terms.period_ns,
             ..Default::default()
         };
         let program = &self.skeleton.progs.consort_reservation_create;
@@ -212,20 +213,16 @@ impl Scheduler {
         Ok(args.reservation)
     }
 
-    /// Gives a reservation another rate, in parts of [`crate::RATE_ONE`], in its class or another one.
+    /// Gives a reservation other terms, maybe in another class.
     ///
     /// # Errors
-    /// ENOENT when there is no such reservation or class, EINVAL for a rate out of range.
-    pub fn change_reservation(
-        &mut self,
-        reservation: u32,
-        class: u32,
-        rate: u32,
-    ) -> Result<(), Error> {
+    /// ENOENT when there is no such reservation or class, EINVAL for a rate or period out of range.
+    pub fn change_reservation(&mut self, reservation: u32, terms: Terms) -> Result<(), Error> {
         let mut args = consort_reservation_args {
             reservation,
-            class,
-            rate,
+            class: terms.class,
+            rate: terms.rate,
+            period_ns: terms.period_ns,
             ..Default::default()
         };
         let program = &self.skeleton.progs.consort_reservation_change;

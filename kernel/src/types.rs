@@ -52,6 +52,16 @@ pub const RESERVATIONS_MAX: usize = interface::RESERVATIONS_MAX as usize - 1;
 /// All CPUs, as the capacity of a class; one CPU, as a rate.
 pub const RATE_ONE: u32 = interface::CONSORT_RATE_ONE;
 
+/// What a reservation is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Terms {
+    pub class: u32,
+    /// In parts of [`RATE_ONE`].
+    pub rate: u32,
+    /// Of that length the periods are over which it has its rate.
+    pub period_ns: u64,
+}
+
 /// How the machine is divided, in parts of [`RATE_ONE`]; by the classes' numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClassTable {
@@ -59,6 +69,8 @@ pub struct ClassTable {
     pub capacity: [u32; CLASSES_MAX],
     /// What is left for everybody else; not 0.
     pub flexible: u32,
+    /// A bit for each class that orders its reservations by virtual time alone, whatever their periods.
+    pub frc: u32,
 }
 
 /// What a reservation's threads have had through it.

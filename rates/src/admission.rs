@@ -224,6 +224,14 @@ impl<Target: Clone + Eq + Hash> Ledger<Target> {
     pub fn check_classes(&self, changed: &Classes) -> Result<(), Refusal> {
         for (number, class) in self.classes.iter() {
             let asked = self.asked(number);
+            let order = changed.get(number).map_or(class.order, |to| to.order);
+            if asked > Rate(0) && order != class.order {
+                let text = format!(
+                    "class {} has reservations, of {asked} in sum: their order can be changed once they are released",
+                    class.name
+                );
+                return Err(Refusal::new(Errno::EBUSY, text));
+            }
             let admits = match changed.get(number) {
                 None => Some(Rate(0)),
                 Some(class) => class.admits(),
@@ -302,7 +310,7 @@ impl<Target: Clone + Eq + Hash> Ledger<Target> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::classes::Overbooking;
+    use crate::classes::{Order, Overbooking};
     use proptest::prelude::*;
 
     type Target = i32;
@@ -382,6 +390,7 @@ mod tests {
                     name,
                     capacity,
                     overbooking,
+                    order: Order::default(),
                 })
                 .unwrap()
         };
@@ -400,6 +409,12 @@ mod tests {
             "{}",
             refusal.text
         );
+        let mut frc = ledger.classes().get(0).unwrap().clone();
+        frc.order = Order::Frc;
+        let refusal = ledger
+            .check_classes(&ledger.classes().with(frc).unwrap())
+            .unwrap_err();
+        assert_eq!(refusal.errno, Errno::EBUSY);
         assert!(ledger.check_classes(&ledger.classes().without(0)).is_err());
         assert!(ledger.check_classes(&ledger.classes().without(1)).is_ok());
     }

@@ -9,6 +9,7 @@
 //! [class.batch]
 //! capacity = 0.25
 //! overbooking = "unlimited"
+//! order = "frc"             # "period", the default: whose period ends first goes first; "frc": virtual time alone
 //!
 //! [limits]                  # of each user but root
 //! rate = 0.5                # sum of the rates reserved
@@ -45,12 +46,25 @@ pub enum Overbooking {
     Unlimited,
 }
 
+/// Whose turn it is in a class, of the reservations that are not ahead of their rates.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Order {
+    /// Whose period ends first.
+    #[default]
+    Period,
+    /// The smallest virtual time, as in 004's FRC: all wait for one quantum of each other, whatever their periods.
+    Frc,
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Class {
     pub name: String,
     /// Millionths of one CPU.
     pub capacity: u64,
     pub overbooking: Overbooking,
+    #[serde(default)]
+    pub order: Order,
 }
 
 impl Class {
@@ -96,6 +110,7 @@ impl Classes {
                 name: name.to_owned(),
                 capacity: part(percent),
                 overbooking: Overbooking::Part(overbooking),
+                order: Order::default(),
             })
         };
         Classes {
@@ -218,10 +233,12 @@ impl Classes {
         let mut table = ClassTable {
             capacity: [0; CLASSES_MAX],
             flexible: RATE_ONE,
+            frc: 0,
         };
         for (number, class) in self.iter() {
             let part = Rate(MILLION).share(class.capacity(), self.machine());
             table.capacity[number] = part.weight();
+            table.frc |= u32::from(class.order == Order::Frc) << number;
             table.flexible = table.flexible.saturating_sub(part.weight()).max(1);
         }
         table
@@ -252,6 +269,7 @@ mod tests {
             name: name.to_owned(),
             capacity,
             overbooking: Overbooking::Part(0),
+            order: Order::default(),
         }
     }
 
@@ -296,6 +314,7 @@ mod tests {
                 name: String::new(),
                 capacity,
                 overbooking,
+                order: Order::default(),
             }
             .admits()
         };

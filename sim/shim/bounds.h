@@ -37,7 +37,7 @@ static u64 run_max_ns(const struct checking *c, const struct tree_node *n)
 
 /*
  * Lemma 1: of two runnable members of a group, on one CPU, none is ahead of the other by more than it can run before
- * it is compared again, at its rate.
+ * it is compared again, at its rate. Where periods decide, the other may be behind by its own, and what it runs.
  */
 struct lemma {
 	struct checking *checking;
@@ -63,9 +63,20 @@ static u64 lemma_weight(const struct lemma *l, const struct tree_node *n)
 	return lightest;
 }
 
+/* By how much virtual time a member may be behind its group's, besides what it may be ahead: periods, see period.h. */
+static u64 may_be_behind(const struct checking *c, const struct tree_node *n)
+{
+	const struct group *g = n->parent;
+
+	if (g->node.kind != NODE_PERIOD)
+		return 0;
+	return n->period_vtime + vtime_of_ns(run_max_ns(c, n), n->weight) +
+	       vtime_of_ns(run_max_ns(c, n), g->weight_all);
+}
+
 static void lemma_node(struct lemma *l, struct tree_node *n)
 {
-	u64 less;
+	u64 less, vtime;
 
 	if (n->parent != l->of || !n->active)
 		return;
@@ -74,8 +85,9 @@ static void lemma_node(struct lemma *l, struct tree_node *n)
 	if (n->kind == NODE_COOP ||
 	    (n->kind == NODE_TASK && task_of_node((struct tree_node *)n)->set))
 		less -= vtime_of_ns(quantum_ns(l->checking), WEIGHT_ONE);
+	vtime = n->vtime + may_be_behind(l->checking, n);
 	l->most_ahead = l->any ? vtime_max(l->most_ahead, less) : less;
-	l->least = l->any && vtime_before(l->least, n->vtime) ? l->least : n->vtime;
+	l->least = l->any && vtime_before(l->least, vtime) ? l->least : vtime;
 	l->any = true;
 }
 
@@ -89,7 +101,7 @@ static void check_lemma(void *context, struct group *g)
 	struct visiting *v = context;
 	struct lemma l = { .checking = v->checking, .of = g };
 
-	if (g->node.kind != NODE_FAIR)
+	if (g->node.kind == NODE_COOP)
 		return;
 	each_group(v->place, lemma_child, &l);
 	for (u32 i = 0; i < v->checking->nr_tasks; i++) {
@@ -141,6 +153,7 @@ static u64 level_wait_ns(const struct checking *c, const struct tree_node *n, u6
 					    n->weight;
 
 	return part_of(inner_ns + run_max_ns(c, n), sum->weight_all, weight) +
+	       vtime_to_ns(may_be_behind(c, n), sum->weight_all) +
 	       sum->nr_all * (sum->run_max_ns ?: quantum_ns(c));
 }
 

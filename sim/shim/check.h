@@ -164,9 +164,18 @@ static void check_group(void *context, struct group *g)
 	struct checking *c = v->checking;
 	const struct sum *sum = sum_of(g);
 	int links = check_links(c, g->ready.top, NULL, 0);
+	int ahead = links < 0 ? -1 : check_links(c, g->ahead.top, NULL, 0);
 
-	if (links < 0)
+	if (ahead < 0)
 		return;
+	if (ahead && !links)
+		broken(c, "sums", "of %d waiting members of a group of place %u none is ready",
+		       ahead, v->place);
+	links += ahead;
+	if (g->node.kind == NODE_PERIOD && sum->weight_all != g->weight_all)
+		broken(c, "sums",
+		       "a group of place %u counts a weight of %llu, its members have %llu",
+		       v->place, g->weight_all, sum->weight_all);
 	if (sum->nr_active != g->nr_active || sum->weight != g->weight_active)
 		broken(c, "sums",
 		       "a group of place %u at level %u counts %u active members of weight %llu, "

@@ -115,7 +115,20 @@ pub fn tree(h: &Host) {
             active().map(|(_, n)| node(*n).weight).sum::<u64>(),
             "{id:?}: weights"
         );
+        if u32::from(group.node.kind) == NODE_PERIOD {
+            assert_eq!(
+                group.weight_all,
+                members.iter().map(|(_, n)| node(*n).weight).sum::<u64>(),
+                "{id:?}: weights of all"
+            );
+        }
         let mut queued = links(&group.ready);
+        let ahead = links(&group.ahead);
+        assert!(
+            ahead.is_empty() || !queued.is_empty(),
+            "{id:?}: members wait, and none of them is ready"
+        );
+        queued.extend(ahead);
         queued.sort();
         waiting.sort_by_key(|(_, n)| *n);
         let wanted: Vec<_> = waiting
@@ -138,6 +151,14 @@ pub fn tree(h: &Host) {
         for (member, n) in waiting {
             let n = node(*n);
             assert_eq!(n.active, 1, "{member:?} waits and is not active");
+            if u32::from(group.node.kind) == NODE_PERIOD {
+                let key = [n.ends_vtime, n.vtime][usize::from(n.is_ahead)];
+                assert_eq!(
+                    (n.ready.major, n.ready.minor),
+                    (key, 0),
+                    "{member:?}: its place in the queue"
+                );
+            }
             if u32::from(group.node.kind) == NODE_FAIR {
                 assert_eq!(
                     (n.ready.major, n.ready.minor),

@@ -108,6 +108,24 @@ impl Host {
         self.add_group_below(self.top(), capacity)
     }
 
+    /// A class that orders its reservations by their periods.
+    pub fn add_period_class(&mut self, capacity: u64) -> usize {
+        let class = self.add_class(capacity);
+        unsafe { (*self.groups[class].at()).node.kind = NODE_PERIOD as u8 };
+        class
+    }
+
+    /// A reservation with a period of `period_ns`, in a class.
+    pub fn add_reservation(&mut self, class: usize, rate: u64, period_ns: u64) -> usize {
+        let reservation = self.add_group(Some(class), 0);
+        unsafe {
+            let node = &raw mut (*self.groups[reservation].at()).node;
+            core_tree_set_weight(node, rate);
+            (*node).period_vtime = core_vtime_of_ns(period_ns, u64::from(WEIGHT_ONE));
+        }
+        reservation
+    }
+
     fn add_group_below(&mut self, parent: *mut group, weight: u64) -> usize {
         let mut g = group::default();
 

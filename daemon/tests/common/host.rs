@@ -9,7 +9,7 @@ use std::{
 use consort_daemon::{ClassTable, Host};
 use consort_kernel::{
     ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
-    Tunables, RATE_ONE,
+    Terms, Tunables, RATE_ONE,
 };
 use nix::sys::memfd::{memfd_create, MFdFlags};
 
@@ -41,6 +41,7 @@ pub struct Record {
 pub struct Promise {
     pub class: u32,
     pub rate: u32,
+    pub period_ns: u64,
     pub threads: BTreeSet<i32>,
     /// That it is for; tests take it away when the cgroup shall have gone.
     pub cgroup: Option<u64>,
@@ -76,9 +77,12 @@ impl Record {
         }
     }
 
-    fn class_exists(&self, class: u32) -> bool {
-        self.classes
-            .is_some_and(|table| table.capacity[class as usize] > 0)
+    fn check(&self, terms: Terms) {
+        assert!(self
+            .classes
+            .is_some_and(|table| table.capacity[terms.class as usize] > 0));
+        assert!((1..=RATE_ONE).contains(&terms.rate));
+        assert!((1_000_000..=10_000_000_000).contains(&terms.period_ns));
     }
 }
 
@@ -177,18 +181,18 @@ impl Host for FakeHost {
         self.record().shortest_period_ns = period_ns;
     }
 
-    fn create_reservation(&mut self, class: u32, rate: u32) -> Result<u32, Error> {
+    fn create_reservation(&mut self, terms: Terms) -> Result<u32, Error> {
         let mut record = self.record();
         Self::refused(&record, "create_reservation")?;
         record.live_or_die();
-        assert!(record.class_exists(class));
-        assert!((1..=RATE_ONE).contains(&rate));
+        record.check(terms);
         record.next += 1;
         let id = record.next;
         let threads = BTreeSet::new();
         let promise = Promise {
-            class,
-            rate,
+            class: terms.class,
+            rate: terms.rate,
+            period_ns: terms.period_ns,
             threads,
             cgroup: None,
         };
@@ -196,13 +200,14 @@ impl Host for FakeHost {
         Ok(id)
     }
 
-    fn change_reservation(&mut self, id: u32, class: u32, rate: u32) -> Result<(), Error> {
+    fn change_reservation(&mut self, id: u32, terms: Terms) -> Result<(), Error> {
         let mut record = self.record();
         Self::refused(&record, "change_reservation")?;
         record.live_or_die();
-        assert!(record.class_exists(class));
+        record.check(terms);
         let promise = record.reservations.get_mut(&id).unwrap();
-        (promise.class, promise.rate) = (class, rate);
+        (promise.class, promise.rate, promise.period_ns) =
+            (terms.class, terms.rate, terms.period_ns);
         Ok(())
     }
 

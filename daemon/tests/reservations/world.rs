@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use consort_daemon::{
-    classes::{Class, Overbooking},
+    classes::{Class, Order, Overbooking},
     config::Division,
     division::{CreditStatus, DivisionStatus, ReservationPage},
     lending::Back,
@@ -150,6 +150,7 @@ impl World {
             name: "guaranteed".to_owned(),
             capacity,
             overbooking: Overbooking::Part(0),
+            order: Order::default(),
         };
         let set = self.service.set_class(class);
         set.map_err(|refusal| (refusal.errno, refusal.text))

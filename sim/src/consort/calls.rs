@@ -11,6 +11,7 @@ use crate::setup::{Call, TaskIndex};
 
 /// Until the threads of a reservation that ends have left it.
 const END_TURNS_MAX: u32 = 100;
+const PERIOD_NS: u64 = 30_000_000;
 const EAGAIN: u32 = 11;
 const ENOENT: u32 = 2;
 
@@ -33,6 +34,7 @@ impl Consort {
                 let args = consort_reservation_args {
                     class: *class,
                     rate: *rate,
+                    period_ns: PERIOD_NS,
                     ..self.reservation(*reservation)
                 };
                 self.call_reservation(k, self.scheduler.reservation_change, args);
@@ -98,6 +100,7 @@ impl Consort {
         let args = consort_reservation_args {
             class,
             rate,
+            period_ns: PERIOD_NS,
             ..Default::default()
         };
         let made = self.call_reservation(k, self.scheduler.reservation_create, args);

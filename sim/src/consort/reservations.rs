@@ -73,6 +73,7 @@ impl Consort {
             let into = &mut *self.scheduler.class_table;
             into.capacity = table.capacity;
             into.flexible = table.flexible;
+            into.frc = table.frc;
             if let Some(classes) = self.scheduler.classes {
                 classes(&mut args);
             }
@@ -162,7 +163,10 @@ impl Consort {
         }
         let number = match old {
             Some(number) => number,
-            None => self.begin_reservation(k, books, task, wanted.class, rate)?,
+            None => {
+                let terms = (wanted.class, rate, wanted.period_ns);
+                self.begin_reservation(k, books, task, terms)?
+            }
         };
         books.ledger.insert(number, wanted.of(task));
         self.weigh(k, books, &BTreeSet::from([number]))
@@ -174,8 +178,7 @@ impl Consort {
         k: &mut Kernel,
         books: &mut Reservations,
         task: TaskId,
-        class: usize,
-        usable: Rate,
+        (class, usable, period_ns): (usize, Rate, u64),
     ) -> Result<u32, Refusal> {
         let made = self.operate(
             k,
@@ -183,6 +186,7 @@ impl Consort {
             ffi::consort_reservation_args {
                 class: class as u32,
                 rate: usable.max(RATE_MIN).weight(),
+                period_ns,
                 ..Default::default()
             },
             "make a reservation",
@@ -224,6 +228,7 @@ impl Consort {
                 reservation: *id,
                 class: held.class as u32,
                 rate: books.balance(*number).max(RATE_MIN).weight(),
+                period_ns: held.period_ns,
                 ..Default::default()
             };
             self.operate(
@@ -282,7 +287,8 @@ impl Consort {
         let number = match existing {
             Some(number) => number,
             None => {
-                let number = self.begin_reservation(k, books, receiver, class, rate)?;
+                let number =
+                    self.begin_reservation(k, books, receiver, (class, rate, period_ns))?;
                 let lent = Reserve {
                     class,
                     rate: 0,
@@ -382,6 +388,7 @@ impl Consort {
         let none = ClassTable {
             capacity: [0; CLASSES_MAX],
             flexible: RATE_ONE,
+            frc: 0,
         };
         self.divide(k, &none);
     }

@@ -11,7 +11,7 @@ use crate::rates::{RateRequest, Rates, Reserve};
 use crate::setup::{Cpu, TaskIndex};
 use consort_rates::{
     admission::{PERIOD_MAX_NS, PERIOD_MIN_NS},
-    classes::{Class, Classes, Overbooking},
+    classes::{Class, Classes, Order, Overbooking},
     rate::{Rate, MILLION, RATE_MIN},
 };
 
@@ -103,6 +103,10 @@ fn read_classes(cpus: Cpu, fields: &Fields<'_>) -> Result<Classes, BadScenario> 
             overbooking: match inner.get("overbooking") {
                 Some(node) => overbooking(&node)?,
                 None => Overbooking::Part(0),
+            },
+            order: match inner.get("order") {
+                Some(node) => node.choice(&[("period", Order::Period), ("frc", Order::Frc)])?,
+                None => Order::default(),
             },
         };
         inner.finish()?;

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/* Nodes and groups, of which the tree is made: tree.h says how they are kept, period.h and coop.h whose turn it is. */
+#ifndef CORE_NODE_H
+#define CORE_NODE_H
+
+#include "heap.h"
+#include "vtime.h"
+
+#define TREE_DEPTH_MAX 8
+/* A reserved cgroup is below its reservation and class, besides. */
+#define TREE_LEVELS_MAX (TREE_DEPTH_MAX + 2)
+
+enum node_kind {
+	NODE_TASK,
+	NODE_FAIR, /* group: smallest virtual time first */
+	NODE_COOP, /* group: a cooperation domain, see coop.h */
+	NODE_PERIOD, /* group: whose period ends first, of those that are not ahead, see period.h */
+};
+
+struct group;
+
+/* A member of a group: a task or a group. */
+struct tree_node {
+	struct heap_link ready; /* in parent's, by virtual time, while it waits */
+	struct group __arena *parent;
+	u64 vtime;
+	u64 weight; /* what it was given */
+	u64 period_vtime; /* 0: none; below a NODE_PERIOD only, as the next two */
+	u64 ends_vtime; /* when its present period does */
+	u8 is_ahead; /* which of the group's two queues it waits in */
+	u8 kind; /* enum node_kind */
+	u8 active; /* runnable: waits or runs */
+};
+
+struct group {
+	struct tree_node node;
+	struct heap ready; /* waiting members: by virtual time, in a domain by best-effort event; empty if none waits */
+	struct heap ahead; /* NODE_PERIOD: the others that wait, see period.h */
+	u64 vmin; /* smallest virtual time of the active members; never goes back */
+	u64 weight_all; /* NODE_PERIOD: sum over all members, kept by the host */
+	u64 weight_active; /* sum over active members, members lent to domains included */
+	u64 weight_lent; /* of that, what members use elsewhere, see rate.h */
+	u64 lent_above; /* what the parent counts as lent through this group */
+	u64 ran_ns; /* while it had no parent: CPU time received */
+	u32 nr_active;
+	u32 level; /* 0: root */
+};
+
+static __always_inline struct tree_node __arena *node_of_ready(struct heap_link __arena *l)
+{
+	return outer_of(l, struct tree_node, ready);
+}
+
+static __always_inline struct group __arena *group_of(struct tree_node __arena *n)
+{
+	return outer_of(n, struct group, node);
+}
+
+/* The first waiting member, NULL if none. */
+static __always_inline struct tree_node __arena *group_first(struct group __arena *g)
+{
+	struct heap_link __arena *top = g->ready.top;
+
+	return top ? node_of_ready(top) : NULL;
+}
+
+/*
+ * The weight with which a node competes. A group whose members are lent to a domain competes with what the others
+ * leave of its weight, so that lending moves CPU time and never makes any.
+ */
+static __always_inline u64 node_weight(const struct tree_node __arena *n)
+{
+	const struct group __arena *g;
+	u64 weight;
+
+	if (n->kind != NODE_FAIR && n->kind != NODE_PERIOD)
+		return n->weight;
+	g = outer_of(n, struct group, node);
+	if (!g->weight_lent || !g->level)
+		return n->weight;
+	weight = g->weight_active > g->weight_lent ? g->weight_active - g->weight_lent : 0;
+	weight = n->weight * weight / (g->weight_active ? g->weight_active : 1);
+	return weight ? weight : 1;
+}
+
+#endif

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Periods: whose turn it is among the reservations of one class.
+ *
+ * Problem  By virtual time alone, one who has reserved waits for a slice of each other reservation of its class, however
+ *          short its own period is and however long theirs are.
+ * Rule     A member's virtual time is divided into periods. Of the waiting members that are not ahead of their rate,
+ *          the one whose period ends first runs; if all are ahead, the one that is least. "Ahead" is ahead of the
+ *          group's virtual time, that of a machine which serves all at once: it advances by CPU time divided by the
+ *          weight of all members, and is never before all of them. A member that was behind it when it wakes begins
+ *          there, and a period with it.
+ * Bound    Nobody is ahead of the group by more than quantum / weight (so Lemma 1 of 004 gives way by what one may be
+ *          behind). Nobody has had less at the end of a period than its rate makes of it, by more than a quantum of
+ *          the group's (Theorem 1 of 004): it is behind by its period and quantum / weight at most.
+ * Source   004 section 2 (RC: periods decide); WF2Q+ (Bennett, Zhang 1997) for the group's virtual time and its two
+ *          queues; EEVDF (Stoica, Abdel-Wahab 1995) for the bound.
+ * Limits   On several CPUs a member may have a greater part of the weight than one CPU is of theirs. What it cannot use
+ *          is not owed to it: beyond BEHIND_MAX_NS of its own running it is forgotten.
+ */
+#ifndef CORE_PERIOD_H
+#define CORE_PERIOD_H
+
+#include "node.h"
+
+/* Longer than any quantum: on one CPU nobody is that far behind. */
+#define BEHIND_MAX_NS 20000000ULL
+
+static __always_inline int period_is_ahead(const struct group __arena *g, u64 vtime)
+{
+	return vtime_before(g->vmin, vtime);
+}
+
+/* Of two members of the group, by virtual time and end of period each: whether the first runs before the second. */
+static __always_inline int period_before(const struct group __arena *g, u64 vtime, u64 ends,
+					 u64 other_vtime, u64 other_ends)
+{
+	int is_ahead = period_is_ahead(g, vtime);
+
+	if (is_ahead != period_is_ahead(g, other_vtime))
+		return !is_ahead;
+	return is_ahead ? vtime_before(vtime, other_vtime) : vtime_before(ends, other_ends);
+}
+
+static __always_inline void period_push(struct group __arena *g, struct tree_node __arena *n,
+					u8 is_ahead)
+{
+	n->is_ahead = is_ahead;
+	heap_push(is_ahead ? &g->ahead : &g->ready, &n->ready, is_ahead ? n->vtime : n->ends_vtime,
+		  0);
+}
+
+static __always_inline void period_remove(struct group __arena *g, struct tree_node __arena *n)
+{
+	heap_remove(n->is_ahead ? &g->ahead : &g->ready, &n->ready);
+}
+
+/* The member that is ahead least is among the ready ones if nobody else is: the group waits as long as one does. */
+static __always_inline void period_fill(struct group __arena *g)
+{
+	struct heap_link __arena *top = g->ahead.top;
+	struct tree_node __arena *n;
+
+	if (g->ready.top || !top)
+		return;
+	n = node_of_ready(top);
+	period_remove(g, n);
+	period_push(g, n, 0);
+}
+
+/* A member begins to wait. */
+static __always_inline void period_enqueue(struct group __arena *g, struct tree_node __arena *n)
+{
+	period_push(g, n, g->ready.top && period_is_ahead(g, n->vtime));
+}
+
+/* A waiting member is taken. */
+static __always_inline void period_dequeue(struct group __arena *g, struct tree_node __arena *n)
+{
+	period_remove(g, n);
+	period_fill(g);
+}
+
+/*
+ * One step towards a queue of ready members whose first is the one to run: who is not ahead any more is ready; who is
+ * ready and ahead, as nobody else was, is not. Returns 0 when there is nothing to do.
+ */
+static __always_inline int period_settle(struct group __arena *g)
+{
+	struct heap_link __arena *ahead = g->ahead.top, *top = g->ready.top;
+	struct tree_node __arena *n;
+
+	if (ahead && !period_is_ahead(g, ahead->major)) {
+		n = node_of_ready(ahead);
+		period_remove(g, n);
+		period_push(g, n, 0);
+		return 1;
+	}
+	if (!top)
+		return 0;
+	n = node_of_ready(top);
+	if (!period_is_ahead(g, n->vtime) ||
+	    (!top->left && (!ahead || !vtime_before(ahead->major, n->vtime))))
+		return 0;
+	period_remove(g, n);
+	period_push(g, n, 1);
+	period_fill(g);
+	return 1;
+}
+
+core_fn period_order(struct group __arena *g in_arena)
+{
+	while (can_loop) {
+		if (!period_settle(g))
+			break;
+	}
+	return 0;
+}
+
+/* A member's virtual time has come to the end of its period: the next one begins. */
+static __always_inline void period_renew(struct tree_node __arena *n)
+{
+	if (vtime_before(n->vtime, n->ends_vtime))
+		return;
+	n->ends_vtime += n->period_vtime;
+	if (!vtime_before(n->vtime, n->ends_vtime))
+		n->ends_vtime = n->vtime + n->period_vtime;
+}
+
+/* A member has had `ns` of CPU time, which its virtual time says already. */
+core_fn period_charge(struct group __arena *g in_arena, struct tree_node __arena *n in_arena, u64 ns)
+{
+	u64 behind_max = n->period_vtime + vtime_of_ns(BEHIND_MAX_NS, n->weight);
+
+	g->vmin += vtime_of_ns(ns, g->weight_all);
+	if (g->nr_active == n->active)
+		g->vmin = vtime_max(g->vmin, n->vtime);
+	if (vtime_before(n->vtime, g->vmin - behind_max))
+		n->vtime = g->vmin - behind_max;
+	period_renew(n);
+	if (n->ready.queued) {
+		period_remove(g, n);
+		period_push(g, n, g->ready.top && period_is_ahead(g, n->vtime));
+		period_fill(g);
+	}
+	return 0;
+}
+
+/* A member comes to the group, or goes; `weight` is what the group's members weigh more then. */
+static __always_inline void period_count(struct group __arena *g, u64 weight)
+{
+	if (g && g->node.kind == NODE_PERIOD)
+		g->weight_all += weight;
+}
+
+/* A member becomes runnable: what it did not use is not saved up. */
+static __always_inline void period_wake(const struct group __arena *g, struct tree_node __arena *n)
+{
+	if (vtime_before(n->vtime, g->vmin)) {
+		n->vtime = g->vmin;
+		n->ends_vtime = n->vtime + n->period_vtime;
+	}
+	period_renew(n);
+}
+
+#endif
