@@ -138,9 +138,9 @@ core_fn take_seat(struct task __arena *t in_arena, struct group_set __arena *hom
 	task_deactivate(t);
 	t->home = home;
 	t->weight = weight;
-	n->weight = weight;
-	n->parent = group_in(home, t->place);
-	n->vtime = n->parent->vmin + (ahead < ahead_max ? ahead : ahead_max);
+	tree_set_weight(n, weight);
+	tree_move(n, group_in(home, t->place), 0);
+	n->vtime += ahead < ahead_max ? ahead : ahead_max;
 	if (active)
 		task_activate(t);
 	if (waits)

@@ -310,8 +310,11 @@ static inline void task_end(struct task __arena *t)
 /* A task that has run alone for less is charged when it is next compared. */
 #define ESTIMATE_MIN_NS 1000000
 
-/* Charges the running task for what it has had by the clock. What the kernel has measured is used later. */
-static inline void charge_by_clock(struct consort_cpu __arena *c, u64 now_ns)
+/*
+ * Charges the running task for what it has had by the clock. What the kernel has measured is used later. Always inline:
+ * Linux 6.18 lets functions call each other eight deep.
+ */
+static __always_inline void charge_by_clock(struct consort_cpu __arena *c, u64 now_ns)
 {
 	struct task __arena *running = c->running;
 	s64 ran_ns = now_ns - c->since_ns - c->estimated_ns;
