@@ -47,6 +47,22 @@ static __always_inline u64 rate_flatten(const struct group __arena *g, u64 weigh
 	return weight ? weight : 1;
 }
 
+/* The same for one that is active there or not, as if it were. */
+static __always_inline u64 rate_flatten_if(const struct group __arena *g, u64 weight, int active)
+{
+	u64 sum;
+
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+		if (!g->level)
+			break;
+		sum = g->weight_active + (active ? 0 : weight);
+		weight = g->node.weight * weight / (sum ? sum : 1);
+		active = g->node.active;
+		g = g->node.parent;
+	}
+	return weight ? weight : 1;
+}
+
 /*
  * Lends a task's place in `home`: `stand_in`, an inactive node of the task's weight that belongs to nothing, becomes
  * active there.

@@ -35,6 +35,13 @@ def without_cgroups(scenario: dict) -> dict:
     return flat
 
 
+def with_ordinary_locks(scenario: dict) -> dict:
+    """Nobody inherits from who waits for him."""
+    ordinary = copy.deepcopy(scenario)
+    ordinary["global"]["pi_enabled"] = False
+    return ordinary
+
+
 def run(figure: str, scheduler: str, scenario: dict, configuration: str | None = None) -> Run:
     """A run whose name is the figure's and the scheduler's."""
     return simulated(f"{figure}.{scheduler}", scenario, configuration or scheduler, traced=True)

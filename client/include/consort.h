@@ -186,6 +186,43 @@ int consort_lend(int to, double rate);
 /* Takes back what was lent to it, or all of it if rate is 0. -ENOENT: nothing is lent there. -ENOSPC: less is. */
 int consort_recollect(int to, double rate);
 
+/* ---- trains ---- */
+
+/*
+ * A call of a client to its server, in memory that both share, of any process; one at a time. While the client waits,
+ * the server runs in its place: at its rate, on its reservation. Nested calls carry that on. All zero: no call. The
+ * memory must stay for as long as the server may end the call.
+ */
+struct consort_train {
+	uint32_t word;
+};
+
+/*
+ * A call to the thread `server` (gettid()) begins: to be called before the request is sent, by whatever means.
+ *
+ * -EBUSY    the call before has not ended
+ * -EDEADLK  the server is the caller
+ * -ESRCH    server is no thread's number
+ * -EINVAL   train is null
+ */
+int consort_train_begin(struct consort_train *train, int server);
+
+/*
+ * Waits until the server has ended the call; at once if it has, or if there is none. until_ns: CONSORT_NEVER, or when
+ * to give up.
+ *
+ * -ETIMEDOUT  not yet: the call goes on, wait again
+ * -ESRCH      the server has ended without doing so, or there is no such thread: the call is over
+ * -EDEADLK    the server waits for the caller: the call is over
+ * -EPERM      the server is a thread of the kernel's
+ * -EINVAL     the memory was written to by somebody else; train is null
+ * -ENOSYS     a kernel before Linux 5.14
+ */
+int consort_train_wait(struct consort_train *train, uint64_t until_ns);
+
+/* The server's answer: the client goes on. -EPERM: no call to the calling thread is under way. -EINVAL: null. */
+int consort_train_end(struct consort_train *train);
+
 /* What a reservation asked for, has, and uses. Rates are parts of one CPU; below 0: nothing to tell yet. */
 struct consort_usage {
 	double asked; /* the nominal rate */

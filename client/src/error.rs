@@ -80,6 +80,18 @@ pub enum Error {
     Running,
     #[error("{what} is null: a valid pointer is expected")]
     Null { what: &'static str },
+    #[error("thread {server} cannot answer: it has ended, or is none; begin another call, to a server that is there")]
+    NoServer { server: u32 },
+    #[error("a call to thread {server} is under way on this train: wait for its end, or use another train")]
+    CallUnderWay { server: u32 },
+    #[error("thread {server} has not answered yet: wait again, the call goes on")]
+    NotAnswered { server: u32 },
+    #[error("the server waits for this thread, or is it: let one of them answer first")]
+    Circle,
+    #[error(
+        "no call to this thread is under way on this train: only its server ends a call, once"
+    )]
+    NotTheServer,
 }
 
 impl Error {
@@ -122,7 +134,11 @@ impl Error {
             Error::NoAnswer { .. } => libc::ETIMEDOUT,
             Error::System { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
             Error::UnknownEvent => libc::ENOENT,
-            Error::Running | Error::OtherLoop => libc::EBUSY,
+            Error::Running | Error::OtherLoop | Error::CallUnderWay { .. } => libc::EBUSY,
+            Error::NoServer { .. } => libc::ESRCH,
+            Error::NotAnswered { .. } => libc::ETIMEDOUT,
+            Error::Circle => libc::EDEADLK,
+            Error::NotTheServer => libc::EPERM,
         }
     }
 }

@@ -38,6 +38,7 @@ mod poll;
 mod process;
 mod reservation;
 mod slack;
+mod train;
 mod usage;
 
 pub use clock::now_ns;
@@ -56,6 +57,7 @@ pub mod decision {
     pub use crate::poll::{decide, decide_alone, RawNext, Told, Turn};
 }
 pub use reservation::{lend, recollect, release, Reservation};
+pub use train::Train;
 pub use usage::{usage, Usage, UsageWatch, USAGE_PERIOD_MIN_NS};
 
 /// The README's examples compile.

@@ -34,11 +34,6 @@ static inline void look_at_contract(struct task __arena *t, u64 total_ns,
 	slot_read(t, s, cpu, now_ns);
 }
 
-static inline bool is_queued(const struct task_struct *p)
-{
-	return p->scx.flags & TASK_FLAG(QUEUED);
-}
-
 /* Of the task that ran until now: what it has done, and what it pays. */
 core_fn account(struct consort_cpu __arena *c in_arena, u32 cpu, struct task __arena *t in_arena,
 		u64 total_ns, u64 now_ns)

@@ -353,7 +353,7 @@ static inline void reservation_forget(struct task __arena *t)
 	t->reservation = NULL;
 }
 
-/* The task goes back to its cgroup's group. */
+/* The task goes back to its cgroup's group, and out of anybody else's seat. */
 static inline void task_unreserve(struct task __arena *t, const struct task_struct *p,
 				  struct reservation __arena *r)
 {
@@ -363,11 +363,16 @@ static inline void task_unreserve(struct task __arena *t, const struct task_stru
 
 	bpf_local_irq_save(&flags);
 	l = task_lock(t);
-	if (t->kernel_task == (u64)p && t->reservation == r) {
-		reservation_forget(t);
-		task_move(t, home, NULL, t->place, 0);
+	if (t->kernel_task == (u64)p) {
+		ride_leave(t);
+		if (t->reservation == r) {
+			reservation_forget(t);
+			task_move(t, home, NULL, t->place, 0);
+		}
 	}
 	lock_release(l);
+	if (t->blocked)
+		lend_on(t, t);
 	bpf_local_irq_restore(&flags);
 }
 
@@ -380,7 +385,7 @@ static inline void unreserve_all(struct reservation __arena *r)
 	{
 		struct task __arena *t = find_task(p);
 
-		if (t && t->reservation == r)
+		if (t && (t->reservation == r || own_reservation(t) == r))
 			task_unreserve(t, p, r);
 	}
 	bpf_rcu_read_unlock();
@@ -397,12 +402,12 @@ int consort_reservation_end(struct consort_reservation_args *args)
 	args->error = ENOENT;
 	if (!r)
 		return 0;
-	if (r->nr_tasks)
+	if (r->nr_tasks || r->set.nr_riders)
 		unreserve_all(r);
 	if (r->cgroup)
 		reservation_unadopt(r);
 	args->error = EAGAIN;
-	if (r->nr_tasks)
+	if (r->nr_tasks || r->set.nr_riders)
 		return 0;
 	bpf_map_update_elem(&reservations, &id, &none, BPF_ANY);
 	reservation_set(r, 0, 0);
@@ -438,12 +443,12 @@ static inline void inherit_reservation(struct task __arena *t, const struct task
 	unsigned long flags;
 	struct lock __arena *l;
 
-	if (!m || !m->reservation || p->se.sum_exec_runtime ||
+	if (!m || !own_reservation(m) || p->se.sum_exec_runtime ||
 	    (p->real_parent != maker && p->tgid != maker->tgid))
 		return;
 	bpf_local_irq_save(&flags);
 	l = task_lock(m);
-	r = m->reservation;
+	r = own_reservation(m);
 	if (r) {
 		t->reservation = r;
 		__sync_fetch_and_add(&r->nr_tasks, 1);

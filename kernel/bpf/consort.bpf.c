@@ -60,6 +60,8 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		insert_task(p, DSQ(GLOBAL), SLICE_BY_TIMER_NS, flags);
 		return;
 	}
+	if (t->blocked)
+		lend_end(t);
 	place = place_for(p, cpu, stays);
 	c = cpu_at(cpu);
 	s = shard_at(c->shard);
@@ -83,6 +85,8 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		task_move(t, t->home, t->set, place, t->demoted);
 	task_take(t);
 	woke = !t->member.node.active;
+	if (t->owes_ns)
+		pay(t);
 	if (woke && c->running != t)
 		charge_running(c, cpu, now_ns);
 	task_activate(t);
@@ -133,6 +137,8 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	/* Linux 6.18 asks although a higher class will have the CPU, and would not tell us that it has got it. */
 	if (!prev && higher_class_waits(cpu))
 		return;
+	if (prev)
+		look_at_rides(prev);
 	s = shard_at(c->shard);
 	lock_take(&s->lock);
 	t = task_of_prev(c, prev);
@@ -186,9 +192,15 @@ void BPF_PROG(consort_quiescent, struct task_struct *p, u64 flags)
 	task_take(t);
 	if (t->set && (flags & DEQ(SLEEP)))
 		member_sleeps(t, bpf_ktime_get_ns());
+	if ((flags & DEQ(SLEEP)) && waits_for_holder(p) && !in_domain(t)) {
+		charge_until_now(t);
+		t->blocked = 1;
+	}
 	task_deactivate(t);
 	task_end(t);
 	lock_release(l);
+	if (t->blocked)
+		lend(t);
 }
 
 SEC("struct_ops/consort_set_weight")
@@ -203,6 +215,8 @@ void BPF_PROG(consort_set_weight, struct task_struct *p, u32 weight)
 	l = task_lock(t);
 	task_set_weight(t, weight_of_nice(p->static_prio - 120));
 	lock_release(l);
+	if (t->blocked)
+		lend_on(t, t);
 }
 
 /* May sleep, but the kernel does not let the task be marked as ours yet: only memory is seen to. */
@@ -247,6 +261,9 @@ void BPF_PROG(consort_enable, struct task_struct *p)
 		inherit_reservation(t, p);
 	}
 	t->charged_ns = p->se.sum_exec_runtime;
+	/* It came down from a higher class while it ran: nobody has chosen it, or knows when it is to be compared. */
+	if (scx_bpf_task_running(p))
+		set_slice(p, tunables.min_slice_ns);
 }
 
 static inline void forget(struct task __arena *t)
@@ -255,11 +272,14 @@ static inline void forget(struct task __arena *t)
 	struct lock __arena *l;
 
 	bpf_local_irq_save(&flags);
+	if (t->blocked)
+		lend_end(t);
 	l = task_lock(t);
 	t->thief = 0;
 	task_take(t);
 	task_deactivate(t);
 	task_end(t);
+	ride_leave(t);
 	if (t->set) {
 		count_on(bpf_get_smp_processor_id())->ends++;
 		member_leave(t);

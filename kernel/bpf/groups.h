@@ -96,8 +96,11 @@ void BPF_PROG(consort_cgroup_exit, struct cgroup *cgrp)
 	u64 id = cgrp->kn->id;
 	struct group_set __arena *set = find_group_set(id);
 
-	if (set != root_set && set->id == id)
+	if (set != root_set && set->id == id) {
+		if (set->nr_riders)
+			evict_riders(set);
 		free_pages(set, group_set_bytes());
+	}
 	bpf_map_delete_elem(&group_sets, &id);
 }
 
@@ -113,9 +116,13 @@ void BPF_PROG(consort_cgroup_move, struct task_struct *p, struct cgroup *from, s
 		return;
 	l = task_lock(t);
 	/* A reservation holds wherever its tasks are; its end brings them home. */
-	if (!t->reservation)
+	if (t->rides && !t->own.reservation)
+		t->own.home = set;
+	else if (!t->rides && !t->reservation)
 		task_move(t, set, t->set, t->place, t->demoted);
 	lock_release(l);
+	if (t->blocked)
+		lend_on(t, t);
 }
 
 SEC("struct_ops/consort_cgroup_set_weight")

@@ -123,6 +123,11 @@ static inline void set_slice(struct task_struct *p, u64 slice_ns)
 		p->scx.slice = slice_ns;
 }
 
+static inline bool is_queued(const struct task_struct *p)
+{
+	return p->scx.flags & TASK_FLAG(QUEUED);
+}
+
 /* Whether a task of a class above ours wants the CPU. */
 static inline bool higher_class_waits(u32 cpu)
 {

@@ -7,8 +7,8 @@
 #ifndef CONSORT_MEMBERS_H
 #define CONSORT_MEMBERS_H
 
+#include "inherit.h"
 #include "memory.h"
-#include "queue.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -16,30 +16,6 @@ struct {
 	__type(key, u32);
 	__type(value, u64); /* the domain's struct domain_set; 0: none */
 } domain_sets SEC(".maps");
-
-/* How often a task may change shards while its lock is being taken. */
-#define TASK_LOCK_TURNS 1000
-
-/* Takes the lock of the shard that the task is in. */
-static inline struct lock __arena *task_lock(struct task __arena *t)
-{
-	struct lock __arena *l = NULL;
-	u32 shard;
-	int turn;
-
-	bpf_for(turn, 0, TASK_LOCK_TURNS)
-	{
-		shard = shard_of_place(t->place);
-		l = &shard_at(shard)->lock;
-		lock_take(l);
-		if (shard_of_place(t->place) == shard)
-			return l;
-		lock_release(l);
-	}
-	scx_error("task_lock: task %d does not stay in a shard", t->pid);
-	lock_take(l);
-	return l;
-}
 
 /* A task that is ours, by its thread's id, and its lock. */
 struct held_task {
@@ -52,6 +28,8 @@ struct held_task {
 static inline void task_let_go(struct held_task *h)
 {
 	lock_release(h->l);
+	if (h->t->blocked)
+		lend_on(h->t, h->t);
 	bpf_local_irq_restore(&h->flags);
 	bpf_task_release(h->p);
 }
@@ -69,8 +47,10 @@ static __always_inline u32 task_hold(struct held_task *h, s32 tid)
 	}
 	bpf_local_irq_save(&h->flags);
 	h->l = task_lock(h->t);
-	if (h->t->kernel_task == (u64)h->p)
+	if (h->t->kernel_task == (u64)h->p) {
+		ride_leave(h->t);
 		return 0;
+	}
 	task_let_go(h);
 	return ESRCH;
 }
@@ -86,6 +66,10 @@ static inline void task_clear(struct task __arena *t)
 /* The nice value has changed: the task comes back, to wherever it was, with its new weight. */
 static inline void task_set_weight(struct task __arena *t, u64 weight)
 {
+	if (t->rides) {
+		t->own.weight = weight;
+		return;
+	}
 	t->weight = weight;
 	if (!t->member.node.active)
 		t->member.node.weight = weight;
@@ -245,19 +229,6 @@ static inline void member_join(struct task __arena *t, struct domain_set __arena
 		s->standing = CONSORT_MEMBER;
 	}
 	__sync_fetch_and_add(&set->nr_members, 1);
-}
-
-/* Whether a reservation is for a cgroup, or for one that it is in. */
-static inline bool is_reserved(const struct group_set __arena *set)
-{
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
-		if (!set)
-			break;
-		if (set->reserved)
-			return true;
-		set = set->parent;
-	}
-	return false;
 }
 
 SEC("syscall")

@@ -36,6 +36,7 @@ struct group_set {
 	u32 weight;
 	u32 level;
 	u32 reserved; /* a cgroup's: its groups are below a reservation's */
+	u32 nr_riders; /* tasks that are in it in another one's place, see inherit.h */
 	struct group groups[]; /* by place; the root has none: it is the places' root */
 };
 
@@ -71,6 +72,14 @@ enum stay {
 	STAY, /* it has disabled its migration */
 };
 
+/* Where a task belongs in the tree, whatever place of the machine it is in. */
+struct seat {
+	struct group_set __arena *home;
+	struct reservation __arena *reservation;
+	u64 ahead; /* of the home's minimum, in virtual time */
+	u32 weight;
+};
+
 struct task {
 	struct member member;
 	struct tree_node stand_in; /* in its cgroup's group, while the task is active in a domain */
@@ -91,6 +100,12 @@ struct task {
 	u8 stays; /* enum stay */
 	u8 resumes; /* times that it lost the CPU since its last poll */
 	u8 has_run; /* since it woke */
+	u8 blocked; /* sleeps until it gets a lock whose holder the kernel knows */
+	struct task __arena *holder; /* of that lock: who may ride in its seat; NULL: not one of ours */
+	struct task __arena *rides; /* in whose seat it is; NULL: in its own */
+	struct seat own; /* while it rides */
+	u64 rides_from_ns; /* its charged_ns when it began to */
+	u64 owes_ns; /* what others have had in its seat, and it has not paid for */
 	struct task __arena *next_free;
 	u64 kernel_task; /* its task_struct's address; 0: not scheduled by us any more */
 };
@@ -193,6 +208,19 @@ static inline struct group __arena *group_in(struct group_set __arena *set, u32 
 	return set->groups + place_index(place);
 }
 
+/* Whether a reservation is for a cgroup, or for one that it is in. */
+static inline bool is_reserved(const struct group_set __arena *set)
+{
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+		if (!set)
+			break;
+		if (set->reserved)
+			return true;
+		set = set->parent;
+	}
+	return false;
+}
+
 static inline struct domain __arena *domain_in(struct domain_set __arena *set, u32 place)
 {
 	return set->domains + place_index(place);
@@ -226,6 +254,30 @@ static inline struct task __arena *find_task(const struct task_struct *p)
 static inline struct task __arena *task_of_node(struct tree_node __arena *n)
 {
 	return outer_of(member_of(n), struct task, member);
+}
+
+/* How often a task may change shards while its lock is being taken. */
+#define TASK_LOCK_TURNS 1000
+
+/* Takes the lock of the shard that the task is in. */
+static inline struct lock __arena *task_lock(struct task __arena *t)
+{
+	struct lock __arena *l = NULL;
+	u32 shard;
+	int turn;
+
+	bpf_for(turn, 0, TASK_LOCK_TURNS)
+	{
+		shard = shard_of_place(t->place);
+		l = &shard_at(shard)->lock;
+		lock_take(l);
+		if (shard_of_place(t->place) == shard)
+			return l;
+		lock_release(l);
+	}
+	scx_error("task_lock: task %d does not stay in a shard", t->pid);
+	lock_take(l);
+	return l;
 }
 
 static inline bool in_domain(const struct task __arena *t)

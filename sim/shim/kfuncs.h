@@ -186,6 +186,15 @@ void scx_bpf_dump_bstr(char *fmt, unsigned long long *data, u32 data_len)
 	sim_host->dump(text);
 }
 
+/* Where it is given memory that may be gone: what the scheduler reads so is the model's, and stays. */
+long bpf_probe_read_kernel(void *to, u32 size, const void *from)
+{
+	if (!from)
+		return -14; /* EFAULT */
+	memcpy(to, from, size);
+	return 0;
+}
+
 long bpf_probe_read_kernel_str(void *to, u32 size, const void *from)
 {
 	return snprintf(to, size, "%s", (const char *)from);

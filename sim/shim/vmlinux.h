@@ -63,6 +63,31 @@ struct sched_ext_entity {
 	u64 dsq_vtime;
 };
 
+struct rb_node {
+	unsigned long __rb_parent_color; /* trees are not modelled, but for who is first */
+};
+
+struct rb_root_cached {
+	struct rb_node *rb_leftmost;
+};
+
+struct rt_waiter_node {
+	struct rb_node entry;
+};
+
+/* Bit 0 of the owner's address: somebody waits. */
+struct rt_mutex_base {
+	struct rb_root_cached waiters;
+	struct task_struct *owner;
+};
+
+struct rt_mutex_waiter {
+	struct rt_waiter_node tree; /* of those that wait for the lock */
+	struct rt_waiter_node pi_tree; /* of those that are first for one of the owner's locks */
+	struct task_struct *task;
+	struct rt_mutex_base *lock;
+};
+
 #define PF_EXITING 0x4
 
 struct task_struct {
@@ -78,6 +103,9 @@ struct task_struct {
 	struct sched_ext_entity scx;
 	struct task_group *sched_task_group;
 	struct task_struct *real_parent;
+	struct rb_root_cached pi_waiters;
+	struct task_struct *pi_top_task; /* by whom its class was last chosen: not set by taking a lock */
+	struct rt_mutex_waiter *pi_blocked_on;
 	char comm[16];
 	u32 sim_task; /* the model's number of the task: its pid may change */
 };
@@ -98,7 +126,7 @@ struct rcuwait {
 
 struct rq {
 	u32 nr_running; /* of all classes */
-	/* Never the same: the scheduler's help for the kernel is not modelled. */
+	/* Never the same, NULL where nobody runs: the scheduler's help for the kernel is not modelled. */
 	const struct task_struct *curr, *idle;
 	struct rcuwait hotplug_wait; /* never: CPUs go offline here as soon as they are empty */
 	struct scx_rq scx;

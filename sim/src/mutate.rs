@@ -20,7 +20,7 @@ pub struct Mutation {
 const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
 
 /// One of each kind that schedulers are known for.
-pub const MUTATIONS: [Mutation; 18] = [
+pub const MUTATIONS: [Mutation; 20] = [
     Mutation {
         name: "unsigned-virtual-time",
         file: "core/vtime.h",
@@ -66,8 +66,8 @@ pub const MUTATIONS: [Mutation; 18] = [
     Mutation {
         name: "kept-memory",
         file: "kernel/bpf/groups.h",
-        from: "if (set != root_set && set->id == id)\n",
-        to: "if (false)\n",
+        from: "if (set != root_set && set->id == id) {\n",
+        to: "if (false) {\n",
     },
     Mutation {
         name: "kept-lock",
@@ -84,8 +84,8 @@ pub const MUTATIONS: [Mutation; 18] = [
     Mutation {
         name: "sleeper-stays-active",
         file: SCHEDULER,
-        from: "member_sleeps(t, bpf_ktime_get_ns());\n\ttask_deactivate(t);",
-        to: "member_sleeps(t, bpf_ktime_get_ns());",
+        from: "task_deactivate(t);\n\ttask_end(t);\n\tlock_release(l);",
+        to: "task_end(t);\n\tlock_release(l);",
     },
     Mutation {
         name: "lost-charge",
@@ -128,6 +128,18 @@ pub const MUTATIONS: [Mutation; 18] = [
         file: "kernel/bpf/members.h",
         from: "\t__sync_fetch_and_add(&set->nr_members, -1);\n",
         to: "",
+    },
+    Mutation {
+        name: "kept-seat",
+        file: SCHEDULER,
+        from: "\tif (t->blocked)\n\t\tlend_end(t);\n\tplace =",
+        to: "\tplace =",
+    },
+    Mutation {
+        name: "seat-of-the-dead",
+        file: SCHEDULER,
+        from: "\tif (t->blocked)\n\t\tlend_end(t);\n\tl = task_lock(t);",
+        to: "\tl = task_lock(t);",
     },
 ];
 

@@ -28,6 +28,9 @@ pub struct Setup {
     #[serde(default)]
     pub domains: Vec<Domain>,
     pub tasks: Vec<Task>,
+    /// Locks whose owners inherit from who waits for them.
+    #[serde(default)]
+    pub pi_locks: Vec<u32>,
     /// None: nobody can reserve anything.
     #[serde(default)]
     pub rates: Option<Rates>,
@@ -54,6 +57,7 @@ impl Setup {
             }],
             domains: Vec::new(),
             tasks: Vec::new(),
+            pi_locks: Vec::new(),
             rates: None,
             actions: Vec::new(),
             faults: Faults::default(),
@@ -210,7 +214,8 @@ pub struct Domain {
     pub preempt: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// From the lowest class upwards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Policy {
     /// Under the scheduler.
     Normal,
@@ -326,6 +331,11 @@ pub enum Step {
     },
     Yield,
     Lock(u32),
+    /// After the timeout it goes on without the lock.
+    LockFor {
+        lock: u32,
+        timeout: Length,
+    },
     Unlock(u32),
     /// Releases the lock, waits for the condition, takes the lock.
     Wait {

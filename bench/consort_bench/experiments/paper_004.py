@@ -30,6 +30,9 @@ PERIOD_S = 0.03
 # Figure 6: what each is to have, in percent of the CPU.
 NOMINAL = {"high": 100 / 4.5, "middle": 50 / 4.5, "low": 25 / 4.5}
 # Figures 7 and 8: beside the players, and after they have shown their 600 frames.
+# Figure 10a: the clock's thread, and the same among programs.
+LOCKS = {"10a": "004-figure-10a", "10a_display": "004-figure-10a-display"}
+LOCK_KINDS = ("inherits", "ordinary")
 GREEDY = {"7a": 5, "7b": 13}
 BESIDE_S, AFTER_S = (2.0, 18.0), (25.0, 29.5)
 STARTED_S = 1.0
@@ -42,7 +45,11 @@ def experiment(_length: Length) -> Experiment:
     runs += (papers.run("1", "flat", papers.without_cgroups(first), "eevdf"),)
     for figure, name in (("4", "04"), ("6", "06"), ("7a", "07a"), ("7b", "07b"), ("9", "09"), ("10", "10")):
         runs += papers.runs(figure, papers.load(f"004-figure-{name}"), SCHEDULERS)
-    rows = (*rows_of_shares(), *rows_of_players())
+    for figure, name in LOCKS.items():
+        scenario = papers.load(name)
+        runs += papers.runs(f"{figure}.inherits", scenario, SCHEDULERS)
+        runs += papers.runs(f"{figure}.ordinary", papers.with_ordinary_locks(scenario), SCHEDULERS)
+    rows = (*rows_of_shares(), *rows_of_players(), *rows_of_locks())
     return Experiment("paper_004", "004's figures, simulated", runs, rows, plot, starts=1)
 
 
@@ -80,6 +87,36 @@ def rows_of_players() -> tuple[Row, ...]:
             row(f"figure10.{task}_gap_max_ms", "ms", "10", lambda tasks, task=task: max(gaps_ms(tasks, task)))
             for task in ("mpeg", "radio", "greedy")
         ),
+    )
+
+
+def rows_of_locks() -> tuple[Row, ...]:
+    def row(id: str, unit: str, figure: str, value) -> Row:
+        return papers.row(f"paper004.{id}", unit, figure, value, OTHERS)
+
+    return tuple(
+        one
+        for kind in LOCK_KINDS
+        for one in (
+            row(
+                f"figure10a.tick_gap_max_ms.{kind}",
+                "ms",
+                f"10a.{kind}",
+                lambda tasks: max(gaps_ms(tasks, "clock")),
+            ),
+            row(
+                f"figure10a_display.frames_per_s.{kind}",
+                "1/s",
+                f"10a_display.{kind}",
+                lambda tasks: min(frame_rates(tasks)),
+            ),
+            row(
+                f"figure10a_display.gap_max_ms.{kind}",
+                "ms",
+                f"10a_display.{kind}",
+                lambda tasks: max(gaps_ms(tasks, "mpeg")),
+            ),
+        )
     )
 
 
@@ -159,6 +196,13 @@ def plot(samples: Samples, folder) -> list[str]:
     def each(number: str, panel, schedulers=SCHEDULERS) -> list[Panel]:
         return [panel(TITLES[it], tasks_of(samples, f"{number}.{it}")) for it in schedulers]
 
+    def with_locks(figure: str, panel) -> list[Panel]:
+        return [
+            panel(f"{TITLES[it]}, {kind}", tasks_of(samples, f"{figure}.{kind}.{it}"))
+            for kind in LOCK_KINDS
+            for it in SCHEDULERS
+        ]
+
     crowd = [*each("4", profiles_panel), *each("4", on_time_panel)]
     players = [*each("7a", profiles_panel), *each("7b", profiles_panel), *each("7a", gaps_panel("mpeg", 70))]
     return [
@@ -170,6 +214,11 @@ def plot(samples: Samples, folder) -> list[str]:
             "9", "Three players in OB70", [*each("9", profiles_panel), *each("9", gaps_panel("mpeg", 150))]
         ),
         figure("10", "Players, an audio receiver, greedy programs", each("10", profiles_panel)),
+        figure(
+            "10a",
+            "Ticks of the clock's thread, and a player's frames, where others hold the lock that they need",
+            [*with_locks("10a", gaps_panel("clock", 40)), *with_locks("10a_display", gaps_panel("mpeg", 70))],
+        ),
     ]
 
 

@@ -7,4 +7,5 @@ mod event_loop;
 mod member;
 mod reservation;
 mod thread;
+mod train;
 mod usage;

@@ -291,6 +291,49 @@ static void event_loop(struct consort_member *member)
 	close(log.fd);
 }
 
+struct served {
+	pthread_t thread;
+	pid_t tid;
+	int go;
+	struct consort_train train;
+};
+
+static void *server(void *data)
+{
+	struct served *s = data;
+
+	__atomic_store_n(&s->tid, gettid(), __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&s->go, __ATOMIC_ACQUIRE))
+		usleep(100);
+	usleep(10000); /* the client waits by then */
+	return (void *)(long)consort_train_end(&s->train);
+}
+
+static void trains(void)
+{
+	struct served s = { 0 };
+	void *end;
+
+	CHECK(consort_train_begin(NULL, 1) == -EINVAL);
+	CHECK(consort_train_begin(&s.train, gettid()) == -EDEADLK);
+	CHECK(consort_train_begin(&s.train, -1) == -ESRCH);
+	CHECK(consort_train_end(&s.train) == -EPERM);
+	CHECK(consort_train_wait(&s.train, CONSORT_NEVER) == 0); /* there is no call */
+	CHECK(pthread_create(&s.thread, NULL, server, &s) == 0);
+	while (!__atomic_load_n(&s.tid, __ATOMIC_ACQUIRE))
+		usleep(100);
+	CHECK(consort_train_begin(&s.train, s.tid) == 0);
+	CHECK(consort_train_begin(&s.train, s.tid) == -EBUSY);
+	CHECK(consort_train_wait(&s.train, consort_now_ns() + 1000000) == -ETIMEDOUT);
+	CHECK(strstr(consort_last_error_text(), "wait again"));
+	__atomic_store_n(&s.go, 1, __ATOMIC_RELEASE);
+	CHECK(consort_train_wait(&s.train, CONSORT_NEVER) == 0);
+	CHECK(pthread_join(s.thread, &end) == 0 && !end);
+	CHECK(s.train.word == 0);
+	CHECK(consort_train_begin(&s.train, s.tid) == 0);
+	CHECK(consort_train_wait(&s.train, CONSORT_NEVER) == -ESRCH);
+}
+
 int main(void)
 {
 	struct consort_member *member;
@@ -300,6 +343,7 @@ int main(void)
 	polling();
 	polling_with_epoll();
 	threads_and_forks();
+	trains();
 	event_loop(NULL);
 	CHECK(consort_join("a", NULL, &member) == 0);
 	event_loop(member);

@@ -13,4 +13,5 @@ mod poll;
 mod process;
 mod rejoin;
 mod reservation;
+mod train;
 mod usage;

@@ -90,6 +90,7 @@ static inline struct task_struct *bpf_get_current_task_btf(void)
 /* The only variable of each CPU that the scheduler looks at is the run queue. */
 #define bpf_per_cpu_ptr(variable, cpu) (sim_host->run_queue(cpu))
 
+long bpf_probe_read_kernel(void *to, u32 size, const void *from);
 long bpf_probe_read_kernel_str(void *to, u32 size, const void *from);
 
 /* ---- maps: see maps.c ---- */

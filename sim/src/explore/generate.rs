@@ -2,6 +2,7 @@
 //! A random scenario from a seed: small machines, few tasks, everything that can happen to them.
 
 use super::generator::Generator;
+use super::locks::locks;
 use crate::kernel::{root_weight, weight_of};
 use crate::random::Random;
 use crate::setup::*;
@@ -11,6 +12,17 @@ const US: u64 = 1_000;
 
 /// The scenario of a seed; always the same.
 pub fn generate(seed: u64) -> Setup {
+    let mut setup = without_locks(seed);
+    if let Some(mut random) = locks(&mut setup) {
+        if random.chance(0.4) {
+            let count = setup.tasks.len();
+            reservations(&mut setup, &mut random, count);
+        }
+    }
+    setup
+}
+
+fn without_locks(seed: u64) -> Setup {
     let mut random = Random::derived(seed, 0x5ce_a510);
     let machine = machine(&mut random);
     let duration_ns = random.between(200, 1200) * MS;
@@ -25,6 +37,7 @@ pub fn generate(seed: u64) -> Setup {
         cgroups,
         domains,
         tasks: Vec::new(),
+        pi_locks: Vec::new(),
         rates: None,
         actions: Vec::new(),
         faults: faults(&mut random),

@@ -200,7 +200,7 @@ impl<'a> Generator<'a> {
         steps
     }
 
-    fn step(&mut self) -> Step {
+    pub fn step(&mut self) -> Step {
         match self.random.between(0, 21) {
             20 => Step::Exec,
             0..=4 => Step::Run(self.length(5 * MS)),

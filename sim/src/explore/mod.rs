@@ -4,6 +4,7 @@
 mod child;
 mod generate;
 mod generator;
+mod locks;
 mod shrink;
 
 pub use child::{try_apart, Verdict};

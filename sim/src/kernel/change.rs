@@ -92,12 +92,22 @@ impl Kernel {
 
     /// Between the scheduler's class and a higher one.
     pub(crate) fn set_policy(&mut self, task: TaskId, policy: Policy) {
-        if self.tasks[task as usize].policy == policy
-            || matches!(self.tasks[task as usize].life, Life::Dead | Life::Ending)
-        {
+        self.tasks[task as usize].own_policy = policy;
+        if !self.inherit(task) {
             return;
         }
+        if let Some(lock) = self.tasks[task as usize].blocked_on {
+            self.inherit_along(lock);
+        }
+    }
+
+    /// rt_mutex_setprio, and what sched_setscheduler does.
+    pub(crate) fn change_policy(&mut self, task: TaskId) {
         self.change_task(task, |k| {
+            let policy = k.inherited_policy(task);
+            if policy == k.tasks[task as usize].policy {
+                return;
+            }
             if policy != Policy::Normal {
                 k.disable(task);
             }
@@ -107,6 +117,8 @@ impl Kernel {
             }
         });
         let cpu = self.tasks[task as usize].cpu;
+        let is_current = self.cpus[cpu as usize].current == Some(task);
+        self.cpus[cpu as usize].came_down |= is_current;
         self.resched(cpu);
     }
 
@@ -191,7 +203,7 @@ impl Kernel {
             }
         }
         self.tasks[task as usize].on_cpu = false;
-        self.cpus[cpu as usize].current = None;
+        self.set_current(cpu, None);
         self.cpus[cpu as usize].idle_since_ns = self.now_ns;
         self.cpus[cpu as usize].need_resched = true;
         self.emit(What::Switch {

@@ -58,6 +58,7 @@ impl Kernel {
             name: plan.name.clone(),
             c,
             policy: plan.policy,
+            own_policy: plan.policy,
             life: Life::New,
             cpu,
             allowed,
@@ -84,6 +85,9 @@ impl Kernel {
             switches: 0,
             left_as_yield: false,
             killed: false,
+            wants: None,
+            blocked_on: None,
+            waiter: Box::default(),
             asks: None,
         });
         self.emit(What::Created {

@@ -17,6 +17,7 @@ mod life;
 mod mask;
 mod path;
 mod queue;
+mod rt_mutex;
 mod run;
 mod schedule;
 mod shares;
@@ -24,7 +25,7 @@ mod time;
 mod wake;
 
 use crate::ffi;
-use crate::programs::{Running as RunningProgram, Shared};
+use crate::programs::{Running as RunningProgram, Shared, Wanted};
 use crate::random::Random;
 use crate::rates::RateRequest;
 use crate::scheduler::Scheduler;
@@ -32,9 +33,10 @@ use crate::setup::{Costs, Cpu, Faults, Kernel as Version, Policy, TaskIndex};
 use crate::trace::{Event, Observer, TaskId, Violation, What};
 use path::Fibre;
 use queue::Queue;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 pub(crate) use queue::Happening;
+pub(crate) use rt_mutex::Locking;
 pub(crate) use shares::{root_weight, weight_of};
 
 /// A slice that never ends.
@@ -125,7 +127,9 @@ pub(crate) struct Task {
     pub name: String,
     /// What the scheduler sees; it keeps pointers to it.
     pub c: Box<ffi::task_struct>,
+    /// By which it is scheduled: its own, or a higher one of who waits for it.
     pub policy: Policy,
+    pub own_policy: Policy,
     pub life: Life,
     pub cpu: Cpu,
     /// Where it may run, apart from what disabled migration says.
@@ -161,6 +165,11 @@ pub(crate) struct Task {
     pub switches: u64,
     pub left_as_yield: bool,
     pub killed: bool,
+    /// The lock that its program waits for.
+    pub wants: Option<Wanted>,
+    /// The lock with inheritance that it waits for, and what the scheduler sees of that.
+    pub blocked_on: Option<u32>,
+    pub waiter: Box<ffi::rt_mutex_waiter>,
     /// Of the daemon, while it waits for that.
     pub asks: Option<RateRequest>,
 }
@@ -177,11 +186,7 @@ impl Task {
 
     /// Classes, from the scheduler's upwards.
     pub fn rank(&self) -> u32 {
-        match self.policy {
-            Policy::Normal => 0,
-            Policy::Realtime => 1,
-            Policy::Deadline => 2,
-        }
+        self.policy as u32
     }
 }
 
@@ -208,6 +213,8 @@ pub(crate) struct CpuState {
     pub in_balance: bool,
     pub keep: bool,
     pub released: bool,
+    /// What ran since then came down from a higher class.
+    pub came_down: bool,
     /// Inside dispatch: what was inserted.
     pub dispatched: Vec<Dispatched>,
     pub in_dispatch: bool,
@@ -248,6 +255,7 @@ impl CpuState {
             in_balance: false,
             keep: false,
             released: false,
+            came_down: false,
             dispatched: Vec::new(),
             in_dispatch: false,
             direct_task: None,
@@ -302,6 +310,7 @@ pub struct Kernel {
     pub(crate) online: ffi::cpumask,
     pub(crate) global: VecDeque<TaskId>,
     pub(crate) shared: Shared,
+    pub(crate) rt_mutexes: BTreeMap<u32, rt_mutex::RtMutex>,
     pub(crate) random: Random,
     pub(crate) scheduler: Box<dyn Scheduler>,
     pub(crate) observer: *mut dyn Observer,

@@ -12,6 +12,7 @@ use crate::random::Random;
 use crate::scheduler::Scheduler;
 use crate::setup::{Cpu, Setup};
 use crate::trace::{Observer, Outcome, TaskId, TaskTotal};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// The scheduler's cgroup ids begin here: 1 is the root's in Linux.
@@ -52,6 +53,7 @@ impl Kernel {
             online: cpumask::of(0..cpus),
             global: std::collections::VecDeque::new(),
             shared: Shared::default(),
+            rt_mutexes: BTreeMap::new(),
             random: Random::derived(setup.seed, 1),
             scheduler,
             observer,

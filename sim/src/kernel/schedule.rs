@@ -163,7 +163,7 @@ impl Kernel {
             self.idle_ns += self.now_ns - self.cpus[index].idle_since_ns;
             self.cpus[index].released = false;
         }
-        self.cpus[index].current = next;
+        self.set_current(cpu, next);
         match next {
             None => {
                 self.idle.set(cpu);
@@ -187,6 +187,16 @@ impl Kernel {
             next,
         });
         self.spend(self.costs.switch_ns);
+    }
+
+    pub(crate) fn set_current(&mut self, cpu: Cpu, task: Option<TaskId>) {
+        let curr: *const crate::ffi::task_struct = match task {
+            Some(task) => &*self.tasks[task as usize].c,
+            None => std::ptr::null(),
+        };
+        let state = &mut self.cpus[cpu as usize];
+        state.current = task;
+        state.rq.curr = curr;
     }
 
     /// The rule that is checked on every switch: a task runs on one CPU, and on one that it may use.

@@ -160,22 +160,32 @@ impl Kernel {
     /// The current task sleeps until it is woken; whoever does may do so at once.
     pub(crate) fn block(&mut self, cpu: Cpu, task: TaskId) {
         self.tasks[task as usize].life = Life::Sleeping;
+        self.fall_asleep(cpu);
+    }
+
+    /// The current task is to sleep, unless somebody wakes it before it does.
+    pub(crate) fn fall_asleep(&mut self, cpu: Cpu) {
         self.spend(self.costs.syscall_ns);
         self.schedule(cpu, false);
     }
 
     /// The current task sleeps until `at_ns`, or until it is woken.
     pub(crate) fn sleep_until(&mut self, cpu: Cpu, task: TaskId, at_ns: u64) {
+        self.tasks[task as usize].life = Life::Sleeping;
+        self.wake_at(cpu, task, at_ns);
+        self.schedule(cpu, false);
+    }
+
+    /// Starts the sleeping task's timer.
+    pub(crate) fn wake_at(&mut self, cpu: Cpu, task: TaskId, at_ns: u64) {
         let late_ns = self.costs.timer_late_ns + self.tasks[task as usize].slack_ns;
         let late_ns = late_ns + self.timer_fault_ns();
         let state = &mut self.tasks[task as usize];
-        state.life = Life::Sleeping;
         state.sleep_generation = state.sleep_generation.wrapping_add(1);
         let generation = state.sleep_generation;
         let at_ns = at_ns.max(self.now_ns).saturating_add(late_ns);
         if at_ns <= self.end_ns {
             self.interrupt_at(cpu, at_ns, Irq::Wake { task, generation });
         }
-        self.schedule(cpu, false);
     }
 }

@@ -3,10 +3,12 @@
 
 mod client;
 mod hostile;
+mod locks;
 mod player;
 mod shared;
 mod steps;
 
+pub(crate) use locks::Wanted;
 pub(crate) use shared::{release, Shared};
 
 use crate::ffi::cpumask;
@@ -33,6 +35,12 @@ pub(crate) enum Do {
     /// Nothing that takes time: asks again.
     Again,
     Wake(Vec<TaskId>),
+    Lock(Wanted),
+    /// Gives the lock back, sleeps until the condition is signalled, takes the lock.
+    Await {
+        condition: u32,
+        lock: u32,
+    },
     Join(usize),
     Leave,
     Rate(RateRequest),
@@ -120,6 +128,10 @@ impl Kernel {
         if self.tasks[index].killed {
             return self.exit(cpu, task);
         }
+        if !self.has_waited(cpu, task) {
+            self.tasks[index].program = Some(running);
+            return;
+        }
         let Running {
             behaviour,
             random,
@@ -150,6 +162,8 @@ impl Kernel {
                     self.sleep_until(cpu, task, until_ns);
                 }
             }
+            Do::Lock(wanted) => self.take_lock(cpu, task, wanted),
+            Do::Await { condition, lock } => self.await_condition(cpu, task, condition, lock),
             Do::Yield => self.sched_yield(cpu, task),
             Do::Join(domain) => {
                 let domain = domain as u32;

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What programs share: locks, conditions, barriers. Futexes in reality; who waits sleeps.
+//! What programs share: conditions, barriers, timers. Futexes in reality; who waits sleeps.
 
+use super::locks::Locks;
 use super::Do;
 use crate::kernel::Kernel;
 use crate::trace::TaskId;
 use std::collections::{BTreeMap, VecDeque};
 
 #[derive(Default)]
-struct Lock {
-    owner: Option<TaskId>,
-    waiters: VecDeque<TaskId>,
-}
-
-#[derive(Default)]
 pub(crate) struct Shared {
-    locks: BTreeMap<u32, Lock>,
+    pub locks: Locks,
     /// With each waiter the lock that it wants back.
     conditions: BTreeMap<u32, VecDeque<(TaskId, u32)>>,
     barriers: BTreeMap<u32, Vec<TaskId>>,
@@ -25,44 +20,17 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// True: the lock is the task's. False: it waits, and has the lock when it is woken.
-    pub fn lock(&mut self, lock: u32, task: TaskId) -> bool {
-        let lock = self.locks.entry(lock).or_default();
-        if lock.owner.is_none() {
-            lock.owner = Some(task);
-            return true;
-        }
-        lock.waiters.push_back(task);
-        false
-    }
-
-    /// Whoever is to be woken has the lock now.
-    pub fn unlock(&mut self, lock: u32, task: TaskId) -> Option<TaskId> {
-        let lock = self.locks.entry(lock).or_default();
-        if lock.owner != Some(task) {
-            return None;
-        }
-        lock.owner = lock.waiters.pop_front();
-        lock.owner
-    }
-
-    /// Waits for the condition; the lock's next owner is to be woken.
-    pub fn wait(&mut self, condition: u32, lock: u32, task: TaskId) -> Option<TaskId> {
+    /// The task waits for the condition, and then for the lock.
+    pub fn wait(&mut self, condition: u32, lock: u32, task: TaskId) {
         let waiters = self.conditions.entry(condition).or_default();
         waiters.push_back((task, lock));
-        self.unlock(lock, task)
     }
 
-    /// Of at most `count` waiters, those that have got their locks.
-    pub fn signal(&mut self, condition: u32, count: usize) -> Vec<TaskId> {
+    /// At most `count` of those that wait do not any more: with each the lock that it wants back.
+    pub fn waiters(&mut self, condition: u32, count: usize) -> Vec<(TaskId, u32)> {
         let waiters = self.conditions.entry(condition).or_default();
         let count = count.min(waiters.len());
-        let woken: Vec<_> = waiters.drain(..count).collect();
-        woken
-            .into_iter()
-            .filter(|(task, lock)| self.lock(*lock, *task))
-            .map(|(task, _)| task)
-            .collect()
+        waiters.drain(..count).collect()
     }
 
     /// None: the task waits. Else all others that were waiting.
@@ -102,7 +70,7 @@ impl Shared {
         woken
     }
 
-    fn forget(&mut self, task: TaskId) -> Vec<TaskId> {
+    fn forget(&mut self, task: TaskId) {
         self.suspended.retain(|it| *it != task);
         for waiting in self.barriers.values_mut() {
             waiting.retain(|it| *it != task);
@@ -110,23 +78,13 @@ impl Shared {
         for waiting in self.conditions.values_mut() {
             waiting.retain(|(it, _)| *it != task);
         }
-        let mut woken = Vec::new();
-        for lock in self.locks.values_mut() {
-            lock.waiters.retain(|it| *it != task);
-            if lock.owner == Some(task) {
-                lock.owner = lock.waiters.pop_front();
-                woken.extend(lock.owner);
-            }
-        }
-        woken
     }
 }
 
-/// A task ends: what it holds goes to the next (robust futexes).
+/// A task ends.
 pub(crate) fn release(k: &mut Kernel, task: TaskId) {
-    for next in k.shared.forget(task) {
-        k.wake(next, 0);
-    }
+    k.shared.forget(task);
+    k.release_locks(task);
 }
 
 /// Wakes those of a list, if there are any.

@@ -2,9 +2,11 @@
 //! Programs written as steps.
 
 use super::client::{Next, NEVER};
+use super::locks::Wanted;
 use super::shared::wake;
 use super::{At, Behaviour, Do, UNTIL_WOKEN};
 use crate::ffi::cpumask;
+use crate::kernel::NEVER_NS;
 use crate::profile::Profile;
 use crate::setup::{Due, Length, Step};
 use crate::trace::What;
@@ -171,19 +173,18 @@ impl Steps {
                 Do::Sleep(due_ns)
             }
             Step::Yield => Do::Yield,
-            Step::Lock(lock) => match at.k.shared.lock(lock, task) {
-                true => Do::Again,
-                false => Do::Sleep(UNTIL_WOKEN),
-            },
-            Step::Unlock(lock) => wake(at.k.shared.unlock(lock, task).into_iter().collect()),
-            Step::Wait { condition, lock } => {
-                if let Some(next) = at.k.shared.wait(condition, lock, task) {
-                    at.k.wake_later(next);
-                }
-                Do::Sleep(UNTIL_WOKEN)
-            }
-            Step::Signal(condition) => wake(at.k.shared.signal(condition, 1)),
-            Step::Broadcast(condition) => wake(at.k.shared.signal(condition, usize::MAX)),
+            Step::Lock(lock) => Do::Lock(Wanted {
+                lock,
+                until_ns: NEVER_NS,
+            }),
+            Step::LockFor { lock, timeout } => Do::Lock(Wanted {
+                lock,
+                until_ns: at.now_ns() + self.draw(at, &timeout),
+            }),
+            Step::Unlock(lock) => wake(at.k.give_lock(lock, task).into_iter().collect()),
+            Step::Wait { condition, lock } => Do::Await { condition, lock },
+            Step::Signal(condition) => wake(at.k.signal(condition, 1)),
+            Step::Broadcast(condition) => wake(at.k.signal(condition, usize::MAX)),
             Step::Barrier { barrier, tasks } => match at.k.shared.barrier(barrier, tasks, task) {
                 Some(others) => wake(others),
                 None => Do::Sleep(UNTIL_WOKEN),

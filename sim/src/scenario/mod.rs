@@ -9,6 +9,7 @@ mod configuration;
 mod error;
 mod groups;
 mod json;
+mod locks;
 mod machine;
 mod mend;
 mod names;
@@ -38,7 +39,7 @@ use self::{
 use crate::setup::{Program, Setup, Step, Task};
 
 /// rt-app's keys that only concern how rt-app itself runs.
-const RT_APP_OWN: [&str; 13] = [
+const RT_APP_OWN: [&str; 12] = [
     "calibration",
     "cumulative_slack",
     "frag",
@@ -51,7 +52,6 @@ const RT_APP_OWN: [&str; 13] = [
     "logsize",
     "logdir",
     "mem_buffer_size",
-    "pi_enabled",
 ];
 
 const DEFAULT_DURATION_NS: u64 = 10_000_000_000;
@@ -118,6 +118,8 @@ struct Global {
     warmup_ns: u64,
     seed: u64,
     defaults: Properties,
+    /// All locks inherit.
+    pi_enabled: bool,
 }
 
 fn global(fields: Option<&Fields<'_>>) -> Result<Global, BadScenario> {
@@ -126,6 +128,7 @@ fn global(fields: Option<&Fields<'_>>) -> Result<Global, BadScenario> {
         warmup_ns: 0,
         seed: DEFAULT_SEED,
         defaults: Properties::default(),
+        pi_enabled: false,
     };
     let Some(fields) = fields else {
         return Ok(global);
@@ -142,6 +145,9 @@ fn global(fields: Option<&Fields<'_>>) -> Result<Global, BadScenario> {
     }
     if let Some(node) = fields.get("seed") {
         global.seed = node.whole(0..=i64::MAX)?.unsigned_abs();
+    }
+    if let Some(node) = fields.get("pi_enabled") {
+        global.pi_enabled = node.truth()?;
     }
     if let Some(node) = fields.get("default_policy") {
         global.defaults = properties::default_policy(&node)?;
@@ -206,6 +212,7 @@ fn setup(
         Some(node) => actions::actions(&node, &mut world)?,
         None => Vec::new(),
     };
+    let pi_locks = locks::pi_locks(object("locks")?.as_ref(), global.pi_enabled, &shared)?;
     fields.finish()?;
     shared.check_conditions()?;
     count_barriers(&mut all);
@@ -218,6 +225,7 @@ fn setup(
         cgroups: shared.cgroups,
         domains: shared.domains,
         tasks: all,
+        pi_locks,
         rates: rates.finish(),
         actions,
         faults,

@@ -17,6 +17,14 @@ impl Names {
         let next = self.numbers.len() as u32;
         *self.numbers.entry(name.to_owned()).or_insert(next)
     }
+
+    pub fn known(&self, name: &str) -> Option<u32> {
+        self.numbers.get(name).copied()
+    }
+
+    pub fn all(&self) -> impl Iterator<Item = u32> + '_ {
+        self.numbers.values().copied()
+    }
 }
 
 /// What tasks share and refer to by name.

@@ -107,7 +107,7 @@ fn add(
         "run" | "runtime" => Step::Run(length(node)?),
         "sleep" => Step::Sleep(length(node)?),
         "timer" => timer(node, context)?,
-        "lock" => Step::Lock(shared.locks.number(node.text()?)),
+        "lock" => lock(node, shared)?,
         "unlock" => Step::Unlock(shared.locks.number(node.text()?)),
         "wait" => wait(node, shared)?.0,
         "signal" => Step::Signal(wakes(node, shared)?),
@@ -167,6 +167,21 @@ fn wakes(node: &Node<'_>, shared: &mut Shared) -> Result<u32, BadScenario> {
 
 fn locked(lock: u32, step: Step) -> [Step; 3] {
     [Step::Lock(lock), step, Step::Unlock(lock)]
+}
+
+/// A lock's name, or an object with it and how long to wait.
+fn lock(node: &Node<'_>, shared: &mut Shared) -> Result<Step, BadScenario> {
+    if !node.is_object() {
+        return Ok(Step::Lock(shared.locks.number(node.text()?)));
+    }
+    let fields = node.fields()?;
+    let lock = fields.need("ref", "a lock's name")?.text()?;
+    let timeout = length(&fields.need("timeout", "a time")?)?;
+    fields.finish()?;
+    Ok(Step::LockFor {
+        lock: shared.locks.number(lock),
+        timeout,
+    })
 }
 
 /// The number of a timer, and its period.
@@ -239,8 +254,12 @@ fn sync(node: &Node<'_>, shared: &mut Shared, steps: &mut Vec<Step>) -> Result<(
 
 /// Whether the lock was taken by the steps so far, and not given back.
 fn holds(steps: &[Step], lock: u32) -> bool {
-    let concerns = |step: &&Step| **step == Step::Lock(lock) || **step == Step::Unlock(lock);
-    steps.iter().rfind(concerns) == Some(&Step::Lock(lock))
+    let held = |step: &Step| match step {
+        Step::Lock(it) | Step::LockFor { lock: it, .. } => (*it == lock).then_some(true),
+        Step::Unlock(it) => (*it == lock).then_some(false),
+        _ => None,
+    };
+    steps.iter().rev().find_map(held).unwrap_or(false)
 }
 
 fn poll(node: &Node<'_>, context: &mut Context<'_>) -> Result<Step, BadScenario> {

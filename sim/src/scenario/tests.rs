@@ -99,6 +99,24 @@ fn rt_apps_phases_and_its_freedom() {
 }
 
 #[test]
+fn locks_that_inherit() {
+    let read = |pi_enabled: bool, locks: &str| {
+        read(&format!(
+            r#"{{ "global": {{ "pi_enabled": {pi_enabled} }}, "locks": {{ {locks} }},
+                 "tasks": {{ "a": {{ "lock": "x", "lock2": {{ "ref": "y", "timeout": "2ms" }}, "run": 1 }} }} }}"#
+        ))
+    };
+    let setup = read(false, r#""y": { "inherit": true }, "x": {}"#);
+    assert_eq!(setup.pi_locks, [1]);
+    let timeout = Length::Fixed(2_000_000);
+    let timed = Step::LockFor { lock: 1, timeout };
+    assert_eq!(steps_of(&setup, 0), [Step::Lock(0), timed, run(1)]);
+    assert_eq!(read(true, "").pi_locks, [0, 1]);
+    assert_eq!(read(true, r#""x": { "inherit": false }"#).pi_locks, [1]);
+    assert!(read(false, "").pi_locks.is_empty());
+}
+
+#[test]
 fn tasks_that_depend_on_each_other() {
     let setup = read(
         r#"{"tasks": {
@@ -365,6 +383,8 @@ fn bad_scenarios_are_refused_with_their_place() {
         (r#"{"tasks": {"a": {"run": 1}}, "machine": {"cpus": 4, "llc": 4, "smt": 2}}"#, "a.json:1:41: machine: has cores of 2 threads"),
         (r#"{"tasks": {"a": {"run": 1}}, "machine": {"kernel": "5.4"}}"#, "a.json:1:52: machine.kernel: is \"5.4\", expected \"6.18\" or \"7.2\""),
         (r#"{"tasks": {"a": {"run": 1}}, "domains": {"d": {"event": "3ms"}}}"#, "a.json:1:57: domains.d.event: is \"3ms\", expected 10us to 2ms"),
+        (r#"{"tasks": {"a": {"run": 1, "lock": "m"}}, "locks": {"n": {"inherit": true}}}"#, "a.json:1:53: locks.n: is a lock that no task takes"),
+        (r#"{"tasks": {"a": {"run": 1, "lock": {"ref": "m"}}}}"#, "a.json:1:36: tasks.a.lock: has no \"timeout\""),
         (r#"{"tasks": {"a": {"run": 1}}, "cgroups": {"/": {}}}"#, "a.json:1:42: cgroups./: is the root"),
         (r#"{"tasks": {"a": {"run": 1}}, "actions": [{"at": 1}]}"#, "a.json:1:42: actions[0]: says not exactly one of"),
         (r#"{"tasks": {"a": {"run": 1}}, "actions": [{"at": 1, "cpu_offline": 1}]}"#, "a.json:1:67: actions[0].cpu_offline: is 1, expected"),

@@ -5,6 +5,7 @@ mod command;
 mod fairness;
 mod faults;
 mod hostile;
+mod inheritance;
 mod liars;
 mod lifecycle;
 mod load;
@@ -24,6 +25,7 @@ pub fn all() -> impl Iterator<Item = &'static Test> {
         hostile::TESTS,
         fairness::TESTS,
         rates::TESTS,
+        inheritance::TESTS,
         load::TESTS,
         faults::TESTS,
     ]

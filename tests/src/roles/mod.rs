@@ -3,6 +3,7 @@
 
 mod crowd;
 mod honest;
+mod lock;
 mod storm;
 mod vandal;
 
@@ -35,6 +36,11 @@ const ROLES: &[(&str, Role)] = &[
     ("threads", crowd::threads),
     ("members", crowd::members),
     ("ping-pong", crowd::ping_pong),
+    ("holder", lock::holder),
+    ("served", lock::served),
+    ("waits-for", lock::waits_for),
+    ("calls", lock::calls),
+    ("lock-storm", lock::storm),
 ];
 
 pub fn run(name: &str, arguments: &[&str]) -> ExitCode {

@@ -135,18 +135,18 @@ const WINDOW: Duration = Duration::from_secs(3);
 const SLACK: f64 = 0.02;
 
 /// Reserves for a role as root.
-fn reserve(role: &Role, class: &str, rate: &str) -> Outcome {
+pub(super) fn reserve(role: &Role, class: &str, rate: &str) -> Outcome {
     let pid = role.pid().to_string();
     let said = consort(&["reserve", &pid, "--class", class, "--rate", rate])?;
     said.expect(0, &[])
 }
 
-fn release(role: &Role) -> Outcome {
+pub(super) fn release(role: &Role) -> Outcome {
     consort(&["release", &role.pid().to_string()])?.expect(0, &[])
 }
 
 /// `consort usage --json`: the list.
-fn reservations() -> Result<Vec<Value>, String> {
+pub(super) fn reservations() -> Result<Vec<Value>, String> {
     let said = consort(&["usage", "--json"])?;
     said.expect(0, &[])?;
     let usage: Value = serde_json::from_str(&said.out).map_err(|error| error.to_string())?;
@@ -169,7 +169,7 @@ fn hogs(number: usize) -> Result<Vec<Role>, String> {
     (0..number).map(|_| Role::ready("hog")).collect()
 }
 
-fn await_no_reservations() -> Outcome {
+pub(super) fn await_no_reservations() -> Outcome {
     wait_until(PATIENCE, "reservations of the dead to end", || {
         Ok(reservations()?.is_empty())
     })
