@@ -68,8 +68,9 @@ class Boot:
 
     def label(self) -> str:
         settings = " ".join(self.settings.arguments())
-        settings += "" if self.settings.huge_pages else " no huge pages"
-        parts = (self.experiment, self.scheduler.value, settings, f"start {self.start}")
+        pages = "" if self.settings.huge_pages else "no huge pages"
+        cpus = f"{self.settings.cpus} CPUs" if self.settings.cpus > 1 else ""
+        parts = (self.experiment, self.scheduler.value, settings, pages, cpus, f"start {self.start}")
         return " ".join(part for part in parts if part)
 
 
@@ -85,6 +86,7 @@ class Machine:
     def command(self, script: Path, out: Path, boot: Boot) -> list[str]:
         words = [str(VM_RUN), "--icount", "--kernel", self.kernel, "--seed", str(boot.start)]
         words += ["--timeout", str(int(BOOT_S * 4 + boot.guest_s * WORST_S_PER_GUEST_S))]
+        words += ["--cpus", str(boot.settings.cpus)] if boot.settings.cpus > 1 else []
         words += ["--file", f"{self.player}:{GUEST_PLAYER}"]
         if boot.scheduler is Scheduler.CONSORT:
             words += ["--file", f"{self.consort}:{GUEST_CONSORT}"]
@@ -96,6 +98,8 @@ class Machine:
         """Of everything that an output depends on."""
         digest = hashlib.sha256(script_of(boot).encode())
         digest.update(f"{self.kernel} {boot.start}".encode())
+        if boot.settings.cpus > 1:
+            digest.update(f" {boot.settings.cpus} CPUs".encode())
         files = [self.player, *sorted((ROOT / "vm").glob("*")), *(file.path for file in boot.files)]
         if boot.scheduler is Scheduler.CONSORT and self.consort:
             files.append(self.consort)

@@ -43,6 +43,8 @@ class Settings:
     # Whether the kernel may merge a program's pages while it runs. Its thread has nice 19, and holds the
     # program's memory meanwhile: beside loops, for seconds.
     huge_pages: bool = True
+    # Of a guest with several, time is counted over all of them: compare nothing but ratios of one run.
+    cpus: int = 1
 
     def arguments(self) -> list[str]:
         pairs = (("--granularity", self.granularity), ("--min-slice", self.min_slice))

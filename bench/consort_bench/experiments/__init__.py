@@ -22,6 +22,7 @@ from . import (
     paper_004,
     paper_004_guest,
     paper_004_quanta,
+    paper_004_quanta_guest,
     pathological,
     play,
     private,
@@ -31,6 +32,7 @@ from . import (
     rate_player,
     rate_shares,
     rate_smp,
+    rate_smp_guest,
     rate_switch,
     rate_wait,
     simulator,
@@ -58,6 +60,7 @@ MODULES = (
     pathological,
     rate_shares,
     rate_smp,
+    rate_smp_guest,
     rate_wait,
     rate_player,
     rate_isolation,
@@ -74,6 +77,7 @@ MODULES = (
     paper_004,
     paper_004_guest,
     paper_004_quanta,
+    paper_004_quanta_guest,
     sweep,
 )
 

@@ -23,10 +23,11 @@ SCHEDULERS = ("coop", "eevdf")
 TITLES = simulated.TITLES
 FFPLAY = GuestFile(Path("/usr/bin/ffplay"), "/bin/ffplay", "install the package ffmpeg, or run tools/setup")
 FILM = GuestFile(USER_CACHE / "media/bunny-608x342.mp4", "/film.mp4", "run apps/play/fetch-media")
-SDL = ("--library", "/usr/lib/x86_64-linux-gnu/libSDL2-2.0.so.0", "--function", "SDL_RenderPresent")
+# By this ffplay hands a new picture over, which it shows at once. (SDL without a screen wants RGB.)
+SDL = ("--library", "/usr/lib/x86_64-linux-gnu/libSDL2-2.0.so.0", "--function", "SDL_UpdateTexture")
 # No sound; each frame is shown, however late, as 001's player does.
 PLAY = ("env", "SDL_VIDEODRIVER=dummy", FFPLAY.guest_path, "-loglevel", "error", "-nostats")
-PLAY += ("-an", "-sync", "video", "-threads", "1", "-autoexit", FILM.guest_path)
+PLAY += ("-an", "-sync", "video", "-threads", "1", "-autoexit")
 RATE = 30
 FILM_S, SHORT_S = 12, 4
 FRAMES = FILM_S * RATE
@@ -66,7 +67,7 @@ def player(
         Scheduler.CONSORT if is_ours else Scheduler.EEVDF,
         max(film_s, film_s * RATE * FRAME_S / share) + START_S / share + END_S,
         *("external", *DIVISION, *(() if is_ours else BY_CGROUPS), *SDL, *words),
-        *("--", *reserve, *PLAY, "-t", str(film_s)),
+        *("--", *reserve, *PLAY, "-t", str(film_s), FILM.guest_path),
         settings=Settings(classes=CLASSES if is_ours else "", huge_pages=False),
     )
     return replace(made, files=(FFPLAY, FILM))
@@ -120,8 +121,8 @@ def frame_cost_ms(samples: Samples) -> float:
 
 
 def shown(samples: Samples, name: str) -> Timeline:
-    """When each frame was shown. The first is shown twice, again when the window has been made."""
-    stamps = [called / 1e6 for called in samples.results(name)[0]["called_us"]][1:]
+    """When each frame was shown."""
+    stamps = [called / 1e6 for called in samples.results(name)[0]["called_us"]]
     if len(stamps) != FRAMES:
         raise Missing(f"{name}: {len(stamps)} frames were shown, expected {FRAMES}")
     return Timeline(stamps=stamps)

@@ -7,10 +7,11 @@ The player of the other tables is in paper_001_ffplay.py. docs/papers.md is the 
 from __future__ import annotations
 
 import copy
+from itertools import pairwise
 
 from .. import papers
 from ..model import Experiment, Row, Run, Samples, Scheduler, of
-from ..papers import Panel, tasks_of
+from ..papers import Panel, Tasks, tasks_of
 from ..workloads import Length
 from . import paper_001 as simulated
 from .rates import run
@@ -20,6 +21,10 @@ SCHEDULERS = ("coop", "eevdf")
 WITH_DEADLINE = (*SCHEDULERS, "deadline")
 TITLES = simulated.TITLES
 BUILD_JOBS = 150
+# Figure 4.4: when somebody changes EEVDF's weights, and when all ends.
+REWEIGHTED_S, LENT_UNTIL_S = (0.35, 0.733), 1.2
+# A slice is not a share.
+AROUND_S = 0.03
 SCENARIOS = {f"4.{number}": f"001-figure-4.{number}" for number in (1, 2, 4)} | {"t4.1": "001-table-4.1"}
 
 
@@ -86,7 +91,7 @@ def rows_of_shares() -> tuple[Row, ...]:
         row("figure4.2.share_error_percent", "%", "4.2", simulated.share_error, WITH_DEADLINE),
         row("figure4.2.still_max_ms", "ms", "4.2", simulated.still_max_ms, WITH_DEADLINE),
         row("figure4.3.share_error_percent", "%", "4.2", simulated.points_error, WITH_DEADLINE),
-        row("figure4.4.share_error_percent", "%", "4.4", simulated.lent_error),
+        *rows_of_lending(),
         *(
             row(
                 f"figure4.6.n{hogs}.share_percent",
@@ -97,6 +102,45 @@ def rows_of_shares() -> tuple[Row, ...]:
             )
             for hogs in simulated.HOGS
         ),
+    )
+
+
+def calls(tasks: Tasks) -> list[tuple[float, float]]:
+    """From when to when A waits for the daemon, lending and taking back: it waits longest then."""
+    line = tasks["a"]
+    gaps = sorted(zip(line.ends, line.begins[1:], strict=False), key=lambda gap: gap[1] - gap[0])
+    return sorted(gaps[-2:])
+
+
+def lent_error(transfers):
+    """How far A or B is off what it is to have, before, between and after the transfers."""
+
+    def value(tasks: Tasks) -> float:
+        edges = (0.0, *transfers(tasks), LENT_UNTIL_S)
+        return max(
+            abs(tasks[task].share_percent(begin + AROUND_S, end - AROUND_S) - percent)
+            for (begin, end), shares in zip(pairwise(edges), simulated.LENT.values(), strict=True)
+            for task, percent in zip("ab", shares, strict=True)
+        )
+
+    return value
+
+
+def rows_of_lending() -> tuple[Row, ...]:
+    def called(tasks: Tasks) -> list[float]:
+        return [begin for begin, _ in calls(tasks)]
+
+    def longest_ms(tasks: Tasks) -> float:
+        return max(1000 * (end - begin) for begin, end in calls(tasks))
+
+    return (
+        Row(
+            "paper001.guest.figure4.4.share_error_percent",
+            "%",
+            papers.of("4.4.coop", lent_error(called)),
+            against={"eevdf": papers.of("4.4.eevdf", lent_error(lambda _: REWEIGHTED_S))},
+        ),
+        Row("paper001.guest.figure4.4.call_max_ms", "ms", papers.of("4.4.coop", longest_ms)),
     )
 
 
