@@ -34,7 +34,9 @@ impl Journal {
 
     /// A timer was served.
     pub fn stamp(&mut self) {
-        self.stamps_ns.push(now_ns());
+        if self.is_kept {
+            self.stamps_ns.push(now_ns());
+        }
     }
 
     /// Something was done so long after it had been asked for.
