@@ -8,6 +8,7 @@ hash of the inputs, and an interrupted bench goes on where it was.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -18,7 +19,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from .model import GUEST_CLASSES, GuestFile, Run, Scheduler, Settings
+from .model import GUEST_CLASSES, GUEST_SCENARIO, GuestFile, Run, Scheduler, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
 # Where tools/setup and the player's build leave what they fetch and make.
@@ -67,7 +68,9 @@ class Boot:
 
     def label(self) -> str:
         settings = " ".join(self.settings.arguments())
-        parts = (self.experiment, self.scheduler.value, settings, f"start {self.start}")
+        pages = "" if self.settings.huge_pages else "no huge pages"
+        cpus = f"{self.settings.cpus} CPUs" if self.settings.cpus > 1 else ""
+        parts = (self.experiment, self.scheduler.value, settings, pages, cpus, f"start {self.start}")
         return " ".join(part for part in parts if part)
 
 
@@ -83,6 +86,7 @@ class Machine:
     def command(self, script: Path, out: Path, boot: Boot) -> list[str]:
         words = [str(VM_RUN), "--icount", "--kernel", self.kernel, "--seed", str(boot.start)]
         words += ["--timeout", str(int(BOOT_S * 4 + boot.guest_s * WORST_S_PER_GUEST_S))]
+        words += ["--cpus", str(boot.settings.cpus)] if boot.settings.cpus > 1 else []
         words += ["--file", f"{self.player}:{GUEST_PLAYER}"]
         if boot.scheduler is Scheduler.CONSORT:
             words += ["--file", f"{self.consort}:{GUEST_CONSORT}"]
@@ -94,12 +98,15 @@ class Machine:
         """Of everything that an output depends on."""
         digest = hashlib.sha256(script_of(boot).encode())
         digest.update(f"{self.kernel} {boot.start}".encode())
+        if boot.settings.cpus > 1:
+            digest.update(f" {boot.settings.cpus} CPUs".encode())
         files = [self.player, *sorted((ROOT / "vm").glob("*")), *(file.path for file in boot.files)]
         if boot.scheduler is Scheduler.CONSORT and self.consort:
             files.append(self.consort)
         for file in files:
             if file.is_file():
                 digest.update(hashlib.sha256(file.read_bytes()).digest())
+                digest.update(_libraries(file).encode())
         return digest.hexdigest()[:32]
 
     def kept(self, boot: Boot) -> Path | None:
@@ -134,6 +141,17 @@ class Machine:
         return folder
 
 
+@functools.cache
+def _libraries(program: Path) -> str:
+    """Which versions of shared libraries come with a program, if it needs any; vm/run takes them along."""
+    done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        return ""
+    paths = [Path(word) for word in done.stdout.split() if word.startswith("/")]
+    sizes = [f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in paths]
+    return "\n".join(sizes)
+
+
 def _reason(done: subprocess.CompletedProcess[str], out: Path) -> str:
     log = out / "serve.log"
     said = log.read_text(errors="replace") if log.exists() else ""
@@ -145,6 +163,8 @@ def script_of(boot: Boot) -> str:
     """What the guest runs: an output and an error file for each run, in /results."""
     lines = ["# Written by bench/run.", "set -u"]
     options = []
+    if not boot.settings.huge_pages:
+        lines += ["echo never >/sys/kernel/mm/transparent_hugepage/enabled"]
     if boot.scheduler is Scheduler.CONSORT:
         if boot.settings.classes:
             lines += [f"echo {shlex.quote(boot.settings.classes)} >{GUEST_CLASSES}"]
@@ -169,6 +189,8 @@ def script_of(boot: Boot) -> str:
         options = ["--consort", GUEST_CONSORT]
     for run in boot.runs:
         words = [word.format(seed=boot.start) for word in run.arguments]
+        if run.scenario:
+            lines += [f"cat >{GUEST_SCENARIO} <<'EOF'", run.scenario, "EOF"]
         limit_s = int(run.guest_s * HANG_FACTOR) + 20
         program = run.program.guest_path if run.program else GUEST_PLAYER
         command = shlex.join(["timeout", str(limit_s), program, *options, *words])

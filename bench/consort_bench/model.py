@@ -11,6 +11,8 @@ from statistics import median
 
 # Where a guest has the operator's file of classes.
 GUEST_CLASSES = "/etc/bench-classes.toml"
+# Where a guest has the scenario of the run that is next.
+GUEST_SCENARIO = "/tmp/scenario.json"
 
 
 class Scheduler(Enum):
@@ -38,6 +40,11 @@ class Settings:
     own_cgroup: bool = False
     # The operator's file of classes: its text.
     classes: str = ""
+    # Whether the kernel may merge a program's pages while it runs. Its thread has nice 19, and holds the
+    # program's memory meanwhile: beside loops, for seconds.
+    huge_pages: bool = True
+    # Of a guest with several, time is counted over all of them: compare nothing but ratios of one run.
+    cpus: int = 1
 
     def arguments(self) -> list[str]:
         pairs = (("--granularity", self.granularity), ("--min-slice", self.min_slice))
@@ -69,9 +76,9 @@ class Run:
     # Counters of `consort status` of which at least one must grow during the run.
     moving: tuple[str, ...] = ()
     files: tuple[GuestFile, ...] = ()
-    # For the simulator: the scenario, whose seed is the number of the start; as what it is scheduled; and
-    # whether the result is to have each task's timeline too.
+    # The scenario, which the simulator runs, or a guest's processes; its seed is the number of the start.
     scenario: str = ""
+    # For the simulator: as what it is scheduled, and whether the result is to have each task's timeline too.
     configuration: str = "coop"
     traced: bool = False
     # What is run; the player if there is nothing here.

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What the experiments of papers 001 and 004 share: their scenarios (sim/papers), what is read from runs."""
+"""What the experiments of papers 001 and 004 share: their scenarios (sim/papers), what is read from runs.
+
+The same scenarios are simulated, and carried out by processes in guests.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,17 @@ from dataclasses import dataclass
 from statistics import median
 
 from .guest import ROOT
-from .model import Extract, Missing, Row, Run, Samples
-from .timeline import Timeline
+from .model import GUEST_SCENARIO, Extract, GuestFile, Missing, Row, Run, Samples, Scheduler, Settings
+from .timeline import Timeline, of_processes
 from .workloads import simulated
 
 SCENARIOS = ROOT / "sim" / "papers"
 # More points of a line could not be told apart.
 POINTS_MAX = 40
+# A guest's processes begin so late, and end so late.
+GUEST_OVERHEAD_S = 4
+# What becomes of reservations in a guest, by the name that the simulator has for the scheduler.
+PROMISES = {"coop": "consort", "eevdf": "none", "flat": "none", "deadline": "deadline"}
 Tasks = dict[str, Timeline]
 
 
@@ -51,13 +58,57 @@ def runs(figure: str, scenario: dict, schedulers: tuple[str, ...]) -> tuple[Run,
     return tuple(run(figure, scheduler, scenario) for scheduler in schedulers)
 
 
+def in_guest(
+    figure: str,
+    scheduler: str,
+    scenario: dict,
+    *options: str,
+    files: tuple[GuestFile, ...] = (),
+) -> Run:
+    """As `run`, by processes in a guest; `flat` is EEVDF without the scenario's cgroups."""
+    done = without_cgroups(scenario) if scheduler == "flat" else scenario
+    is_ours = scheduler == "coop"
+    words = ("scenario", GUEST_SCENARIO, "--timelines", "--seed", "{seed}")
+    return Run(
+        f"{figure}.{scheduler}",
+        Scheduler.CONSORT if is_ours else Scheduler.EEVDF,
+        (*words, "--promises", PROMISES[scheduler], *options),
+        seconds(scenario["global"]["duration"]) + GUEST_OVERHEAD_S,
+        Settings(classes=classes_file(scenario) if is_ours else "", huge_pages=False),
+        files=files,
+        scenario=json.dumps(done),
+    )
+
+
+def seconds(length: float | str) -> float:
+    """Of a scenario's length: a number of seconds, or one with its unit, ms or s."""
+    if not isinstance(length, str):
+        return float(length)
+    if length.endswith("ms"):
+        return float(length.removesuffix("ms")) / 1000
+    return float(length.removesuffix("s"))
+
+
+def classes_file(scenario: dict) -> str:
+    """The scenario's classes as the operator's file."""
+    lines = []
+    for name, properties in scenario.get("classes", {}).items():
+        lines += [f"[class.{name}]", *(f"{key} = {json.dumps(value)}" for key, value in properties.items())]
+    return "\n".join(lines)
+
+
 def starts_of(samples: Samples, name: str) -> list[Tasks]:
     """The timelines of a run's starts."""
-    results = samples.results(name)
-    for result in results:
-        if result["refusals"]:
-            raise Missing(f"{name}: not granted: {result['refusals'][0]}")
-    return [result["timelines"] for result in results]
+    return [_timelines(name, result) for result in samples.results(name)]
+
+
+def _timelines(name: str, result: dict) -> Tasks:
+    if "timelines" not in result:
+        # Guests' outputs are kept as they were said.
+        return of_processes(result["tasks"])
+    if result["refusals"]:
+        raise Missing(f"{name}: not granted: {result['refusals'][0]}")
+    return result["timelines"]
 
 
 def tasks_of(samples: Samples, name: str) -> Tasks:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Who ran when, and when each task's due events were served: read from a simulated run's trace.
+"""Who ran when, and when each task's due events were served: from a simulated run's trace, or a guest.
 
 Programs of the papers print a time stamp when a round is done. In scenarios that is a timer that is always
 due (`timer_stamp`), and so a due event in the trace.
@@ -26,6 +26,8 @@ class Timeline:
     ends: list[float] = field(default_factory=list)
     # CPU time at each of the ends.
     used: list[float] = field(default_factory=list)
+    # How long after it was sent each packet of a receiver was done with; none in the simulator.
+    answers: list[float] = field(default_factory=list)
 
     def add_run(self, begin: float, length: float) -> None:
         self.begins.append(begin)
@@ -58,6 +60,18 @@ class Timeline:
                 points.append((end, 100 * (total - used) / (end - begin)))
                 begin, used = end, total
         return points
+
+
+def of_processes(tasks: dict) -> dict[str, Timeline]:
+    """What the processes of a guest say of themselves, in us."""
+    lines: dict[str, Timeline] = {}
+    for name, said in tasks.items():
+        line = lines[name] = Timeline()
+        line.stamps = [stamp / 1e6 for stamp in said["stamps_us"]]
+        line.answers = [answer / 1e6 for answer in said["answers_us"]]
+        for begin, end in said["ran_us"]:
+            line.add_run(begin / 1e6, (end - begin) / 1e6)
+    return lines
 
 
 def read(trace: Path) -> dict[str, Timeline]:

@@ -4,6 +4,7 @@
 import json
 import sys
 import tempfile
+import tomllib
 import unittest
 from pathlib import Path
 
@@ -57,6 +58,13 @@ class Timelines(unittest.TestCase):
         self.assertAlmostEqual(point[0], 0.009)
         self.assertAlmostEqual(point[1], 100 * 5 / 9)
 
+    def test_a_guest_says_the_same(self):
+        said = {"stamps_us": [2000, 9000], "ran_us": [[0, 2000], [6000, 9000]], "answers_us": [300]}
+        (line,) = timeline.of_processes({"loop-0": said}).values()
+        self.assertEqual(line.stamps, self.tasks["loop-0"].stamps)
+        self.assertAlmostEqual(line.cpu_s(0.007), self.tasks["loop-0"].cpu_s(0.007))
+        self.assertAlmostEqual(line.answers[0], 0.0003)
+
 
 class Scenarios(unittest.TestCase):
     def test_without_cgroups_nothing_else_changes(self):
@@ -69,6 +77,18 @@ class Scenarios(unittest.TestCase):
     def test_percentiles_are_values(self):
         self.assertEqual(papers.percentile([float(n) for n in range(200, 0, -1)], 99), 198)
         self.assertEqual(papers.percentile([7.0], 99), 7)
+
+
+class InGuests(unittest.TestCase):
+    def test_classes_are_those_of_the_daemon(self):
+        text = papers.classes_file(papers.load("004-figure-09"))
+        classes = tomllib.loads(text)["class"]
+        self.assertEqual(
+            classes, {"guaranteed": {"capacity": 0.3}, "ob70": {"capacity": 0.6, "overbooking": 0.7}}
+        )
+
+    def test_lengths_have_units(self):
+        self.assertEqual([papers.seconds(it) for it in (30, "2s", "1200ms")], [30, 2, 1.2])
 
 
 if __name__ == "__main__":

@@ -30,6 +30,9 @@ HOGS = (1, 100)
 LOADS = (0, 1, 2, 3, 4)
 RATES = (50, 40, 30, 20)
 FRAME_MS = 33.333
+# Figure 4.9's pairs: without a reservation, and with one of about as much.
+COMPARED = {"4.3.n0": "alone", "4.4.r50": "50 %", "4.3.n2": "beside 2", "4.4.r30": "30 %"}
+COMPARED |= {"4.3.n3": "beside 3", "4.4.r20": "20 %"}
 
 
 def experiment(_length: Length) -> Experiment:
@@ -254,10 +257,8 @@ def late_panels(samples: Samples) -> list[Panel]:
 
 
 def frames_panel(samples: Samples, scheduler: str) -> Panel:
-    chosen = {"4.3.n0": "alone", "4.4.r50": "50 %", "4.3.n2": "beside 2", "4.4.r30": "30 %"}
-    chosen |= {"4.3.n3": "beside 3", "4.4.r20": "20 %"}
     lines = []
-    for index, (key, text) in enumerate(chosen.items()):
+    for index, (key, text) in enumerate(COMPARED.items()):
         stamps = tasks_of(samples, f"{key}.{scheduler}")["player"].stamps
         over_time = papers.thinned([(stamp, number) for number, stamp in enumerate(stamps, start=1)])
         colour = f"C{index // 2}"

@@ -18,8 +18,16 @@ impl Cgroup {
         std::fs::create_dir_all(&path)
             .map_err(|source| Error::io(format!("make cgroup {}", path.display()), source))?;
         let cgroup = Self(path);
-        write(&cgroup.0.join("cpu.weight"), &weight.to_string())?;
+        cgroup.set_weight(weight)?;
         Ok(cgroup)
+    }
+
+    /// Changes its cpu.weight, 1 to 10000.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn set_weight(&self, weight: u64) -> Result<(), Error> {
+        write(&self.0.join("cpu.weight"), &weight.to_string())
     }
 
     pub fn path(&self) -> &Path {

@@ -5,6 +5,7 @@ pub mod cgroup;
 pub mod clock;
 mod cooperative;
 pub mod counters;
+pub mod deadline;
 pub mod error;
 pub mod films;
 pub mod fleet;

@@ -18,10 +18,15 @@ const WORK_MAX_NS: u64 = 100 * NS_PER_MS;
 
 /// One job slot: one process after the other, until the end.
 pub fn make(schedule: Schedule, slot: usize) -> Result<(), Error> {
-    let object = std::env::temp_dir().join(format!("bench-object-{slot}"));
-    let mut number = slot as u64;
     sleep_until_ns(schedule.begin_ns);
-    while now_ns() < schedule.stop_at_ns() {
+    compile_while(slot as u64, || now_ns() < schedule.stop_at_ns())
+}
+
+/// One process after the other, while `more` says so; `seed` chooses their lengths.
+pub fn compile_while(seed: u64, mut more: impl FnMut() -> bool) -> Result<(), Error> {
+    let object = std::env::temp_dir().join(format!("bench-object-{seed}"));
+    let mut number = seed;
+    while more() {
         // A cheap permutation: lengths vary, and repeat from run to run.
         number = (number * 1103 + 12345) % 65536;
         let work_ns = WORK_MIN_NS + (WORK_MAX_NS - WORK_MIN_NS) * number / 65536;

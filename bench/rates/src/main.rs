@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Workloads that measure what a reserved rate is worth. Each prints one line of JSON, as the player does.
 
+mod build;
 mod compile;
 mod credit;
+mod elf;
+mod external;
 mod film;
 mod promise;
 mod shares;
@@ -40,6 +43,10 @@ enum Workload {
     Video(video::Options),
     /// A client lends to its server and takes back: how soon the new shares hold
     Credit(credit::Options),
+    /// A program that knows nothing of all this, beside loops: when it called a function of one of its libraries
+    External(external::Options),
+    /// So many processes, one after another, each as a compiler asks for CPU, memory and files: how long they take
+    Build(build::Options),
     /// Processes with a reservation each that yield to each other: us per switch
     Switches(switches::Options),
 }
@@ -56,6 +63,8 @@ fn run(cli: Cli) -> Result<Value, Error> {
             Workload::Wait(options) => serde_json::to_value(wait::run(options)?),
             Workload::Video(options) => serde_json::to_value(video::run(options)?),
             Workload::Credit(options) => serde_json::to_value(credit::run(options)?),
+            Workload::External(options) => serde_json::to_value(external::run(options)?),
+            Workload::Build(options) => serde_json::to_value(build::run(options)?),
             Workload::Switches(options) => serde_json::to_value(switches::run(options)?),
         }
         .map_err(Error::Json)

@@ -5,6 +5,7 @@
 use clap::{Args, ValueEnum};
 use consort_bench_player::cgroup::Cgroup;
 use consort_bench_player::clock::NS_PER_MS;
+use consort_bench_player::deadline::become_deadline;
 use consort_bench_player::error::Error;
 use serde::Serialize;
 use std::path::Path;
@@ -14,7 +15,6 @@ use std::str::FromStr;
 const CGROUP_ROOT: &str = "/sys/fs/cgroup";
 /// cpu.weight of a whole CPU: weights are whole numbers up to 10000.
 const WEIGHT_ONE: f64 = 1000.0;
-const SCHED_DEADLINE: u32 = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -155,7 +155,7 @@ impl Prepared {
                 .reserve()
                 .map_err(Error::Cooperation),
             Means::Cgroup => self.reserved[number].enter(),
-            Means::Deadline => be_deadline(promise.rate, self.division.period_ms * NS_PER_MS),
+            Means::Deadline => become_deadline(promise.rate, self.division.period_ms * NS_PER_MS),
         }
     }
 
@@ -163,37 +163,6 @@ impl Prepared {
     pub fn take_none(&self) -> Result<(), Error> {
         self.flexible.as_ref().map_or(Ok(()), Cgroup::enter)
     }
-}
-
-/// The kernel's struct sched_attr, in its first version.
-#[repr(C)]
-struct SchedAttr {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime_ns: u64,
-    deadline_ns: u64,
-    period_ns: u64,
-}
-
-fn be_deadline(rate: f64, period_ns: u64) -> Result<(), Error> {
-    let attr = SchedAttr {
-        size: size_of::<SchedAttr>() as u32,
-        policy: SCHED_DEADLINE,
-        flags: 0,
-        nice: 0,
-        priority: 0,
-        runtime_ns: (rate * period_ns as f64) as u64,
-        deadline_ns: period_ns,
-        period_ns,
-    };
-    // SAFETY: changes only the calling thread; `attr` is valid and says its size.
-    if unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attr, 0) } != 0 {
-        return Err(Error::last_os("become SCHED_DEADLINE"));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

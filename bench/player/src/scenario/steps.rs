@@ -1,66 +1,36 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A scenario of the simulator, carried out by processes: what the simulator is held to.
+//! One task's program, carried out by the calling process.
 
+use super::journal::Journal;
+use super::radio::Receiver;
+use super::world;
 use crate::clock::{now_ns, sleep_until_ns, NS_PER_MS};
 use crate::error::Error;
-use crate::processes::{set_name, spawn};
-use crate::work;
-use clap::Args;
 use consort::{Domain, Member, Next, NEVER};
-use consort_sim::setup::{self, Due, Length, Program, Setup, Step, Task};
-use serde_json::{json, Value};
+use consort_sim::random::Random;
+use consort_sim::rates::RateRequest;
+use consort_sim::setup::{self, Due, Length, Program, Setup, Step};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
-use std::path::PathBuf;
 
-/// Time for all processes to be started.
-const START_DELAY_NS: u64 = 500 * NS_PER_MS;
-/// Of kernels with CONFIG_HZ=250.
-const TICK_NS: u64 = 4 * NS_PER_MS;
 /// How long a hog works between looks at the clock: as in the simulator, nobody sees it do that.
 const HOG_PIECE_NS: u64 = 1_000 * NS_PER_MS;
-/// Names of the processes begin with it, so that whoever records knows them.
-const NAME_PREFIX: &str = "c:";
-
-#[derive(Debug, Args)]
-pub struct Options {
-    /// The scenario: tasks with run, sleep, timer, yield, join, poll, leave and loops, all of fixed length, or hogs
-    pub scenario: PathBuf,
-}
-
-/// Carries the scenario out; when it began, on CLOCK_MONOTONIC.
-pub fn run(options: &Options) -> Result<Value, Error> {
-    let scenario = consort_sim::scenario::load(&options.scenario, None);
-    let setup = scenario
-        .map_err(|error| Error::Usage(error.to_string()))?
-        .setup;
-    // In step with the kernel's ticks, as in the simulator.
-    let begin_ns = (now_ns() + START_DELAY_NS).next_multiple_of(TICK_NS);
-    let started: Vec<_> = setup
-        .tasks
-        .iter()
-        .filter(|task| task.start_ns.is_some())
-        .collect();
-    let children: Vec<_> = started
-        .into_iter()
-        .map(|task| {
-            let (setup, task) = (setup.clone(), task.clone());
-            spawn(move || be(&setup, &task, begin_ns))
-        })
-        .collect::<Result<_, _>>()?;
-    for child in children {
-        child.wait()?;
-    }
-    Ok(json!({ "begin_ns": begin_ns }))
-}
+const MILLION: f64 = 1e6;
 
 /// What one process knows while it carries its task out.
-struct Running<'a> {
-    setup: &'a Setup,
-    end_ns: u64,
+pub struct Running<'a> {
+    pub setup: &'a Setup,
+    pub pids: &'a world::Pids,
+    /// Whether somebody is there who can be asked for rates.
+    pub asks: bool,
+    pub end_ns: u64,
     /// The latest multiple of each timer.
-    timers: BTreeMap<u32, u64>,
-    member: Option<Member>,
+    pub timers: BTreeMap<u32, u64>,
+    pub random: Random,
+    pub journal: Journal,
+    /// Its timers are packets, where it is a receiver.
+    pub receiver: Option<Receiver>,
+    pub member: Option<Member>,
 }
 
 /// Breaks where the run is over, or the program is.
@@ -69,45 +39,28 @@ type Flow = Result<ControlFlow<()>, Error>;
 const GO_ON: Flow = Ok(ControlFlow::Continue(()));
 const ENDED: Flow = Ok(ControlFlow::Break(()));
 
-fn be(setup: &Setup, task: &Task, begin_ns: u64) -> Result<(), Error> {
-    set_name(&format!("{NAME_PREFIX}{}", task.name))?;
-    crate::processes::lock_memory();
-    if task.nice != 0 {
-        crate::processes::set_nice(task.nice)?;
-    }
-    let mut running = Running {
-        setup,
-        end_ns: begin_ns + setup.duration_ns,
-        timers: BTreeMap::new(),
-        member: None,
-    };
-    sleep_until_ns(begin_ns + task.start_ns.unwrap_or(0));
-    match &task.program {
-        Program::Steps(steps) => running.all(steps).map(|_| ()),
-        Program::Hog => {
-            while now_ns() < running.end_ns {
-                work::burn_ns(HOG_PIECE_NS.min(running.end_ns - now_ns().min(running.end_ns)));
-            }
-            Ok(())
-        }
-        other => Err(unable(&format!("{other:?}"))),
-    }
-}
-
 fn unable(what: &str) -> Error {
     Error::Usage(format!(
         "{what} is not carried out by processes, only simulated"
     ))
 }
 
-fn fixed(length: &Length) -> Result<u64, Error> {
-    match length {
-        Length::Fixed(ns) => Ok(*ns),
-        other => Err(unable(&format!("{other:?}"))),
-    }
-}
-
 impl Running<'_> {
+    /// From its beginning to its end, or the run's.
+    pub fn carry_out(&mut self, program: &Program) -> Result<(), Error> {
+        match program {
+            Program::Steps(steps) => self.all(steps).map(|_| ()),
+            Program::Hog => {
+                while now_ns() < self.end_ns {
+                    let left_ns = self.end_ns.saturating_sub(now_ns());
+                    self.journal.work(HOG_PIECE_NS.min(left_ns), self.end_ns);
+                }
+                Ok(())
+            }
+            other => Err(unable(&format!("{other:?}"))),
+        }
+    }
+
     fn all(&mut self, steps: &[Step]) -> Flow {
         for step in steps {
             if now_ns() >= self.end_ns {
@@ -122,15 +75,29 @@ impl Running<'_> {
 
     fn one(&mut self, step: &Step) -> Flow {
         match step {
-            Step::Run(length) => work::burn_ns(fixed(length)?),
-            Step::Sleep(length) => sleep_until_ns(now_ns() + fixed(length)?),
+            Step::Run(length) => {
+                let length_ns = self.draw(length)?;
+                self.journal.work(length_ns, self.end_ns);
+            }
+            Step::Sleep(length) => {
+                let length_ns = self.draw(length)?;
+                sleep_until_ns(now_ns() + length_ns);
+            }
             Step::Timer {
                 timer,
                 period_ns,
                 absolute,
             } => {
-                let due_ns = self.next_of_timer(*timer, *period_ns, *absolute);
-                sleep_until_ns(due_ns);
+                match &mut self.receiver {
+                    Some(receiver) => {
+                        self.journal.answered(receiver.answered_after_ns());
+                        if !receiver.wait()? {
+                            return ENDED;
+                        }
+                    }
+                    None => sleep_until_ns(self.next_of_timer(*timer, *period_ns, *absolute)),
+                }
+                self.journal.stamp();
             }
             // SAFETY: takes and changes nothing.
             Step::Yield => drop(unsafe { libc::sched_yield() }),
@@ -149,11 +116,46 @@ impl Running<'_> {
             }
             Step::Leave => self.member = None,
             Step::Poll { due, best_effort } => self.poll(due, *best_effort)?,
+            Step::Rates(request) => self.ask(request)?,
             Step::Exit => return ENDED,
             Step::Loop { times, steps } => return self.turns(*times, steps),
             other => return Err(unable(&format!("{other:?}"))),
         }
         GO_ON
+    }
+
+    fn draw(&mut self, length: &Length) -> Result<u64, Error> {
+        Ok(match length {
+            Length::Fixed(ns) => *ns,
+            Length::Uniform { min_ns, max_ns } => self.random.between(*min_ns, max_ns + 1),
+            Length::Normal {
+                mean_ns,
+                deviation_ns,
+            } => {
+                let drawn_ns = *mean_ns as f64 + self.random.normal() * *deviation_ns as f64;
+                drawn_ns.max(0.0) as u64
+            }
+            Length::Exponential { mean_ns } => {
+                (-(1.0 - self.random.unit()).ln() * *mean_ns as f64) as u64
+            }
+            other => return Err(unable(&format!("{other:?}"))),
+        })
+    }
+
+    fn ask(&self, request: &RateRequest) -> Result<(), Error> {
+        if !self.asks {
+            return Ok(());
+        }
+        match request {
+            RateRequest::Lend { to, rate } => {
+                consort::lend(self.pids.get(*to), *rate as f64 / MILLION)
+            }
+            RateRequest::Recollect { from, rate } => {
+                consort::recollect(self.pids.get(*from), rate.map(|rate| rate as f64 / MILLION))
+            }
+            other => return Err(unable(&format!("{other:?}"))),
+        }
+        .map_err(Error::Cooperation)
     }
 
     fn turns(&mut self, times: Option<u64>, steps: &[Step]) -> Flow {
@@ -181,7 +183,7 @@ impl Running<'_> {
     fn poll(&mut self, due: &Due, best_effort: Option<(u32, u64)>) -> Result<(), Error> {
         let due_ns = match due {
             Due::Never => NEVER,
-            Due::In(length) => now_ns() + fixed(length)?,
+            Due::In(length) => now_ns() + self.draw(length)?,
             Due::Timer {
                 timer,
                 period_ns,

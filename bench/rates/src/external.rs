@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A program that is not changed, observed from outside: the kernel notes each call of a function of one of its
+//! libraries, such as the one that shows a picture. (001, Tables 4.3 and 4.4)
+
+use crate::elf;
+use crate::promise::{Division, Part};
+use clap::Args;
+use consort_bench_player::clock::NS_PER_S;
+use consort_bench_player::error::Error;
+use consort_bench_player::processes::{spawn, Child};
+use consort_bench_player::work::burn_ns;
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const TRACING: &str = "/sys/kernel/tracing";
+const EVENT: &str = "consort_bench/called";
+const US_PER_S: f64 = 1e6;
+
+#[derive(Args, Serialize)]
+pub struct Options {
+    #[command(flatten)]
+    division: Division,
+    /// The program's own
+    #[arg(long)]
+    promised: Option<Part>,
+    /// One loop for each of these
+    #[arg(long, value_delimiter = ',')]
+    beside: Vec<Part>,
+    /// Loops that have been promised nothing
+    #[arg(long, default_value_t = 0)]
+    hogs: usize,
+    /// The library whose function is observed
+    #[arg(long)]
+    library: PathBuf,
+    #[arg(long)]
+    function: String,
+    /// The program and its arguments
+    #[arg(last = true, required = true)]
+    command: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub struct External {
+    /// When the function was called, in us of CLOCK_MONOTONIC.
+    called_us: Vec<u64>,
+    cpu_s: f64,
+    options: Options,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Ended {
+    is_success: bool,
+    cpu_s: f64,
+}
+
+pub fn run(options: Options) -> Result<External, Error> {
+    let promises: Vec<Part> = options
+        .promised
+        .iter()
+        .chain(&options.beside)
+        .cloned()
+        .collect();
+    let prepared = options.division.prepare(&promises)?;
+    let first_loop = usize::from(options.promised.is_some());
+    let offset = elf::offset_of(&options.library, &options.function)?;
+    let probe = Probe::set(&options.library, offset)?;
+    let loops = (0..options.beside.len() + options.hogs)
+        .map(|index| {
+            let prepared = &prepared;
+            spawn(move || -> Result<(), Error> {
+                prepared.take(first_loop + index)?;
+                loop {
+                    burn_ns(NS_PER_S);
+                }
+            })
+        })
+        .collect::<Result<Vec<_>, _>>()?;
+    let program = spawn(|| {
+        match options.promised {
+            Some(_) => prepared.take(0)?,
+            None => prepared.take_none()?,
+        }
+        execute(&options.command)
+    })?;
+    let ended = program.wait();
+    end(loops);
+    let ended = ended?;
+    let called_us = probe.called_us()?;
+    if !ended.is_success || called_us.is_empty() {
+        return Err(Error::Usage(format!(
+            "{} ended in failure or never called {}, expected success and calls",
+            options.command.join(" "),
+            options.function
+        )));
+    }
+    Ok(External {
+        called_us,
+        cpu_s: ended.cpu_s,
+        options,
+    })
+}
+
+fn execute(command: &[String]) -> Result<Ended, Error> {
+    let status = Command::new(&command[0])
+        .args(&command[1..])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .status()
+        .map_err(|source| Error::io(format!("start {}", command[0]), source))?;
+    Ok(Ended {
+        is_success: status.success(),
+        cpu_s: children_cpu_s(),
+    })
+}
+
+/// Of the calling process' children that have ended, and theirs.
+fn children_cpu_s() -> f64 {
+    // SAFETY: all zeroes is a value of it, and it is valid.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage
+    };
+    [usage.ru_utime, usage.ru_stime]
+        .iter()
+        .map(|time| time.tv_sec as f64 + time.tv_usec as f64 / US_PER_S)
+        .sum()
+}
+
+fn end(loops: Vec<Child<()>>) {
+    for one in &loops {
+        // SAFETY: sends a signal to a child of ours that has not been waited for.
+        unsafe { libc::kill(one.pid, libc::SIGKILL) };
+    }
+    for one in loops {
+        // That it was killed is no news.
+        let _ = one.wait();
+    }
+}
+
+/// A probe at a function, as long as this is there.
+struct Probe;
+
+impl Probe {
+    fn set(library: &Path, offset: u64) -> Result<Self, Error> {
+        let library = library.display();
+        write("trace_clock", "mono")?;
+        write("trace", "")?;
+        write("uprobe_events", &format!("p:{EVENT} {library}:{offset:#x}"))?;
+        let probe = Probe;
+        write(&format!("events/{EVENT}/enable"), "1")?;
+        Ok(probe)
+    }
+
+    fn called_us(&self) -> Result<Vec<u64>, Error> {
+        let path = Path::new(TRACING).join("trace");
+        let text = std::fs::read_to_string(&path)
+            .map_err(|source| Error::io(format!("read {}", path.display()), source))?;
+        Ok(text.lines().filter_map(called_us).collect())
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        // One that stays does no harm: the guest is about to end.
+        let _ = write(&format!("events/{EVENT}/enable"), "0");
+        let _ = write("uprobe_events", &format!("-:{EVENT}"));
+    }
+}
+
+/// Of a line such as `ffplay-121 [000] DBZff 8.585712: called: (0x7fae2dfb2350)`.
+fn called_us(line: &str) -> Option<u64> {
+    let before = line.split_once(": called: ")?.0;
+    let (seconds, us) = before.rsplit(' ').next()?.split_once('.')?;
+    Some(seconds.parse::<u64>().ok()? * US_PER_S as u64 + us.parse::<u64>().ok()?)
+}
+
+fn write(file: &str, text: &str) -> Result<(), Error> {
+    let path = Path::new(TRACING).join(file);
+    std::fs::write(&path, text)
+        .map_err(|source| Error::io(format!("write {}", path.display()), source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_call_is_read() {
+        let line = "          ffplay-121     [000] DBZff     8.585712: called: (0x7fae2dfb2350)";
+        assert_eq!(called_us(line), Some(8_585_712));
+        assert_eq!(
+            called_us("# entries-in-buffer/entries-written: 2/2   #P:1"),
+            None
+        );
+    }
+}
