@@ -25,7 +25,8 @@ struct tree_node {
 	struct group __arena *parent;
 	u64 vtime;
 	u64 weight; /* what it was given */
-	u64 period_vtime; /* 0: none; below a NODE_PERIOD only, as the next two */
+	u64 period_vtime; /* 0: none; below a NODE_PERIOD only, as the next three */
+	u64 turn_vtime; /* what running for the shortest slice adds to its virtual time */
 	u64 ends_vtime; /* when its present period does */
 	u8 is_ahead; /* which of the group's two queues it waits in */
 	u8 kind; /* enum node_kind */

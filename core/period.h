@@ -5,7 +5,7 @@
  * Problem  By virtual time alone, one who has reserved waits for a slice of each other reservation of its class, however
  *          short its own period is and however long theirs are.
  * Rule     A member's virtual time is divided into periods. Of the waiting members that are not ahead of their rate,
- *          the one whose period ends first runs; if all are ahead, the one that is least. "Ahead" is ahead of the
+ *          the one whose period, and next slice, ends first runs; if all are ahead, the one that is least. "Ahead" is ahead of the
  *          group's virtual time, that of a machine which serves all at once: it advances by CPU time divided by the
  *          weight of all members, and is never before all of them. A member that was behind it when it wakes begins
  *          there, and a period with it.
@@ -25,28 +25,40 @@
 /* Longer than any quantum: on one CPU nobody is that far behind. */
 #define BEHIND_MAX_NS 20000000ULL
 
+/*
+ * The virtual time by which a member is to run: the end of its period, or of the slice that it would have now. Else as many
+ * as have the same end would each have a slice before it, most of which they are not yet due.
+ */
+static __always_inline u64 period_deadline(const struct tree_node __arena *n, u64 vtime)
+{
+	return vtime_max(n->ends_vtime, vtime + n->turn_vtime);
+}
+
 static __always_inline int period_is_ahead(const struct group __arena *g, u64 vtime)
 {
 	return vtime_before(g->vmin, vtime);
 }
 
-/* Of two members of the group, by virtual time and end of period each: whether the first runs before the second. */
-static __always_inline int period_before(const struct group __arena *g, u64 vtime, u64 ends,
-					 u64 other_vtime, u64 other_ends)
+/* Whether a member at this virtual time runs before another one of the group, at that one's. */
+static __always_inline int period_before(const struct group __arena *g,
+					 const struct tree_node __arena *n, u64 vtime,
+					 const struct tree_node __arena *other, u64 other_vtime)
 {
 	int is_ahead = period_is_ahead(g, vtime);
 
 	if (is_ahead != period_is_ahead(g, other_vtime))
 		return !is_ahead;
-	return is_ahead ? vtime_before(vtime, other_vtime) : vtime_before(ends, other_ends);
+	if (is_ahead)
+		return vtime_before(vtime, other_vtime);
+	return vtime_before(period_deadline(n, vtime), period_deadline(other, other_vtime));
 }
 
 static __always_inline void period_push(struct group __arena *g, struct tree_node __arena *n,
 					u8 is_ahead)
 {
 	n->is_ahead = is_ahead;
-	heap_push(is_ahead ? &g->ahead : &g->ready, &n->ready, is_ahead ? n->vtime : n->ends_vtime,
-		  0);
+	heap_push(is_ahead ? &g->ahead : &g->ready, &n->ready,
+		  is_ahead ? n->vtime : period_deadline(n, n->vtime), 0);
 }
 
 static __always_inline void period_remove(struct group __arena *g, struct tree_node __arena *n)

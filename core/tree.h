@@ -105,7 +105,7 @@ static __always_inline void group_exchange(struct group __arena *g, struct tree_
 {
 	if (g->node.kind == NODE_PERIOD) {
 		in->is_ahead = 0;
-		major = in->ends_vtime;
+		major = period_deadline(in, in->vtime);
 		if (!g->ahead.top && heap_replace_only(&g->ready, &out->ready, &in->ready, major, 0))
 			return;
 		period_enqueue(g, in);
@@ -220,7 +220,7 @@ static __always_inline int group_before(const struct group __arena *g,
 					const struct tree_node __arena *other)
 {
 	if (g->node.kind == NODE_PERIOD)
-		return period_before(g, n->vtime, n->ends_vtime, other->vtime, other->ends_vtime);
+		return period_before(g, n, n->vtime, other, other->vtime);
 	return vtime_before(n->vtime, other->vtime);
 }
 

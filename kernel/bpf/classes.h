@@ -165,6 +165,7 @@ core_fn reservation_set(struct reservation __arena *r in_arena, u32 rate, u64 pe
 		lock_take(&s->lock);
 		tree_set_weight(n, rate);
 		n->period_vtime = period_vtime;
+		n->turn_vtime = rate ? vtime_of_ns(tunables.min_slice_ns, rate) : 0;
 		lock_release(&s->lock);
 		bpf_local_irq_restore(&flags);
 	}

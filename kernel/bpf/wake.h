@@ -39,7 +39,7 @@ static inline bool goes_first(const struct tree_node __arena *n,
 	u64 vtime = running->vtime + vtime_of_ns(ran_ns, node_weight(running));
 
 	if (g->node.kind == NODE_PERIOD)
-		return period_before(g, n->vtime, n->ends_vtime, vtime, running->ends_vtime);
+		return period_before(g, n, n->vtime, running, vtime);
 	return g->node.kind == NODE_FAIR && !vtime_before(vtime, n->vtime);
 }
 

@@ -152,7 +152,9 @@ pub fn tree(h: &Host) {
             let n = node(*n);
             assert_eq!(n.active, 1, "{member:?} waits and is not active");
             if u32::from(group.node.kind) == NODE_PERIOD {
-                let key = [n.ends_vtime, n.vtime][usize::from(n.is_ahead)];
+                let turn_ends = n.vtime.wrapping_add(n.turn_vtime);
+                let deadline = unsafe { core_vtime_max(n.ends_vtime, turn_ends) };
+                let key = [deadline, n.vtime][usize::from(n.is_ahead)];
                 assert_eq!(
                     (n.ready.major, n.ready.minor),
                     (key, 0),

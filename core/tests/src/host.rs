@@ -115,13 +115,20 @@ impl Host {
         class
     }
 
-    /// A reservation with a period of `period_ns`, in a class.
-    pub fn add_reservation(&mut self, class: usize, rate: u64, period_ns: u64) -> usize {
+    /// A reservation with a period of `period_ns`, in a class whose shortest slice is `turn_ns`.
+    pub fn add_reservation(
+        &mut self,
+        class: usize,
+        rate: u64,
+        period_ns: u64,
+        turn_ns: u64,
+    ) -> usize {
         let reservation = self.add_group(Some(class), 0);
         unsafe {
             let node = &raw mut (*self.groups[reservation].at()).node;
             core_tree_set_weight(node, rate);
             (*node).period_vtime = core_vtime_of_ns(period_ns, u64::from(WEIGHT_ONE));
+            (*node).turn_vtime = core_vtime_of_ns(turn_ns, rate);
         }
         reservation
     }

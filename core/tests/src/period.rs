@@ -30,7 +30,7 @@ impl Class {
             .iter()
             .map(|&(rate, period_ns)| {
                 let weight = (rate * ONE as f64) as u64;
-                let reservation = h.add_reservation(class, weight, period_ns);
+                let reservation = h.add_reservation(class, weight, period_ns, QUANTUM_NS);
                 h.add_task(Some(reservation), None, ONE);
                 reservation
             })
@@ -65,7 +65,9 @@ impl Class {
             let n = self.node(t);
             let quantum = unsafe { core_vtime_of_ns(QUANTUM_NS, n.weight) } as i64;
             let ahead = n.vtime.wrapping_sub(g.vmin) as i64;
-            let late = g.vmin.wrapping_sub(n.ends_vtime) as i64;
+            let turn_ends = n.vtime.wrapping_add(n.turn_vtime);
+            let deadline = unsafe { core_vtime_max(n.ends_vtime, turn_ends) };
+            let late = g.vmin.wrapping_sub(deadline) as i64;
             assert!(ahead <= quantum, "{t} is {ahead} ahead, may be {quantum}");
             assert!(
                 -ahead <= n.period_vtime as i64 + quantum + of_class,
