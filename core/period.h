@@ -5,13 +5,13 @@
  * Problem  By virtual time alone, one who has reserved waits for a slice of each other reservation of its class, however
  *          short its own period is and however long theirs are.
  * Rule     A member's virtual time is divided into periods. Of the waiting members that are not ahead of their rate,
- *          the one whose period, and next slice, ends first runs; if all are ahead, the one that is least. "Ahead" is ahead of the
- *          group's virtual time, that of a machine which serves all at once: it advances by CPU time divided by the
- *          weight of all members, and is never before all of them. A member that was behind it when it wakes begins
- *          there, and a period with it.
- * Bound    Nobody is ahead of the group by more than quantum / weight (so Lemma 1 of 004 gives way by what one may be
- *          behind). Nobody has had less at the end of a period than its rate makes of it, by more than a quantum of
- *          the group's (Theorem 1 of 004): it is behind by its period and quantum / weight at most.
+ *          the one whose period ends first runs, or whose next slice does if that ends later; if all are ahead, the
+ *          one that is least. "Ahead" is ahead of the group's virtual time, that of a machine which serves all at
+ *          once: it advances by CPU time divided by the weight of all members, and is never before all of them. A
+ *          member that was behind it when it wakes begins there, and a period with it.
+ * Bound    Nobody is ahead of the group by more than quantum / weight. Who is behind has had what its rate makes of a
+ *          period when that ends, or the slice that it was in, to within a quantum of the group's (Theorem 1 of 004): it
+ *          is behind by its period and quantum / weight at most, by which Lemma 1 of 004 gives way.
  * Source   004 section 2 (RC: periods decide); WF2Q+ (Bennett, Zhang 1997) for the group's virtual time and its two
  *          queues; EEVDF (Stoica, Abdel-Wahab 1995) for the bound.
  * Limits   On several CPUs a member may have a greater part of the weight than one CPU is of theirs. What it cannot use
