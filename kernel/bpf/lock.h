@@ -55,10 +55,10 @@ static inline void lock_take(struct lock __arena *l)
 		scx_error("lock: waited too long for ticket %u", ticket);
 }
 
-/* A look without it. */
-static inline bool lock_is_free(const struct lock __arena *l)
+/* How many hold it or wait for it: a look without it. */
+static inline u32 lock_queue(const struct lock __arena *l)
 {
-	return *(const volatile u32 __arena *)&l->next == *(const volatile u32 __arena *)&l->serving;
+	return *(const volatile u32 __arena *)&l->next - *(const volatile u32 __arena *)&l->serving;
 }
 
 static inline void lock_release(struct lock __arena *l)
