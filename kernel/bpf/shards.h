@@ -121,6 +121,12 @@ static inline void ends_thieving(u32 from)
 		__sync_fetch_and_add(&shard_at(from)->nr_thieves, -1);
 }
 
+/* A look without the lock, each time anew. */
+static inline bool somebody_waits(struct place __arena *pl)
+{
+	return *(void *volatile __arena *)&place_head(pl)->ready.top;
+}
+
 /* Steals from `from` for `cpu`: the task is then inactive, in the place `to`, and marked as being stolen. */
 static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_ns)
 {
@@ -134,8 +140,7 @@ static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_
 	 * Somebody may have its tasks out of the queue for a moment, to look at them: then the lock is not free. Not where
 	 * nobody is runnable: each of the idle CPUs would stand before one busy lock for every CPU of the shard.
 	 */
-	if (!place_head(pl)->ready.top && (!pl->nr_runnable || !lock_queue(l)) &&
-	    !place_head(pl)->ready.top)
+	if (!somebody_waits(pl) && (!pl->nr_runnable || !lock_queue(l)) && !somebody_waits(pl))
 		return NULL;
 	if (!becomes_thief(from, l))
 		return NULL;
