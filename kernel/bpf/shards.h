@@ -95,13 +95,13 @@ core_fn take_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 	return 0;
 }
 
-/* How many wait for a shard's lock to look at a CPU's own place. */
+/* So many at most wait for a shard's lock to look at a CPU's own place. */
 #define LOOKERS_MAX 4
 
 /*
  * Tasks of a shard's place may run everywhere: where as many want to steal already as there are tasks, they will have
- * taken all that wait before it is our turn. Else hundreds of idle CPUs stand before one lock. So they do for those of a
- * CPU's own place, which most of them may not run: only a few at a time try.
+ * taken all that wait before it is our turn. Else hundreds of idle CPUs stand before one lock. So they would for tasks of
+ * a CPU's own place, which most of them may not run: there only a few at a time try.
  */
 static inline bool becomes_thief(u32 from, struct lock __arena *l)
 {
@@ -137,8 +137,8 @@ static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_
 	struct task __arena *t;
 
 	/*
-	 * Somebody may have its tasks out of the queue for a moment, to look at them: then the lock is not free. Not where
-	 * nobody is runnable: each of the idle CPUs would stand before one busy lock for every CPU of the shard.
+	 * Somebody may have its tasks out of the queue for a moment, to look at them: then the lock is not free. But where
+	 * nobody is runnable, none are: else each idle CPU would stand before one busy lock once for every CPU of the shard.
 	 */
 	if (!somebody_waits(pl) && (!pl->nr_runnable || !lock_queue(l)) && !somebody_waits(pl))
 		return NULL;
