@@ -55,10 +55,12 @@ static inline void lock_take(struct lock __arena *l)
 		scx_error("lock: waited too long for ticket %u", ticket);
 }
 
-/* A look without it. */
-static inline bool lock_is_free(const struct lock __arena *l)
+/* How many hold it or wait for it: a look without it. In this order, as it may be given on in between. */
+static inline u32 lock_queue(const struct lock __arena *l)
 {
-	return *(const volatile u32 __arena *)&l->next == *(const volatile u32 __arena *)&l->serving;
+	u32 serving = *(const volatile u32 __arena *)&l->serving;
+
+	return *(const volatile u32 __arena *)&l->next - serving;
 }
 
 static inline void lock_release(struct lock __arena *l)

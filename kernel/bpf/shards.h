@@ -95,16 +95,20 @@ core_fn take_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 	return 0;
 }
 
+/* So many at most wait for a shard's lock to look at a CPU's own place. */
+#define LOOKERS_MAX 4
+
 /*
  * Tasks of a shard's place may run everywhere: where as many want to steal already as there are tasks, they will have
- * taken all that wait before it is our turn. Else hundreds of idle CPUs stand before one lock.
+ * taken all that wait before it is our turn. Else hundreds of idle CPUs stand before one lock. So they would for tasks of
+ * a CPU's own place, which most of them may not run: there only a few at a time try.
  */
-static inline bool becomes_thief(u32 from)
+static inline bool becomes_thief(u32 from, struct lock __arena *l)
 {
 	struct shard __arena *s = shard_at(from);
 
 	if (from >= SHARDS_MAX)
-		return true;
+		return lock_queue(l) < LOOKERS_MAX;
 	if (*(volatile u32 __arena *)&s->nr_thieves >= s->place.nr_runnable)
 		return false;
 	__sync_fetch_and_add(&s->nr_thieves, 1);
@@ -117,6 +121,12 @@ static inline void ends_thieving(u32 from)
 		__sync_fetch_and_add(&shard_at(from)->nr_thieves, -1);
 }
 
+/* A look without the lock, each time anew. */
+static inline bool somebody_waits(struct place __arena *pl)
+{
+	return *(void *volatile __arena *)&place_head(pl)->ready.top;
+}
+
 /* Steals from `from` for `cpu`: the task is then inactive, in the place `to`, and marked as being stolen. */
 static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_ns)
 {
@@ -127,13 +137,12 @@ static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_
 	struct task __arena *t;
 
 	/*
-	 * Somebody may have its tasks out of the queue for a moment, to look at them: then the lock is not free. Not where
-	 * nobody is runnable: each of the idle CPUs would stand before one busy lock for every CPU of the shard.
+	 * Somebody may have its tasks out of the queue for a moment, to look at them: then the lock is not free. But where
+	 * nobody is runnable, none are: else each idle CPU would stand before one busy lock once for every CPU of the shard.
 	 */
-	if (!place_head(pl)->ready.top && (!pl->nr_runnable || lock_is_free(l)) &&
-	    !place_head(pl)->ready.top)
+	if (!somebody_waits(pl) && (!pl->nr_runnable || !lock_queue(l)) && !somebody_waits(pl))
 		return NULL;
-	if (!becomes_thief(from))
+	if (!becomes_thief(from, l))
 		return NULL;
 	lock_take(l);
 	take_for(pl, cpu, now_ns);
