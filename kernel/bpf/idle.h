@@ -102,7 +102,8 @@ static inline bool is_any_workless(void)
 }
 
 /*
- * The kernel marks a CPU that goes offline idle, too, and one that has been given a task until it has switched to that.
+ * The kernel marks a CPU that goes offline idle, too, and one that has been given a task, by us or by a higher class, until
+ * it has switched to that.
  */
 #define IDLE_LOOKS 4
 
@@ -118,7 +119,7 @@ static inline bool tell_idle(const struct cpumask *allowed, s32 pid, u32 place)
 		if (idle < 0)
 			break;
 		claim_workless(idle);
-		if (tell(idle, place))
+		if (!higher_class_waits(idle) && tell(idle, place))
 			return true;
 	}
 	if (is_any_workless())
