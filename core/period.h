@@ -15,7 +15,8 @@
  * Source   004 section 2 (RC: periods decide); WF2Q+ (Bennett, Zhang 1997) for the group's virtual time and its two
  *          queues; EEVDF (Stoica, Abdel-Wahab 1995) for the bound.
  * Limits   On several CPUs a member may have a greater part of the weight than one CPU is of theirs. What it cannot use
- *          is not owed to it: beyond BEHIND_MAX_NS of its own running it is forgotten.
+ *          is not owed to it: what is beyond a period and BEHIND_MAX_NS of its own running is forgotten at the end of
+ *          its period.
  */
 #ifndef CORE_PERIOD_H
 #define CORE_PERIOD_H
@@ -138,7 +139,7 @@ static __always_inline void period_renew(struct tree_node __arena *n)
 		n->ends_vtime = n->vtime + n->period_vtime;
 }
 
-/* A member's virtual time, or the group's, has moved on so far that its period or its turn is another one. */
+/* A member's virtual time has moved on so far that its period or its turn is another one. */
 core_fn period_follow(struct group __arena *g in_arena, struct tree_node __arena *n in_arena)
 {
 	u64 least = g->vmin - n->period_vtime - vtime_of_ns(BEHIND_MAX_NS, n->weight);
@@ -160,8 +161,7 @@ static __always_inline void period_charge(struct group __arena *g, struct tree_n
 	g->vmin += vtime_of_ns(ns, g->weight_all);
 	if (g->nr_active == n->active)
 		g->vmin = vtime_max(g->vmin, n->vtime);
-	if (n->ready.queued || !vtime_before(n->vtime, n->ends_vtime) ||
-	    vtime_before(n->vtime, g->vmin - n->period_vtime))
+	if (n->ready.queued || !vtime_before(n->vtime, n->ends_vtime))
 		period_follow(g, n);
 }
 

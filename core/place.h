@@ -169,6 +169,7 @@ core_fn place_choose_fair(struct group __arena *g in_arena,
 			  struct choice __arena *c in_arena)
 {
 	struct tree_node __arena *first, *up, *n = NULL;
+	u8 looks = c->looks;
 
 	for (int level = 0; level <= TREE_LEVELS_MAX; level++) {
 		if (g->node.kind == NODE_COOP) {
@@ -189,7 +190,7 @@ core_fn place_choose_fair(struct group __arena *g in_arena,
 				running = NULL;
 		}
 		/* It is the smallest of the runnable ones; the one that was may have left without being charged. */
-		if (n && !c->looks)
+		if (n && !looks)
 			g->vmin = vtime_max(g->vmin, n->vtime);
 		if (!n || n->kind == NODE_TASK)
 			break;

@@ -48,7 +48,9 @@ core_fn tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 		} else {
 			if (n->ready.queued && g->node.kind == NODE_FAIR)
 				heap_move(&g->ready, &n->ready, n->vtime, 0);
-			if (g->nr_active == n->active || g->node.kind != NODE_FAIR)
+			if (g->nr_active == n->active)
+				g->vmin = vtime_max(g->vmin, n->vtime);
+			else if (g->node.kind != NODE_FAIR)
 				group_follow(g, n->vtime);
 		}
 		n = &g->node;
