@@ -20,7 +20,7 @@ pub struct Mutation {
 const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
 
 /// One of each kind that schedulers are known for.
-pub const MUTATIONS: [Mutation; 20] = [
+pub const MUTATIONS: [Mutation; 19] = [
     Mutation {
         name: "unsigned-virtual-time",
         file: "core/vtime.h",
@@ -108,8 +108,8 @@ pub const MUTATIONS: [Mutation; 20] = [
     Mutation {
         name: "minimum-left-behind",
         file: "core/tree.h",
-        from: "if (g->nr_active == n->active || ",
-        to: "if (g->nr_active == 1 || ",
+        from: "if (g->nr_active == n->active)",
+        to: "if (g->nr_active == 1)",
     },
     Mutation {
         name: "slice-not-cut",
@@ -134,12 +134,6 @@ pub const MUTATIONS: [Mutation; 20] = [
         file: SCHEDULER,
         from: "\tif (t->blocked)\n\t\tlend_end(t);\n\tplace =",
         to: "\tplace =",
-    },
-    Mutation {
-        name: "seat-of-the-dead",
-        file: SCHEDULER,
-        from: "\tif (t->blocked)\n\t\tlend_end(t);\n\tl = task_lock(t);",
-        to: "\tl = task_lock(t);",
     },
 ];
 
