@@ -91,6 +91,10 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		charge_running(c, cpu, now_ns);
 	task_activate(t);
 	if (runs_on(p, flags)) {
+		/* It has been charged until now; nobody has chosen it if it came down from a higher class. */
+		if (c->running != t)
+			c->since_ns = now_ns;
+		c->estimated_ns = now_ns - c->since_ns;
 		c->running = t;
 		t->cpu = cpu;
 		lock_release(&s->lock);

@@ -313,6 +313,9 @@ static inline void task_end(struct task __arena *t)
 /* A task that has run alone for less is charged when it is next compared. */
 #define ESTIMATE_MIN_NS 1000000
 
+/* How old the kernel's account of a running task may be: it measures at each tick. */
+#define MEASURED_LATE_NS 8000000
+
 /*
  * Charges the running task for what it has had by the clock. What the kernel has measured is used later. Always inline:
  * Linux 6.18 lets functions call each other eight deep.
@@ -320,8 +323,13 @@ static inline void task_end(struct task __arena *t)
 static __always_inline void charge_by_clock(struct consort_cpu __arena *c, u64 now_ns)
 {
 	struct task __arena *running = c->running;
+	const struct task_struct *p = (const struct task_struct *)running->kernel_task;
 	s64 ran_ns = now_ns - c->since_ns - c->estimated_ns;
+	s64 most_ns = BPF_CORE_READ(p, se.sum_exec_runtime) + MEASURED_LATE_NS - running->charged_ns;
 
+	/* It may have been chosen long before it began to run: a higher class was there. */
+	if (ran_ns > most_ns)
+		ran_ns = most_ns;
 	if (ran_ns <= 0)
 		return;
 	c->estimated_ns += ran_ns;
