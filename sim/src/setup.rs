@@ -90,13 +90,17 @@ impl Setup {
 
     /// Whether the CPUs are there for the scheduler all the time: none goes, and no higher class takes one.
     pub(crate) fn cpus_stay(&self) -> bool {
+        let goes = |action: &Action| matches!(action.what, ActionKind::CpuOffline(_));
+        self.classes_stay() && !self.actions.iter().any(goes) && self.scheduler_stays()
+    }
+
+    /// Whether no task is ever of a higher class.
+    pub(crate) fn classes_stay(&self) -> bool {
         let rises = |step: &Step| matches!(step, Step::Policy(policy) if *policy != Policy::Normal);
-        let stays = |task: &Task| match &task.program {
+        self.tasks.iter().all(|task| match &task.program {
             Program::Steps(steps) => task.policy == Policy::Normal && !any_step(steps, &rises),
             _ => task.policy == Policy::Normal,
-        };
-        let goes = |action: &Action| matches!(action.what, ActionKind::CpuOffline(_));
-        self.tasks.iter().all(stays) && !self.actions.iter().any(goes) && self.scheduler_stays()
+        })
     }
 
     /// Whether the scheduler is there all the time: its daemon does not die.
