@@ -21,7 +21,7 @@ struct group;
 
 /* A member of a group: a task or a group. */
 struct tree_node {
-	struct heap_link ready; /* in parent's, by virtual time, while it waits */
+	struct heap_link ready; /* in one of the parent's queues, while it waits */
 	struct group __arena *parent;
 	u64 vtime;
 	u64 weight; /* what it was given */
@@ -35,9 +35,9 @@ struct tree_node {
 
 struct group {
 	struct tree_node node;
-	struct heap ready; /* waiting members: by virtual time, in a domain by best-effort event; empty if none waits */
+	struct heap ready; /* waiting members, in the order of the group's kind; empty if none waits */
 	struct heap ahead; /* NODE_PERIOD: the others that wait, see period.h */
-	u64 vmin; /* smallest virtual time of the active members; never goes back */
+	u64 vmin; /* smallest virtual time of the active members, NODE_PERIOD: its own; never goes back */
 	u64 weight_all; /* NODE_PERIOD: sum over all members, kept by the host */
 	u64 weight_active; /* sum over active members, members lent to domains included */
 	u64 weight_lent; /* of that, what members use elsewhere, see rate.h */

@@ -148,8 +148,7 @@ core_fn period_follow(struct group __arena *g in_arena, struct tree_node __arena
 	period_renew(n);
 	if (n->ready.queued) {
 		period_remove(g, n);
-		period_push(g, n, g->ready.top && period_is_ahead(g, n->vtime));
-		period_fill(g);
+		period_enqueue(g, n);
 	}
 	return 0;
 }

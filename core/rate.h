@@ -35,19 +35,7 @@ static __always_inline void rate_propagate(struct group __arena *g)
 	}
 }
 
-/* What a member of `weight` in `g` weighs below the root. */
-static __always_inline u64 rate_flatten(const struct group __arena *g, u64 weight)
-{
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
-		if (!g->level)
-			break;
-		weight = g->node.weight * weight / (g->weight_active ? g->weight_active : 1);
-		g = g->node.parent;
-	}
-	return weight ? weight : 1;
-}
-
-/* The same for one that is active there or not, as if it were. */
+/* What a member of `weight` in `g` weighs below the root, or would if it is not `active` there. */
 static __always_inline u64 rate_flatten_if(const struct group __arena *g, u64 weight, int active)
 {
 	u64 sum;
@@ -61,6 +49,12 @@ static __always_inline u64 rate_flatten_if(const struct group __arena *g, u64 we
 		g = g->node.parent;
 	}
 	return weight ? weight : 1;
+}
+
+/* The same for one that is active. */
+static __always_inline u64 rate_flatten(const struct group __arena *g, u64 weight)
+{
+	return rate_flatten_if(g, weight, 1);
 }
 
 /*

@@ -4,9 +4,9 @@
  *
  * Problem  A promise must hold for a program as a whole, whatever threads and children it starts, and be taken back
  *          wherever they are.
- * Rule     A reservation is a group below its class, weighted by its nominal rate (core/class.h, core/period.h). Its threads have it
- *          as their home instead of their cgroup's group; who is forked by one of them shares it. Its end sends
- *          them all back to their cgroups.
+ * Rule     A reservation is a group below its class, weighted by its nominal rate (core/class.h, core/period.h). Its
+ *          threads have it as their home instead of their cgroup's group; who is forked by one of them shares it. Its
+ *          end sends them all back to their cgroups.
  * Limits   A thread is in a domain or in a reservation, not in both.
  */
 #ifndef CONSORT_CLASSES_H

@@ -177,7 +177,8 @@ impl Scheduler {
     /// Gives the classes their capacities: all of them, or none when there is an error.
     ///
     /// # Errors
-    /// EBUSY when a class that shall go, or change its order, has reservations, EINVAL when nothing is left for everybody else.
+    /// EBUSY when a class that shall go, or change its order, has reservations, EINVAL when nothing is left for
+    /// everybody else.
     pub fn set_classes(&mut self, table: &ClassTable) -> Result<(), Error> {
         if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
             bss.class_table.capacity = table.capacity;
