@@ -146,13 +146,8 @@ impl Division {
         if let Some(entries) = file.class {
             division.classes = Classes::none(cpus);
             for (name, entry) in entries {
-                let class =
-                    class(name, &entry.capacity, entry.overbooking.as_ref(), cpus).map(|class| {
-                        Class {
-                            order: entry.order,
-                            ..class
-                        }
-                    });
+                let overbooking = entry.overbooking.as_ref();
+                let class = class(name, &entry.capacity, overbooking, entry.order, cpus);
                 let classes = class.and_then(|class| Ok(division.classes.with(class)?));
                 division.classes = classes.map_err(|refusal| refusal.text)?;
             }
@@ -185,6 +180,7 @@ pub fn class(
     name: String,
     capacity: &Amount,
     overbooking: Option<&Amount>,
+    order: Order,
     cpus: u32,
 ) -> Result<Class, Refusal> {
     let refuse = |what: &str, amount: &Amount, expected: &str| {
@@ -206,7 +202,7 @@ pub fn class(
         name,
         capacity: parsed.0,
         overbooking,
-        order: Order::default(),
+        order,
     })
 }
 

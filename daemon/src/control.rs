@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use tracing::info;
 
 use crate::{
-    classes::{Class, Order},
+    classes::Order,
     clients::ConnectionId,
     config::{self, Amount},
     division::{DivisionStatus, ReservationPage},
@@ -182,8 +182,8 @@ pub fn answer(service: &mut Service, peer: &Peer, text: &str) -> Result<Vec<u8>,
             order,
         } => {
             let cpus = service.host.cpus();
-            let class = config::class(name, &capacity, overbooking.as_ref(), cpus)?;
-            service.set_class(Class { order, ..class })?;
+            let class = config::class(name, &capacity, overbooking.as_ref(), order, cpus)?;
+            service.set_class(class)?;
             serde_json::to_vec(&DivisionStatus::of(service))
         }
         Command::ClassRemove { name } => {
