@@ -382,14 +382,8 @@ pub struct ClassSetArgs {
 
     /// Whose turn it is among its reservations: whose period ends first of those that are not ahead of their rates, or
     /// by virtual time alone, as in 004's FRC. Can be changed while it has no reservations
-    #[arg(long, value_enum, default_value_t = ClassOrder::Period)]
-    pub order: ClassOrder,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-pub enum ClassOrder {
-    Period,
-    Frc,
+    #[arg(long, default_value = "period", value_parser = ["period", "frc"])]
+    pub order: String,
 }
 
 #[cfg(test)]

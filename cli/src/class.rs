@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{json, Value};
 
 use crate::{
-    args::{ClassCommand, ClassOrder, ClassSetArgs},
+    args::{ClassCommand, ClassSetArgs},
     connection::Connection,
     failure::Failure,
     status::{print, word},
@@ -33,13 +33,9 @@ fn set(args: &ClassSetArgs) -> Value {
         Ok(number) if number.is_finite() => json!(number),
         _ => json!(text),
     };
-    let order = match args.order {
-        ClassOrder::Period => "period",
-        ClassOrder::Frc => "frc",
-    };
     json!({
         "command": "class_set", "name": args.name, "capacity": amount(&args.capacity),
-        "overbooking": amount(&args.overbooking), "order": order,
+        "overbooking": amount(&args.overbooking), "order": args.order,
     })
 }
 
