@@ -387,3 +387,32 @@ fn rates_are_reserved_lent_shown_and_released() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+#[test]
+fn a_class_has_the_order_that_it_was_set_to() {
+    let daemon = Daemon::start();
+    let said = |args: &[&str]| consort(&daemon.config.socket, args);
+    let order = |class: &str| {
+        let division: serde_json::Value =
+            serde_json::from_str(&stdout(&said(&["class", "list", "--json"]))).unwrap();
+        let classes = division["classes"].as_array().unwrap();
+        let found = classes.iter().find(|it| it["name"] == class).unwrap();
+        found["order"].clone()
+    };
+    let set = |order: &[&str]| said(&[&["class", "set", "study", "5%"], order].concat());
+    assert_eq!(code(&set(&[])), 0);
+    assert_eq!(order("study"), "period");
+    assert_eq!(code(&set(&["--order", "frc"])), 0);
+    assert_eq!(
+        (order("study"), order("adaptive")),
+        ("frc".into(), "period".into())
+    );
+    let output = set(&["--order", "fifo"]);
+    assert_eq!(code(&output), 2);
+    assert!(
+        stderr(&output).contains("possible values: period"),
+        "{}",
+        stderr(&output)
+    );
+    assert_eq!(order("study"), "frc");
+}

@@ -262,6 +262,7 @@ mod tests {
             [class.batch]
             capacity = 0.25
             overbooking = 'unlimited'
+            order = 'frc'
             [limits]
             rate = 1.5
             [limits.group.42]
@@ -269,13 +270,13 @@ mod tests {
         ";
         let division = Division::parse(text, 4).unwrap();
         let classes = &division.classes;
-        let admits = |name| {
-            let number = classes.find(name).unwrap();
-            classes.get(number).unwrap().admits()
-        };
+        let class = |name| classes.get(classes.find(name).unwrap()).unwrap();
+        let admits = |name| class(name).admits();
         assert_eq!(admits("guaranteed"), Some(Rate(1_200_000)));
         assert_eq!(admits("OB70"), Some(Rate(4_080_000)));
         assert_eq!(admits("batch"), None);
+        assert_eq!(class("OB70").order, Order::Period);
+        assert_eq!(class("batch").order, Order::Frc);
         assert_eq!(classes.flexible(), Rate(150_000));
         assert_eq!(division.limits.rate, Rate(1_500_000));
         assert_eq!(
