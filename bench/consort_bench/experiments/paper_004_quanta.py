@@ -34,15 +34,7 @@ def experiment(_length: Length) -> Experiment:
             for quantum in QUANTA_MS
         ]
         runs.append(papers.run(f"fr.n{n}", "eevdf", of_count(scenarios["fr"], n)))
-    rows = [
-        Row(
-            f"paper004.figure11.n{n}.completion_s",
-            "s",
-            completion(f"gr.n{n}.q{QUANTUM_MS}"),
-            against={"fr": completion(f"fr.n{n}.q{QUANTUM_MS}"), "eevdf": completion(f"fr.n{n}.eevdf")},
-        )
-        for n in COUNTS
-    ] + [
+    rows = figure_11("paper004", COUNTS) + [
         Row(
             f"paper004.figure12.{part}.n{n}.completion_s",
             "s",
@@ -54,6 +46,19 @@ def experiment(_length: Length) -> Experiment:
     ]
     title = "004's completion times, simulated"
     return Experiment("paper_004_quanta", title, tuple(runs), tuple(rows), plot, starts=1)
+
+
+def figure_11(paper: str, counts: tuple[int, ...]) -> list[Row]:
+    """A row for each number of programs; their ids begin with `paper`."""
+    return [
+        Row(
+            f"{paper}.figure11.n{n}.completion_s",
+            "s",
+            completion(f"gr.n{n}.q{QUANTUM_MS}"),
+            against={"fr": completion(f"fr.n{n}.q{QUANTUM_MS}"), "eevdf": completion(f"fr.n{n}.eevdf")},
+        )
+        for n in counts
+    ]
 
 
 def tunables(quantum_ms: int) -> str:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from .. import papers
 from ..model import Experiment, Row, Run
 from ..workloads import Length
-from .paper_004_quanta import CLASSES, QUANTUM_MS, completion, of_count
+from .paper_004_quanta import CLASSES, QUANTUM_MS, completion, figure_11, of_count
 
 COUNTS = (1, 5, 15)
 LONGER_MS = (30, 70)
@@ -23,15 +23,7 @@ def experiment(_length: Length) -> Experiment:
         runs += [in_guest(part, n, QUANTUM_MS) for part in CLASSES]
         runs.append(papers.in_guest(f"fr.n{n}", "eevdf", of_count(papers.load("004-figure-11-fr"), n)))
     runs += [in_guest("gr", COUNTS[-1], quantum) for quantum in LONGER_MS]
-    rows = [
-        Row(
-            f"paper004.guest.figure11.n{n}.completion_s",
-            "s",
-            completion(f"gr.n{n}.q{QUANTUM_MS}"),
-            against={"fr": completion(f"fr.n{n}.q{QUANTUM_MS}"), "eevdf": completion(f"fr.n{n}.eevdf")},
-        )
-        for n in COUNTS
-    ]
+    rows = figure_11("paper004.guest", COUNTS)
     longest = f"gr.n{COUNTS[-1]}"
     rows.append(
         Row(
