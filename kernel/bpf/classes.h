@@ -298,7 +298,7 @@ int consort_reservation_add(struct consort_reservation_args *args)
 	args->error = ENOENT;
 	if (!r)
 		return 0;
-	args->error = task_hold(&h, args->tid);
+	args->error = task_hold(&h, args->tid, false);
 	if (args->error)
 		return 0;
 	if (h.t->set)
@@ -349,8 +349,7 @@ static inline void reservation_unadopt(struct reservation __arena *r)
 /* The task's lock is held. */
 static inline void reservation_forget(struct task __arena *t)
 {
-	if (t->reservation)
-		__sync_fetch_and_add(&t->reservation->nr_tasks, -1);
+	__sync_fetch_and_add(&t->reservation->nr_tasks, -1);
 	t->reservation = NULL;
 }
 
@@ -364,11 +363,11 @@ static inline void task_unreserve(struct task __arena *t, const struct task_stru
 
 	bpf_local_irq_save(&flags);
 	l = task_lock(t);
-	if (t->kernel_task == (u64)p) {
+	if (belongs_to(t, p)) {
 		ride_leave(t);
 		if (t->reservation == r) {
 			reservation_forget(t);
-			task_move(t, home, NULL, t->place, 0);
+			task_move(t, t->away ? root_set : home, NULL, t->place, 0);
 		}
 	}
 	lock_release(l);
@@ -384,7 +383,7 @@ static inline void unreserve_all(struct reservation __arena *r)
 	bpf_rcu_read_lock();
 	bpf_for_each(task, p, NULL, BPF_TASK_ITER_ALL_THREADS)
 	{
-		struct task __arena *t = find_task(p);
+		struct task __arena *t = find_anywhere(p);
 
 		if (t && (t->reservation == r || own_reservation(t) == r))
 			task_unreserve(t, p, r);
@@ -439,7 +438,7 @@ int consort_reservation_usage(struct consort_reservation_args *args)
 static inline void inherit_reservation(struct task __arena *t, const struct task_struct *p)
 {
 	struct task_struct *maker = bpf_get_current_task_btf();
-	struct task __arena *m = find_task(maker);
+	struct task __arena *m = find_anywhere(maker);
 	struct reservation __arena *r;
 	unsigned long flags;
 	struct lock __arena *l;

@@ -8,10 +8,10 @@
  * enqueued elsewhere.
  */
 #include "choose.h"
-#include "classes.h"
 #include "dump.h"
 #include "groups.h"
 #include "higher.h"
+#include "life.h"
 #include "members.h"
 #include "setup.h"
 #include "shards.h"
@@ -231,67 +231,22 @@ s32 BPF_PROG(consort_init_task, struct task_struct *p, struct scx_init_task_args
 	return task_pool_reserve() ? 0 : -ENOMEM;
 }
 
-static inline void task_init(struct task __arena *t, const struct task_struct *p)
-{
-	task_clear(t);
-	t->kernel_task = (u64)p;
-	t->pid = p->pid;
-	t->home = find_group_set(p->sched_task_group->css.cgroup->kn->id);
-	t->place = place_for(p, scx_bpf_task_cpu(p), STAY_NOT);
-	t->weight = weight_of_nice(p->static_prio - 120);
-	t->member.node.kind = NODE_TASK;
-	t->member.node.weight = t->weight;
-	t->member.due_ns = NEVER_NS;
-	t->member.priority = PRIORITY_NONE;
-	t->member.node.parent = parent_of(t);
-	t->member.node.vtime = t->member.node.parent->vmin;
-}
-
 SEC("struct_ops/consort_enable")
 void BPF_PROG(consort_enable, struct task_struct *p)
 {
 	struct task __arena *t;
 
 	USES_ARENA();
-	t = find_task(p);
-	if (!t) {
-		t = task_pool_pop();
-		if (!t || !set_task_of(p, t)) {
-			scx_error("enable: no state for task %d: %d of %d in use", p->pid,
-				  task_pool->nr_reserved, task_pool->nr_all);
-			return;
-		}
-		task_init(t, p);
-		inherit_reservation(t, p);
+	if (!find_task(p) && !task_enter(p)) {
+		scx_error("enable: no state for task %d: %d of %d in use", p->pid,
+			  task_pool->nr_reserved, task_pool->nr_all);
+		return;
 	}
+	t = task_of(p);
 	t->charged_ns = p->se.sum_exec_runtime;
 	/* It came down from a higher class while it ran: nobody has chosen it, or knows when it is to be compared. */
 	if (scx_bpf_task_running(p))
 		set_slice(p, tunables.min_slice_ns);
-}
-
-static inline void forget(struct task __arena *t)
-{
-	unsigned long flags;
-	struct lock __arena *l;
-
-	bpf_local_irq_save(&flags);
-	if (t->blocked)
-		lend_end(t);
-	l = task_lock(t);
-	t->thief = 0;
-	task_take(t);
-	task_deactivate(t);
-	task_end(t);
-	ride_leave(t);
-	if (t->set) {
-		count_on(bpf_get_smp_processor_id())->ends++;
-		member_leave(t);
-	}
-	reservation_forget(t);
-	t->kernel_task = 0;
-	lock_release(l);
-	bpf_local_irq_restore(&flags);
 }
 
 /* The task changes to a class that we do not schedule, or ends. The kernel clears our mark on it afterwards. */
@@ -299,19 +254,27 @@ SEC("struct_ops/consort_disable")
 void BPF_PROG(consort_disable, struct task_struct *p)
 {
 	struct task __arena *t;
+	bool kept;
 
 	USES_ARENA();
 	t = find_task(p);
 	if (!t)
 		return;
-	forget(t);
-	task_pool_push(t);
+	kept = is_promised(t) && !(p->flags & PF_EXITING) && keep_for(p, t);
+	task_leave(t, kept ? (u64)p : 0);
+	if (!kept)
+		task_pool_push(t);
 }
 
 SEC("struct_ops/consort_exit_task")
 void BPF_PROG(consort_exit_task, struct task_struct *p, struct scx_exit_task_args *args)
 {
+	struct task __arena *t;
+
 	USES_ARENA();
+	t = find_away(p);
+	if (t)
+		end_away(t);
 	task_pool_unreserve();
 }
 

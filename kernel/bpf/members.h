@@ -7,6 +7,7 @@
 #ifndef CONSORT_MEMBERS_H
 #define CONSORT_MEMBERS_H
 
+#include "away.h"
 #include "inherit.h"
 #include "memory.h"
 
@@ -34,20 +35,23 @@ static inline void task_let_go(struct held_task *h)
 	bpf_task_release(h->p);
 }
 
-/* For programs that the daemon calls. Returns an errno: 0, or ESRCH if there is no such task among ours. */
-static __always_inline u32 task_hold(struct held_task *h, s32 tid)
+/*
+ * For programs that the daemon calls. Returns an errno: 0, or ESRCH if there is no such task among ours; those that are
+ * away count if `or_away`.
+ */
+static __always_inline u32 task_hold(struct held_task *h, s32 tid, bool or_away)
 {
 	h->p = bpf_task_from_pid(tid);
 	if (!h->p)
 		return ESRCH;
-	h->t = find_task(h->p);
+	h->t = or_away ? find_anywhere(h->p) : find_task(h->p);
 	if (!h->t) {
 		bpf_task_release(h->p);
 		return ESRCH;
 	}
 	bpf_local_irq_save(&h->flags);
 	h->l = task_lock(h->t);
-	if (h->t->kernel_task == (u64)h->p) {
+	if (h->t->kernel_task == (u64)h->p || (or_away && belongs_to(h->t, h->p))) {
 		ride_leave(h->t);
 		return 0;
 	}
@@ -244,7 +248,7 @@ int consort_join(struct consort_join_args *args)
 	args->error = EINVAL;
 	if (args->client >= CLIENTS_MAX || args->slot >= CONSORT_SLOTS)
 		return 0;
-	args->error = task_hold(&h, args->tid);
+	args->error = task_hold(&h, args->tid, false);
 	if (args->error)
 		return 0;
 	if (h.t->set)
@@ -263,7 +267,7 @@ int consort_leave(struct consort_leave_args *args)
 	USES_ARENA();
 	struct held_task h;
 
-	args->error = task_hold(&h, args->tid);
+	args->error = task_hold(&h, args->tid, true);
 	if (args->error)
 		return 0;
 	if (h.t->set && h.t->client == args->client)

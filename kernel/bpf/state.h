@@ -108,6 +108,7 @@ struct task {
 	u64 owes_ns; /* what others have had in its seat, and it has not paid for */
 	struct task __arena *next_free;
 	u64 kernel_task; /* its task_struct's address; 0: not scheduled by us any more */
+	u64 away; /* the same while another class has it and we keep its place; 0: ours, or nobody's */
 };
 
 struct consort_cpu {

@@ -55,6 +55,7 @@ void *sim_map_lookup(void *map, struct sim_map_shape shape, const void *key);
 long sim_map_update(void *map, struct sim_map_shape shape, const void *key, const void *value,
 		    u64 flags);
 long sim_map_delete(void *map, struct sim_map_shape shape, const void *key);
+void *sim_task_storage_get(void *map, u32 value_bytes, const struct task_struct *p, u64 flags);
 
 /* A broken rule of the scheduler's own state. */
 struct sim_finding {

@@ -19,6 +19,8 @@ struct sim_map {
 
 static struct sim_map *all_maps;
 
+#define TASK_STORAGES_MAX (1 << 16)
+
 static struct sim_map *map_of(void *map, struct sim_map_shape shape)
 {
 	struct sim_map **at = map, *m = *at;
@@ -133,6 +135,22 @@ long sim_map_delete(void *map, struct sim_map_shape shape, const void *key)
 		return -2; /* ENOENT */
 	m->used[i] = 0;
 	return 0;
+}
+
+/* A hash by the task's address, which no other one of the run gets. Values begin as zeros. */
+void *sim_task_storage_get(void *map, u32 value_bytes, const struct task_struct *p, u64 flags)
+{
+	struct sim_map_shape shape = { BPF_MAP_TYPE_HASH, TASK_STORAGES_MAX, sizeof(p),
+				       value_bytes };
+	struct sim_map *m = map_of(map, shape);
+	s64 i = hash_find(m, &p);
+
+	if (i < 0 && flags & BPF_LOCAL_STORAGE_GET_F_CREATE) {
+		i = hash_add(m, &p);
+		if (i >= 0)
+			memset(value_at(m, i), 0, value_bytes);
+	}
+	return i < 0 ? NULL : value_at(m, i);
 }
 
 u32 sim_map_count(void *map)

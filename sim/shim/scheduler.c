@@ -27,6 +27,7 @@ static u32 sim_reservations_max;
 #include "check.h"
 #include "bounds.h"
 #include "rides.h"
+#include "promises.h"
 #include "inspect.h"
 
 extern char __start_consort_bss[], __stop_consort_bss[];

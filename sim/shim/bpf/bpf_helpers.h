@@ -99,11 +99,14 @@ enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
+	BPF_MAP_TYPE_TASK_STORAGE = 29,
 	BPF_MAP_TYPE_ARENA = 33,
 };
 #define BPF_ANY 0
 #define BPF_NOEXIST 1
+#define BPF_F_NO_PREALLOC 1
 #define BPF_F_MMAPABLE 1024
+#define BPF_LOCAL_STORAGE_GET_F_CREATE 1
 
 #define __uint(name, number) int(*name)[number]
 #define __type(name, type) __typeof__(type) *name
@@ -134,6 +137,8 @@ struct sim_untyped_map {
 #define bpf_map_update_elem(map, key, value, flags) \
 	sim_map_update((map), SIM_MAP_SHAPE(map), (key), (value), (flags))
 #define bpf_map_delete_elem(map, key) sim_map_delete((map), SIM_MAP_SHAPE(map), (key))
+#define bpf_task_storage_get(map, task, initial, flags) \
+	sim_task_storage_get((map), sizeof(*(map)->value), (task), (flags))
 
 /* ---- timers: see timers.c ---- */
 

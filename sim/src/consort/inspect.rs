@@ -3,7 +3,7 @@
 
 use super::{host, Consort};
 use crate::ffi::{self, sim_finding};
-use crate::kernel::{Custody, Kernel, Task, NEVER_NS};
+use crate::kernel::{Custody, Kernel, Life, Task, NEVER_NS};
 use crate::setup::Setup;
 use crate::trace::{TaskId, Violation};
 
@@ -44,7 +44,7 @@ impl Consort {
         let tasks: Vec<ffi::sim_task_ref> = k
             .tasks
             .iter_mut()
-            .filter(|task| task.enabled)
+            .filter(|task| task.life != Life::Dead)
             .map(|task| ffi::sim_task_ref {
                 had_ns: task.c.se.sum_exec_runtime + running_ns(task),
                 task: &mut *task.c,

@@ -87,7 +87,6 @@ impl Kernel {
             unsafe { (*scheduler).exit_task(self, before) };
         }
         self.synchronize();
-        self.disable_all();
         // SAFETY: as above.
         unsafe { (*scheduler).detach(self) };
     }
@@ -95,12 +94,9 @@ impl Kernel {
     fn disable_all(&mut self) {
         let scheduler = self.scheduler();
         for task in self.living() {
-            let was_enabled = self.tasks[task as usize].enabled;
             self.change_task(task, |k| k.disable(task));
-            if was_enabled {
-                // SAFETY: the scheduler lives as long as the kernel.
-                unsafe { (*scheduler).exit_task(self, task) };
-            }
+            // SAFETY: the scheduler lives as long as the kernel.
+            unsafe { (*scheduler).exit_task(self, task) };
         }
     }
 

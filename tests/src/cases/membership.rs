@@ -11,7 +11,7 @@ use crate::{
         board::Field,
         client::{gettid, join_request, request, Client, Reply},
         consort::{await_members, consort, members, status},
-        process::{Role, ALICE, BOB},
+        process::{set_realtime, Role, ALICE, BOB},
         Cpus, Needs, Outcome, Test,
     },
 };
@@ -462,10 +462,7 @@ fn full_page() -> Outcome {
 
 fn realtime_thread() -> Outcome {
     let client = Client::hello()?;
-    let parameters = libc::sched_param { sched_priority: 1 };
-    // SAFETY: 0 is this thread, and the kernel only reads the parameters.
-    let changed = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) };
-    check!(changed == 0, "cannot become SCHED_FIFO");
+    set_realtime(0, true)?;
     expect_refusal(
         &client.join(gettid(), 0, "realtime")?,
         Errno::ESRCH,

@@ -23,13 +23,13 @@ use crate::suite::{
 const MS: u64 = 1_000_000;
 
 /// A pthread mutex, with priority inheritance or without.
-struct Lock(UnsafeCell<libc::pthread_mutex_t>);
+pub(super) struct Lock(UnsafeCell<libc::pthread_mutex_t>);
 
 // SAFETY: a mutex is for being shared.
 unsafe impl Sync for Lock {}
 
 impl Lock {
-    fn new(inherits: bool) -> Lock {
+    pub fn new(inherits: bool) -> Lock {
         let mut attributes = MaybeUninit::uninit();
         let mut mutex = MaybeUninit::uninit();
         let protocol = match inherits {
@@ -45,7 +45,7 @@ impl Lock {
         }
     }
 
-    fn take(&self) {
+    pub fn take(&self) {
         // SAFETY: initialised above.
         unsafe { libc::pthread_mutex_lock(self.0.get()) };
     }
@@ -66,7 +66,7 @@ impl Lock {
         }
     }
 
-    fn give_back(&self) {
+    pub fn give_back(&self) {
         // SAFETY: as above; only its holder calls this.
         unsafe { libc::pthread_mutex_unlock(self.0.get()) };
     }
@@ -84,7 +84,7 @@ fn had_ns() -> u64 {
 }
 
 /// Works until the thread has had so much CPU time.
-fn burn_ns(ns: u64) {
+pub(super) fn burn_ns(ns: u64) {
     let until_ns = had_ns() + ns;
     while had_ns() < until_ns {
         std::hint::spin_loop();

@@ -4,6 +4,7 @@
 mod crowd;
 mod honest;
 mod lock;
+mod rising;
 mod storm;
 mod vandal;
 
@@ -41,6 +42,7 @@ const ROLES: &[(&str, Role)] = &[
     ("waits-for", lock::waits_for),
     ("calls", lock::calls),
     ("lock-storm", lock::storm),
+    ("riser", rising::riser),
 ];
 
 pub fn run(name: &str, arguments: &[&str]) -> ExitCode {

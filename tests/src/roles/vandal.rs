@@ -14,6 +14,7 @@ use super::{argument, join, show, work_ns};
 use crate::suite::{
     board::{Board, Field},
     client::{gettid, join_request, Client},
+    process::set_realtime,
 };
 
 const MS: u64 = 1_000_000;
@@ -177,14 +178,7 @@ fn remap_once(board: &Board, fd: BorrowedFd, random: &mut Random) {
 /// `fifo-hog SECONDS`: runs above everybody for so long.
 pub fn fifo_hog(board: &Board, arguments: &[&str]) -> Result<(), String> {
     let seconds = argument::<u64>(arguments, 0)?;
-    let parameters = libc::sched_param { sched_priority: 10 };
-    // SAFETY: 0 is this thread, and the kernel only reads the parameters.
-    if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters) } != 0 {
-        return Err(format!(
-            "cannot become SCHED_FIFO: {}",
-            std::io::Error::last_os_error()
-        ));
-    }
+    set_realtime(0, true)?;
     board.set(Field::Ready, 1);
     work_ns(seconds * 1000 * MS);
     Ok(())

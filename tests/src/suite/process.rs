@@ -77,6 +77,21 @@ pub fn wait_until(
     ))
 }
 
+/// Makes a thread (0: the caller) SCHED_FIFO, or SCHED_OTHER again.
+pub fn set_realtime(tid: u32, realtime: bool) -> Outcome {
+    let (policy, sched_priority) = match realtime {
+        true => (libc::SCHED_FIFO, 1),
+        false => (libc::SCHED_OTHER, 0),
+    };
+    let parameters = libc::sched_param { sched_priority };
+    // SAFETY: the kernel only reads the parameters.
+    if unsafe { libc::sched_setscheduler(tid as i32, policy, &parameters) } != 0 {
+        let error = std::io::Error::last_os_error();
+        return Err(format!("cannot change the class of thread {tid}: {error}"));
+    }
+    Ok(())
+}
+
 /// A program of this crate; killed when it goes out of scope.
 pub struct Role {
     pub name: String,

@@ -2,6 +2,7 @@
 //! Reserved rates: who has been promised what gets it, beside anybody, and also after the daemon was killed. The default
 //! classes: half of the CPU guaranteed, a quarter adaptive (overbooked by 70 %), a quarter flexible.
 
+mod away;
 mod credits;
 mod feedback;
 mod requests;
@@ -114,6 +115,30 @@ pub const TESTS: &[Test] = &[
         cpus: Cpus::One,
         needs: Needs::Daemon,
         run: requests::come_and_go,
+    },
+    Test {
+        name: "rates.raised_by_itself",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: away::raised_by_itself,
+    },
+    Test {
+        name: "rates.raised_by_a_lock",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: away::raised_by_a_lock,
+    },
+    Test {
+        name: "rates.ends_while_away",
+        cpus: Cpus::Any,
+        needs: Needs::Daemon,
+        run: away::ends_while_away,
+    },
+    Test {
+        name: "rates.member_away",
+        cpus: Cpus::Any,
+        needs: Needs::Daemon,
+        run: away::member,
     },
     Test {
         name: "rates.killed_daemon",
