@@ -244,9 +244,12 @@ void BPF_PROG(consort_enable, struct task_struct *p)
 	}
 	t = task_of(p);
 	t->charged_ns = p->se.sum_exec_runtime;
-	/* It came down from a higher class while it ran: nobody has chosen it, or knows when it is to be compared. */
+	/*
+	 * It came down from a higher class while it ran: nobody has chosen it, or knows when it is to be compared. With a slice
+	 * left it would stay in its CPU's local queue when that class takes the CPU again, of which Linux 7 need not tell us.
+	 */
 	if (scx_bpf_task_running(p))
-		set_slice(p, tunables.min_slice_ns);
+		set_slice(p, 0);
 }
 
 /* The task changes to a class that we do not schedule, or ends. The kernel clears our mark on it afterwards. */
@@ -292,10 +295,7 @@ void BPF_PROG(consort_cpu_offline, s32 cpu)
 	cpu_set_online(cpu, 0);
 }
 
-/*
- * A task of a higher class takes the CPU: what waits in its local queue may run elsewhere, and who ran there too,
- * once the CPU has switched.
- */
+/* A task of a higher class takes the CPU: what waits in its local queue may run elsewhere. Who ran there: higher.h. */
 SEC("struct_ops/consort_cpu_release")
 void BPF_PROG(consort_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
@@ -303,8 +303,6 @@ void BPF_PROG(consort_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 	cpu_is_taken(cpu_at(cpu));
 	if (bpf_ksym_exists(scx_bpf_reenqueue_local))
 		scx_bpf_reenqueue_local();
-	if (!one_cpu)
-		timer_arm(cpu_at(cpu), cpu, bpf_ktime_get_ns());
 }
 
 SEC("struct_ops/consort_exit")

@@ -74,6 +74,8 @@ core_fn look_aside(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 	if (c->left && c->left != t)
 		let_go(c, cpu);
 	c->left = t;
+	/* As soon as the CPU has switched. */
+	timer_arm(c, cpu, bpf_ktime_get_ns());
 	return 0;
 }
 

@@ -19,10 +19,6 @@ pub fn generate(seed: u64) -> Setup {
             reservations(&mut setup, &mut random, count);
         }
     }
-    // Locks that lend a real-time class break promises still: see docs/simulator.md.
-    if !setup.classes_stay() {
-        setup.pi_locks.clear();
-    }
     setup
 }
 

@@ -27,7 +27,6 @@ impl Kernel {
         let prev = prev.filter(|task| !self.tasks[*task as usize].is_realtime());
         let prev_queued = prev.filter(|task| self.tasks[*task as usize].is_queued());
         self.cpus[index].released = false;
-        self.cpus[index].came_down = false;
         if prev.is_some() {
             self.update_current(cpu);
         }

@@ -117,8 +117,6 @@ impl Kernel {
             }
         });
         let cpu = self.tasks[task as usize].cpu;
-        let is_current = self.cpus[cpu as usize].current == Some(task);
-        self.cpus[cpu as usize].came_down |= is_current;
         self.resched(cpu);
     }
 

@@ -105,11 +105,10 @@ impl Kernel {
     }
 
     /// A CPU that idles is given a task, and before it runs it a higher class takes the CPU: the kernel tells nobody,
-    /// and the task stays in the kernel's queue. So it is where the task has come down from the higher class while it
-    /// ran: the kernel has told before, and does so again only after it has asked for a task.
+    /// and the task stays in the kernel's queue.
     fn waits_for_realtime(&self, task: &Task) -> bool {
         let cpu = &self.cpus[task.cpu as usize];
-        (!cpu.released || cpu.came_down)
+        !cpu.released
             && task.dsq == Some(Dsq::Local(task.cpu))
             && cpu
                 .current

@@ -213,13 +213,12 @@ pub(crate) struct CpuState {
     pub in_balance: bool,
     pub keep: bool,
     pub released: bool,
-    /// What ran since then came down from a higher class.
-    pub came_down: bool,
     /// Inside dispatch: what was inserted.
     pub dispatched: Vec<Dispatched>,
     pub in_dispatch: bool,
     /// Inside select_cpu or enqueue: the task that may be put somewhere directly.
     pub direct_task: Option<TaskId>,
+    /// The kernel's numbers of two CPUs are the same by chance only, after they have run for long.
     pub enqueue_number: u64,
     pub kicks: Vec<(Cpu, u64)>,
     pub exec_start_ns: u64,
@@ -240,7 +239,7 @@ pub(crate) struct CpuState {
 }
 
 impl CpuState {
-    fn new() -> Self {
+    fn new(number: Cpu) -> Self {
         Self {
             current: None,
             local: VecDeque::new(),
@@ -255,11 +254,10 @@ impl CpuState {
             in_balance: false,
             keep: false,
             released: false,
-            came_down: false,
             dispatched: Vec::new(),
             in_dispatch: false,
             direct_task: None,
-            enqueue_number: 0,
+            enqueue_number: u64::from(number) << 40,
             kicks: Vec::new(),
             exec_start_ns: 0,
             pending: VecDeque::new(),

@@ -46,7 +46,7 @@ impl Kernel {
             setup: Rc::new(setup.clone()),
             end_ns: setup.duration_ns,
             queue: Queue::default(),
-            cpus: (0..cpus).map(|_| CpuState::new()).collect(),
+            cpus: (0..cpus).map(CpuState::new).collect(),
             tasks: Vec::new(),
             cgroups: Vec::new(),
             idle: cpumask::of(0..cpus),
