@@ -68,6 +68,10 @@ pub struct Division {
 const FLEXIBLE: &str = "flexible";
 
 impl Division {
+    pub fn means(&self) -> Means {
+        self.means
+    }
+
     fn capacity(&self, class: &str) -> f64 {
         let found = self.classes.iter().find(|part| part.class == class);
         found.map_or(0.0, |part| part.rate)
