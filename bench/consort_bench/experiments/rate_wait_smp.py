@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Who has reserved, beside 1000 threads that have not, on four CPUs: simulated, and in the guest (see rate_wait.py).
+"""Who has reserved, beside 1000 threads that have not, on four CPUs, simulated and in the guest.
 
-One who has reserved has a CPU to itself there, so there is one for each CPU, too. The simulator is exact. The
-guest's emulator plays its CPUs one after the other, and each stands still meanwhile: the longest waits are the
-emulator's, and what is compared are waits that most do not exceed, beside 1000 threads and beside four.
+As rate_wait.py. One who has reserved has a CPU to itself there, so there is one for each CPU, too. The
+simulator is exact. The guest's emulator plays its CPUs one after the other, and each stands still meanwhile:
+the longest waits are the emulator's, and what is compared are waits that most do not exceed, beside 1000
+threads and beside four.
 """
 
 from __future__ import annotations

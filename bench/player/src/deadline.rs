@@ -3,7 +3,6 @@
 
 use crate::error::Error;
 
-const SCHED_OTHER: u32 = 0;
 const SCHED_DEADLINE: u32 = 6;
 
 /// The kernel's struct sched_attr, in its first version.
@@ -24,36 +23,19 @@ struct SchedAttr {
 /// # Errors
 /// When the kernel does not admit it.
 pub fn become_deadline(rate: f64, period_ns: u64) -> Result<(), Error> {
-    set_policy(
-        SCHED_DEADLINE,
-        (rate * period_ns as f64) as u64,
-        period_ns,
-        "become SCHED_DEADLINE",
-    )
-}
-
-/// Gives it back: the calling thread is an ordinary one.
-///
-/// # Errors
-/// When the kernel refuses.
-pub fn leave_deadline() -> Result<(), Error> {
-    set_policy(SCHED_OTHER, 0, 0, "become SCHED_OTHER")
-}
-
-fn set_policy(policy: u32, runtime_ns: u64, period_ns: u64, what: &str) -> Result<(), Error> {
     let attr = SchedAttr {
         size: size_of::<SchedAttr>() as u32,
-        policy,
+        policy: SCHED_DEADLINE,
         flags: 0,
         nice: 0,
         priority: 0,
-        runtime_ns,
+        runtime_ns: (rate * period_ns as f64) as u64,
         deadline_ns: period_ns,
         period_ns,
     };
     // SAFETY: changes only the calling thread; `attr` is valid and says its size.
     if unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &attr, 0) } != 0 {
-        return Err(Error::last_os(what));
+        return Err(Error::last_os("become SCHED_DEADLINE"));
     }
     Ok(())
 }

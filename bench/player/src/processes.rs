@@ -130,10 +130,12 @@ pub fn set_nice(nice: i32) -> Result<(), Error> {
 /// When the kernel refuses: only root becomes somebody else.
 pub fn become_user(uid: u32) -> Result<(), Error> {
     // SAFETY: takes numbers and changes only the calling process.
-    match unsafe { libc::setresuid(uid, uid, uid) } {
-        0 => Ok(()),
-        _ => Err(Error::last_os(&format!("become user {uid}"))),
+    if unsafe { libc::setresuid(uid, uid, uid) } != 0 {
+        return Err(Error::last_os(&format!("become user {uid}")));
     }
+    // The kernel forgets that for another user.
+    die_with_parent();
+    Ok(())
 }
 
 /// Keeps the calling process, and its future children, on one CPU.

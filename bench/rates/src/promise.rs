@@ -147,6 +147,18 @@ impl Prepared {
         Ok(())
     }
 
+    /// One more cgroup in that of a class, beside the promises.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn cgroup_in(&self, class: &str, name: &str, weight: u64) -> Result<Cgroup, Error> {
+        Cgroup::new(
+            &Path::new(CGROUP_ROOT).join(format!("bench-{class}")),
+            name,
+            weight,
+        )
+    }
+
     /// The calling process takes promise `number`.
     pub fn take(&self, number: usize) -> Result<(), Error> {
         let Some(promise) = self.promises.get(number) else {

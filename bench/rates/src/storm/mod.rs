@@ -3,13 +3,14 @@
 //! answered, and do the books say afterwards what those who asked were told?
 
 mod books;
-mod deadline;
+mod cgroups;
+mod gate;
 mod reservations;
 mod tally;
 
 use crate::cpu_time::CpuClock;
 use crate::film::{Film, Seen, FRAMES_PER_S};
-use crate::promise::{Division, Means, Part};
+use crate::promise::{Division, Means, Part, Prepared};
 use books::Books;
 use clap::Args;
 use consort_bench_player::clock::{no_timer_slack, now_ns, sleep_until_ns, NS_PER_MS, NS_PER_S};
@@ -22,9 +23,9 @@ use serde::Serialize;
 use tally::{Storm, Tally};
 
 const WARMUP_NS: u64 = 2 * NS_PER_S;
-/// From the storm's end until those who asked give back what they hold; the books are read between.
-const HELD_NS: u64 = NS_PER_S;
-/// From then until the video ends: the daemon looks a few times a second for reservations that nobody uses.
+/// Until the last requests have been answered, or given up.
+const ANSWERED_NS: u64 = 2 * NS_PER_S;
+/// The daemon looks a few times a second for reservations that nobody uses.
 const AFTER_NS: u64 = 4 * NS_PER_S;
 /// Who asks: root, and the users alice and bob of the guest.
 const USERS: [u32; 3] = [0, 1000, 1001];
@@ -39,7 +40,7 @@ pub struct Options {
     /// What the video needs, as a fraction of the CPU
     #[arg(long, default_value_t = 0.25)]
     load: f64,
-    /// Processes that ask as fast as they can: the daemon, or else the kernel, for SCHED_DEADLINE
+    /// Processes that ask the daemon as fast as they can, or make cgroups
     #[arg(long, default_value_t = 0)]
     clients: usize,
     /// Hogs that have reserved nothing
@@ -64,47 +65,29 @@ pub struct Outcome {
     options: Options,
 }
 
-/// When what happens.
-#[derive(Clone, Copy)]
-struct Times {
-    schedule: Schedule,
-    give_back_ns: u64,
-    end_ns: u64,
-}
-
 pub fn run(options: Options, consort: Option<&str>) -> Result<Outcome, Error> {
     let promises = [options.promised.clone()];
     let prepared = options.division.prepare(&promises)?;
-    let times = times(&options);
+    let schedule = schedule(&options);
+    gate::close()?;
     let video = spawn(|| {
         lock_memory();
         prepared.take(0)?;
-        let seen = film(&options, times.schedule).play(times.schedule)?;
-        sleep_until_ns(times.end_ns);
+        let seen = film(&options, schedule).play(schedule)?;
+        gate::wait();
         Ok(seen)
     })?;
-    let mut hogs: Vec<Child<()>> = Vec::new();
-    for _ in 0..options.hogs {
-        let prepared = &prepared;
-        hogs.push(spawn(move || {
-            prepared.take_none()?;
-            hog(times.schedule)
-        })?);
-    }
-    let mut clients = Vec::new();
-    for number in 0..options.clients {
-        let before = clients.last().map(|it: &Child<_>| it.pid as u32);
-        let (prepared, options) = (&prepared, &options);
-        clients.push(spawn(move || {
-            prepared.take_none()?;
-            be_client(options, number, before, times)
-        })?);
-    }
+    let hogs = start_hogs(&options, &prepared, schedule)?;
+    let clients = start_clients(&options, &prepared, schedule)?;
     let pids: Vec<i32> = clients.iter().map(|client| client.pid).collect();
-    let video_percent = watch(video.pid, times.schedule)?;
+    let video_percent = watch(video.pid, schedule)?;
     let asks_daemon = options.division.means() == Means::Consort && options.clients > 0;
     let consort = consort.filter(|_| asks_daemon);
+    sleep_until_ns(schedule.window_end_ns + ANSWERED_NS);
     let held = consort.map(books::read).transpose()?;
+    for pid in &pids {
+        gate::open(*pid)?;
+    }
     let answers: Vec<(Tally, Told)> = clients
         .into_iter()
         .map(Child::wait)
@@ -112,7 +95,7 @@ pub fn run(options: Options, consort: Option<&str>) -> Result<Outcome, Error> {
     let books = match (consort, held) {
         (Some(consort), Some(held)) => {
             let told = pids.into_iter().zip(answers.iter().map(|answer| answer.1));
-            let left = books::read_until(consort, times.end_ns, &[video.pid])?;
+            let left = books::read_until(consort, now_ns() + AFTER_NS, &[video.pid])?;
             Some(Books::compare(&held, told, &left, video.pid))
         }
         _ => None,
@@ -120,41 +103,77 @@ pub fn run(options: Options, consort: Option<&str>) -> Result<Outcome, Error> {
     for hog in hogs {
         hog.wait()?;
     }
+    gate::open(video.pid)?;
     let seen = video.wait()?;
     let tallies = answers.into_iter().map(|answer| answer.0);
     let storm = Tally::sum(tallies).over(options.seconds);
     Ok(outcome(options, &seen, video_percent, storm, books))
 }
 
-fn times(options: &Options) -> Times {
+fn schedule(options: &Options) -> Schedule {
     let begin_ns = now_ns() + NS_PER_S;
     let window_start_ns = begin_ns + WARMUP_NS;
-    let window_end_ns = window_start_ns + options.seconds * NS_PER_S;
-    Times {
-        schedule: Schedule {
-            begin_ns,
-            window_start_ns,
-            window_end_ns,
-        },
-        give_back_ns: window_end_ns + HELD_NS,
-        end_ns: window_end_ns + HELD_NS + AFTER_NS,
+    Schedule {
+        begin_ns,
+        window_start_ns,
+        window_end_ns: window_start_ns + options.seconds * NS_PER_S,
     }
+}
+
+fn start_hogs(
+    options: &Options,
+    prepared: &Prepared,
+    schedule: Schedule,
+) -> Result<Vec<Child<()>>, Error> {
+    let start = |_| {
+        spawn(|| {
+            prepared.take_none()?;
+            hog(schedule)
+        })
+    };
+    (0..options.hogs).map(start).collect()
+}
+
+fn start_clients(
+    options: &Options,
+    prepared: &Prepared,
+    schedule: Schedule,
+) -> Result<Vec<Child<(Tally, Told)>>, Error> {
+    let mut before = None;
+    let start = |number| {
+        let client = spawn(|| {
+            prepared.take_none()?;
+            be_client(options, prepared, number, before, schedule)
+        })?;
+        before = Some(client.pid as u32);
+        Ok(client)
+    };
+    (0..options.clients).map(start).collect()
 }
 
 /// The client before this one is its partner: it lends to it.
 fn be_client(
     options: &Options,
+    prepared: &Prepared,
     number: usize,
     before: Option<u32>,
-    times: Times,
+    schedule: Schedule,
 ) -> Result<(Tally, Told), Error> {
     let seed = options.seed << 16 | number as u64;
     become_user(USERS[number % USERS.len()])?;
     no_timer_slack();
-    sleep_until_ns(times.schedule.window_start_ns);
+    sleep_until_ns(schedule.window_start_ns);
     match options.division.means() {
-        Means::Consort => reservations::storm(seed, before, times),
-        _ => Ok((deadline::storm(seed, times)?, Told::Nothing)),
+        Means::Consort => reservations::storm(seed, before, schedule),
+        Means::Cgroup => {
+            let class = &options.promised.class;
+            let tally = cgroups::storm(seed, prepared, class, schedule);
+            Ok((tally, Told::Nothing))
+        }
+        Means::Deadline => {
+            let text = "--means deadline promises to one thread, and a video has two: expected consort or cgroup";
+            Err(Error::Usage(text.into()))
+        }
     }
 }
 

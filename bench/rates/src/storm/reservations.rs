@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A client that asks the daemon: reserves, renegotiates, lends, recollects, releases, and asks for what must be refused.
 
+use super::gate;
 use super::tally::{Answer, Tally};
-use super::Times;
 use consort::Reservation;
-use consort_bench_player::clock::{now_ns, sleep_until_ns, NS_PER_MS};
+use consort_bench_player::clock::{now_ns, NS_PER_MS};
 use consort_bench_player::error::Error;
+use consort_bench_player::fleet::Schedule;
 use consort_sim::random::Random;
 use serde::{Deserialize, Serialize};
 
@@ -55,19 +56,19 @@ struct Client {
     tally: Tally,
 }
 
-/// Asks until the window's end, holds what it then has for a while, and releases it; or ends with it, as every other one.
-pub fn storm(seed: u64, partner: Option<u32>, times: Times) -> Result<(Tally, Told), Error> {
+/// Asks until the window's end, holds what it then has until it is let go, and releases it; or ends with it, as every other one.
+pub fn storm(seed: u64, partner: Option<u32>, schedule: Schedule) -> Result<(Tally, Told), Error> {
     let mut client = Client {
         random: Random::new(seed),
         partner,
         told: Told::Nothing,
         tally: Tally::default(),
     };
-    while now_ns() < times.schedule.window_end_ns {
+    while now_ns() < schedule.window_end_ns {
         client.ask_something()?;
     }
-    sleep_until_ns(times.give_back_ns);
-    if seed % 2 == 0 && matches!(client.told, Told::Holds(..)) {
+    gate::wait();
+    if seed.is_multiple_of(2) && matches!(client.told, Told::Holds(..)) {
         consort::release().map_err(Error::Cooperation)?;
     }
     Ok((client.tally, client.told))
