@@ -76,13 +76,19 @@ def rows_of(cpus: int, situation: str) -> list[Row]:
         *(row(f"late_{it}_ms", "ms", f"delay.{it}_ms", calm=calm, eevdf=kernel) for it in LATE),
         row("frames_per_s", "1/s", "frames_per_s", calm=calm, eevdf=kernel),
         row("video_percent", "%", "video_percent", calm=calm, eevdf=kernel),
-        row("answers_per_s", "1/s", "storm.answered_per_s", eevdf=kernel),
-        *(row(f"answer_{it}_ms", "ms", f"storm.latency.{it}_ms", eevdf=kernel) for it in ANSWERS),
+        # Of those who may: EEVDF's others only hear that a cgroup is not theirs.
+        Row(f"{prefix}.granted_per_s", "1/s", granted(storm), against={"eevdf": granted(kernel)}),
+        row("answers_per_s", "1/s", "storm.answered_per_s"),
+        *(row(f"answer_{it}_ms", "ms", f"storm.latency.{it}_ms") for it in ANSWERS),
         # The library waits a second; so long a CPU of several may stand still.
         row("unanswered", "requests", "storm.unanswered", NONE if cpus == 1 else ANY),
         Row(f"{prefix}.books_wrong", "", wrong(storm), NONE),
         row("books_left", "", "books.left", NONE),
     ]
+
+
+def granted(run: str) -> Extract:
+    return lambda samples: samples.value(run, "storm.granted") / samples.value(run, "options.seconds")
 
 
 def wrong(run: str) -> Extract:
