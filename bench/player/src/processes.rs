@@ -124,6 +124,20 @@ pub fn set_nice(nice: i32) -> Result<(), Error> {
     }
 }
 
+/// Makes the calling process another user's; nothing changes for the user that it is.
+///
+/// # Errors
+/// When the kernel refuses: only root becomes somebody else.
+pub fn become_user(uid: u32) -> Result<(), Error> {
+    // SAFETY: takes numbers and changes only the calling process.
+    if unsafe { libc::setresuid(uid, uid, uid) } != 0 {
+        return Err(Error::last_os(&format!("become user {uid}")));
+    }
+    // The kernel forgets that for another user.
+    die_with_parent();
+    Ok(())
+}
+
 /// Keeps the calling process, and its future children, on one CPU.
 pub fn pin_to_cpu(cpu: usize) -> Result<(), Error> {
     // SAFETY: a zeroed set is an empty one; CPU_SET stays inside it for any CPU below its size.

@@ -40,6 +40,14 @@ pub struct Seen {
     pub shown_ns: Vec<u64>,
 }
 
+impl Seen {
+    /// From when each picture was due until it was shown.
+    pub fn late_ns(&self) -> Vec<u64> {
+        let pairs = self.due_ns.iter().zip(&self.shown_ns);
+        pairs.map(|(due_ns, shown_ns)| shown_ns - due_ns).collect()
+    }
+}
+
 /// Pictures that are decoded and not yet due; none once the last one has been shown.
 struct Ready {
     frames: Mutex<Option<VecDeque<u64>>>,

@@ -3,12 +3,14 @@
 
 mod build;
 mod compile;
+mod cpu_time;
 mod credit;
 mod elf;
 mod external;
 mod film;
 mod promise;
 mod shares;
+mod storm;
 mod switches;
 mod trace;
 mod video;
@@ -41,6 +43,8 @@ enum Workload {
     Wait(wait::Options),
     /// A player that has reserved, beside all kinds of others: frames, delays, times between frames
     Video(video::Options),
+    /// A player that has reserved, beside a storm of requests for reservations: frames, delays, answers, books
+    Storm(storm::Options),
     /// A client lends to its server and takes back: how soon the new shares hold
     Credit(credit::Options),
     /// A program that knows nothing of all this, beside loops: when it called a function of one of its libraries
@@ -62,6 +66,9 @@ fn run(cli: Cli) -> Result<Value, Error> {
             Workload::Shares(options) => serde_json::to_value(shares::run(options)?),
             Workload::Wait(options) => serde_json::to_value(wait::run(options)?),
             Workload::Video(options) => serde_json::to_value(video::run(options)?),
+            Workload::Storm(options) => {
+                serde_json::to_value(storm::run(options, cli.consort.as_deref())?)
+            }
             Workload::Credit(options) => serde_json::to_value(credit::run(options)?),
             Workload::External(options) => serde_json::to_value(external::run(options)?),
             Workload::Build(options) => serde_json::to_value(build::run(options)?),

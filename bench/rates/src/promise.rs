@@ -68,6 +68,10 @@ pub struct Division {
 const FLEXIBLE: &str = "flexible";
 
 impl Division {
+    pub fn means(&self) -> Means {
+        self.means
+    }
+
     fn capacity(&self, class: &str) -> f64 {
         let found = self.classes.iter().find(|part| part.class == class);
         found.map_or(0.0, |part| part.rate)
@@ -141,6 +145,18 @@ impl Prepared {
             self.reserved.push(made);
         }
         Ok(())
+    }
+
+    /// One more cgroup in that of a class, beside the promises.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn cgroup_in(&self, class: &str, name: &str, weight: u64) -> Result<Cgroup, Error> {
+        Cgroup::new(
+            &Path::new(CGROUP_ROOT).join(format!("bench-{class}")),
+            name,
+            weight,
+        )
     }
 
     /// The calling process takes promise `number`.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hogs with and without reservations: how far is each from its share, in any window of a second?
 
+use crate::cpu_time::CpuClock;
 use crate::promise::{Division, Part};
 use clap::Args;
 use consort_bench_player::clock::{now_ns, sleep_until_ns, NS_PER_MS, NS_PER_S};
@@ -58,45 +59,17 @@ pub fn run(options: Options) -> Result<Shares, Error> {
         .collect::<Result<Vec<_>, _>>()?;
     let clocks = hogs
         .iter()
-        .map(|hog| cpu_clock(hog.pid))
+        .map(|hog| CpuClock::of(hog.pid))
         .collect::<Result<Vec<_>, _>>()?;
-    let mut samples = Vec::new();
+    let mut samples: Vec<Vec<u64>> = Vec::new();
     for step in 0..=options.seconds as usize * STEPS_PER_WINDOW {
         sleep_until_ns(schedule.window_start_ns + step as u64 * STEP_NS);
-        samples.push(read(&clocks));
+        samples.push(clocks.iter().map(CpuClock::now_ns).collect());
     }
     for hog in hogs {
         hog.wait()?;
     }
     Ok(compare(options, &samples))
-}
-
-/// The clock that counts a process' CPU time: reading it costs little, so the reader disturbs little.
-fn cpu_clock(pid: libc::pid_t) -> Result<libc::clockid_t, Error> {
-    let mut clock = 0;
-    // SAFETY: `clock` is valid.
-    match unsafe { libc::clock_getcpuclockid(pid, &mut clock) } {
-        0 => Ok(clock),
-        errno => Err(Error::io(
-            format!("find the CPU clock of process {pid}"),
-            std::io::Error::from_raw_os_error(errno),
-        )),
-    }
-}
-
-fn read(clocks: &[libc::clockid_t]) -> Vec<u64> {
-    clocks
-        .iter()
-        .map(|&clock| {
-            let mut time = libc::timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            };
-            // SAFETY: `time` is valid.
-            unsafe { libc::clock_gettime(clock, &mut time) };
-            time.tv_sec as u64 * NS_PER_S + time.tv_nsec as u64
-        })
-        .collect()
 }
 
 /// Parts of what all received between two samples.

@@ -40,13 +40,11 @@ pub fn work_until(until_ns: u64, ran: &mut Vec<Ran>) {
     });
 }
 
-/// The longest time between two runs that begins in the window, without the piece of work that is in it.
-pub fn longest_gap_ns(ran: &[Ran], window: std::ops::Range<u64>) -> u64 {
+/// The times between two runs that begin in the window, each without the piece of work that is in it.
+pub fn gaps_ns(ran: &[Ran], window: std::ops::Range<u64>) -> impl Iterator<Item = u64> + use<'_> {
     ran.windows(2)
-        .filter(|pair| window.contains(&pair[0].to_ns))
+        .filter(move |pair| window.contains(&pair[0].to_ns))
         .map(|pair| (pair[1].from_ns - pair[0].to_ns).saturating_sub(PIECE_NS))
-        .max()
-        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -57,7 +55,8 @@ mod tests {
     fn gaps_that_begin_outside_do_not_count() {
         let ran = [(0, 100_000), (300_000, 500_000), (900_000, 1_000_000)]
             .map(|(from_ns, to_ns)| Ran { from_ns, to_ns });
-        assert_eq!(longest_gap_ns(&ran, 0..1_000_000), 400_000 - PIECE_NS);
-        assert_eq!(longest_gap_ns(&ran, 0..500_000), 200_000 - PIECE_NS);
+        let gaps = |until_ns| gaps_ns(&ran, 0..until_ns).collect::<Vec<_>>();
+        assert_eq!(gaps(1_000_000), [200_000 - PIECE_NS, 400_000 - PIECE_NS]);
+        assert_eq!(gaps(500_000), [200_000 - PIECE_NS]);
     }
 }

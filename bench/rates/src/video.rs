@@ -101,8 +101,6 @@ fn film(options: &Options, schedule: Schedule) -> Film {
 }
 
 fn summary(options: Options, seen: &Seen) -> Video {
-    let pairs = seen.due_ns.iter().zip(&seen.shown_ns);
-    let late_ns = pairs.map(|(due_ns, shown_ns)| shown_ns - due_ns).collect();
     let between_ns = seen
         .shown_ns
         .windows(2)
@@ -111,7 +109,7 @@ fn summary(options: Options, seen: &Seen) -> Video {
     Video {
         frames_per_s: seen.shown as f64 / options.seconds as f64,
         interframe: Distribution::of_ns(between_ns),
-        delay: Distribution::of_ns(late_ns),
+        delay: Distribution::of_ns(seen.late_ns()),
         options,
     }
 }

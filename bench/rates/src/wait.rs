@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One that has reserved, beside many threads that have not: for how long does it wait at most? (004 section 5)
+//! Some that have reserved, beside many threads that have not: for how long do they wait? (004 section 5)
 
 use crate::promise::{Division, Part};
-use crate::trace::{longest_gap_ns, work_until};
+use crate::trace::{gaps_ns, work_until};
 use clap::{Args, ValueEnum};
 use consort_bench_player::clock::{no_timer_slack, now_ns, sleep_until_ns, NS_PER_MS, NS_PER_S};
 use consort_bench_player::error::Error;
 use consort_bench_player::fleet::{hog, Schedule};
 use consort_bench_player::processes::spawn;
+use consort_bench_player::statistics::Distribution;
 use serde::Serialize;
 
 /// 004's `periodic`: so much work, so often.
@@ -31,6 +32,9 @@ pub struct Options {
     division: Division,
     #[arg(long, default_value = "guaranteed=0.3")]
     promised: Part,
+    /// Processes that have reserved that, each for itself
+    #[arg(long, default_value_t = 1)]
+    reserved: usize,
     #[arg(long, value_enum)]
     pattern: Pattern,
     /// Threads that have reserved nothing and want the CPU always
@@ -46,6 +50,7 @@ pub struct Options {
 #[derive(Serialize)]
 pub struct Wait {
     longest_ms: f64,
+    waits: Distribution,
     /// q + q / r: a quantum of the flexible class, and one of its own at its effective rate while all classes are busy.
     bound_ms: f64,
     over_bound: f64,
@@ -53,19 +58,25 @@ pub struct Wait {
 }
 
 pub fn run(options: Options) -> Result<Wait, Error> {
-    let promises = [options.promised.clone()];
+    let promises = vec![options.promised.clone(); options.reserved];
     let prepared = options.division.prepare(&promises)?;
     let begin_ns = now_ns() + START_NS;
     let schedule = Schedule::after_a_second(begin_ns, options.seconds);
-    let reserved = spawn(|| {
-        no_timer_slack();
-        prepared.take(0)?;
-        sleep_until_ns(schedule.window_start_ns);
-        Ok(match options.pattern {
-            Pattern::Greedy => be_greedy(schedule),
-            Pattern::Periodic => be_periodic(schedule),
+    let pattern = options.pattern;
+    let reserved = (0..options.reserved)
+        .map(|number| {
+            let prepared = &prepared;
+            spawn(move || {
+                no_timer_slack();
+                prepared.take(number)?;
+                sleep_until_ns(schedule.window_start_ns);
+                Ok(match pattern {
+                    Pattern::Greedy => be_greedy(schedule),
+                    Pattern::Periodic => be_periodic(schedule),
+                })
+            })
         })
-    })?;
+        .collect::<Result<Vec<_>, _>>()?;
     let threads = options.threads;
     let crowd = spawn(|| {
         prepared.take_none()?;
@@ -78,39 +89,51 @@ pub fn run(options: Options) -> Result<Wait, Error> {
         }
         Ok(())
     })?;
-    let longest_ns = reserved.wait()?;
+    let mut waits_ns: Vec<u64> = Vec::new();
+    for one in reserved {
+        waits_ns.extend(one.wait()?);
+    }
     crowd.wait()?;
-    let rate = options.division.effective(&promises, true)[0];
-    let quantum_ms = options.quantum_us as f64 / 1000.0;
-    let bound_ms = quantum_ms + quantum_ms / rate;
-    let longest_ms = longest_ns as f64 / NS_PER_MS as f64;
+    let bound_ms = bound_ms(&options, &promises)?;
+    let waits = Distribution::of_ns(waits_ns);
     Ok(Wait {
-        longest_ms,
+        longest_ms: waits.max_ms,
         bound_ms,
-        over_bound: longest_ms / bound_ms,
+        over_bound: waits.max_ms / bound_ms,
+        waits,
         options,
     })
 }
 
-fn be_greedy(schedule: Schedule) -> u64 {
+/// Parts of the machine are CPUs, where there are several; nobody has more than one.
+fn bound_ms(options: &Options, promises: &[Part]) -> Result<f64, Error> {
+    let cpus = std::thread::available_parallelism()
+        .map_err(|source| Error::io("count the CPUs", source))?
+        .get();
+    let rate = (options.division.effective(promises, true)[0] * cpus as f64).min(1.0);
+    let quantum_ms = options.quantum_us as f64 / 1000.0;
+    Ok(quantum_ms + quantum_ms / rate)
+}
+
+fn be_greedy(schedule: Schedule) -> Vec<u64> {
     let mut ran = Vec::new();
     work_until(schedule.window_end_ns, &mut ran);
-    longest_gap_ns(&ran, schedule.window_start_ns..schedule.window_end_ns)
+    gaps_ns(&ran, schedule.window_start_ns..schedule.window_end_ns).collect()
 }
 
 /// Waits after waking up count, too.
-fn be_periodic(schedule: Schedule) -> u64 {
+fn be_periodic(schedule: Schedule) -> Vec<u64> {
     let mut ran = Vec::new();
-    let mut longest_ns = 0;
+    let mut waits_ns = Vec::new();
     let mut due_ns = schedule.window_start_ns;
     while due_ns < schedule.window_end_ns {
         sleep_until_ns(due_ns);
         let now = now_ns();
-        longest_ns = longest_ns.max(now - due_ns);
+        waits_ns.push(now - due_ns);
         ran.clear();
         work_until(now + WORK_NS, &mut ran);
-        longest_ns = longest_ns.max(longest_gap_ns(&ran, now..u64::MAX));
+        waits_ns.extend(gaps_ns(&ran, now..u64::MAX));
         due_ns = (due_ns + PERIOD_NS).max(now_ns());
     }
-    longest_ns
+    waits_ns
 }
