@@ -173,6 +173,19 @@ core_fn reservation_set(struct reservation __arena *r in_arena, u32 rate, u64 pe
 	return 0;
 }
 
+/*
+ * A reservation begins as if it had just had its turn: who gives one back and makes another again and again would else be
+ * forgiven each time what it has had beyond its rate.
+ */
+static inline void reservation_begin_late(struct reservation __arena *r)
+{
+	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+		struct tree_node __arena *n = &group_in(&r->set, nth_place(i))->node;
+
+		n->vtime += n->turn_vtime;
+	}
+}
+
 SEC("syscall")
 int consort_reservation_create(struct consort_reservation_args *args)
 {
@@ -193,6 +206,7 @@ int consort_reservation_create(struct consort_reservation_args *args)
 			return 0;
 		group_set_init(&r->set, 0, &class->set, 0);
 		reservation_set(r, args->rate, args->period_ns);
+		reservation_begin_late(r);
 		r->id = id;
 		r->class = class;
 		class->nr_reservations++;

@@ -82,6 +82,29 @@ fn whose_period_ends_first_goes_first() {
     );
 }
 
+/// Nor is anybody forgiven what it had beyond its rate by giving it back, and reserving it again.
+#[test]
+fn who_renews_a_reservation_gains_nothing() {
+    for order in ["period", "frc"] {
+        let summary = summary(&format!(
+            r#"{{ "global": {{ "duration": 6, "warmup": 1 }},
+                 "classes": {{ "all": {{ "capacity": "50%", "order": "{order}" }} }},
+                 "tasks": {{ "video": {{ "reserve": {{ "class": "all", "rate": 0.3, "period": "33ms" }}, "phases": {{
+                               "frame": {{ "loop": -1, "run": "8ms", "timer": {{ "ref": "unique", "period": "30ms" }} }} }} }},
+                             "small": {{ "instance": 4, "phases": {{ "again": {{ "loop": -1,
+                               "reserve": {{ "class": "all", "rate": 0.05, "period": "1ms" }}, "run": "300us", "release": "" }} }} }},
+                             "hog": {{ "hog": true }} }} }}"#
+        ));
+        let video = &summary.tasks[0];
+        assert!(
+            video.share_percent > 26.5 && video.wait_max_ms < 4.0,
+            "{order}: {} % of the CPU, waits of {} ms",
+            video.share_percent,
+            video.wait_max_ms
+        );
+    }
+}
+
 #[test]
 fn what_a_class_has_not_left_is_refused_with_the_numbers() {
     let summary = summary(
