@@ -19,6 +19,13 @@
 
 #include "period.h"
 
+/* The weight by which running moves a member's virtual time. */
+static __always_inline u64 member_weight(const struct group __arena *g,
+					 const struct tree_node __arena *n)
+{
+	return g->node.kind == NODE_RC ? rc_weight(g, n) : node_weight(n);
+}
+
 static __always_inline void group_follow(struct group __arena *g, u64 vtime)
 {
 	struct tree_node __arena *first = group_first(g);
@@ -42,8 +49,8 @@ core_fn tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 			group_of(n)->ran_ns += ns;
 			break;
 		}
-		n->vtime += vtime_of_ns(ns, node_weight(n));
-		if (g->node.kind == NODE_PERIOD) {
+		n->vtime += vtime_of_ns(ns, member_weight(g, n));
+		if (group_has_periods(g)) {
 			period_charge(g, n, ns);
 		} else {
 			if (n->ready.queued && g->node.kind == NODE_FAIR)
@@ -70,7 +77,7 @@ core_fn tree_enqueue(struct tree_node __arena *n in_arena, u64 major, u64 minor)
 		g = n->parent;
 		if (!g || n->ready.queued)
 			break;
-		if (g->node.kind == NODE_PERIOD)
+		if (group_has_periods(g))
 			period_enqueue(g, n);
 		else
 			heap_push(&g->ready, &n->ready, major, minor);
@@ -90,7 +97,7 @@ core_fn tree_dequeue(struct tree_node __arena *n in_arena)
 		g = n->parent;
 		if (!g || !n->ready.queued)
 			break;
-		if (g->node.kind == NODE_PERIOD)
+		if (group_has_periods(g))
 			period_dequeue(g, n);
 		else
 			heap_remove(&g->ready, &n->ready);
@@ -105,7 +112,7 @@ core_fn tree_dequeue(struct tree_node __arena *n in_arena)
 static __always_inline void group_exchange(struct group __arena *g, struct tree_node __arena *out,
 					   struct tree_node __arena *in, u64 major, u64 minor)
 {
-	if (g->node.kind == NODE_PERIOD) {
+	if (group_has_periods(g)) {
 		in->is_ahead = 0;
 		major = period_deadline(in, in->vtime);
 		if (!g->ahead.top && heap_replace_only(&g->ready, &out->ready, &in->ready, major, 0))
@@ -150,7 +157,7 @@ core_fn tree_exchange(struct tree_node __arena *out in_arena, struct tree_node _
 }
 
 /* A node becomes runnable: borrows up to the minimum, at each level that was not active. */
-static __always_inline void tree_activate(struct tree_node __arena *n)
+static __always_inline void tree_activate(struct tree_node __arena *n, u64 now_ns)
 {
 	struct group __arena *g;
 
@@ -158,8 +165,8 @@ static __always_inline void tree_activate(struct tree_node __arena *n)
 		g = n->parent;
 		if (!g || n->active)
 			break;
-		if (g->node.kind == NODE_PERIOD)
-			period_wake(g, n);
+		if (group_has_periods(g))
+			period_wake(g, n, now_ns);
 		else
 			n->vtime = vtime_max(n->vtime, g->vmin);
 		n->active = 1;
@@ -221,7 +228,7 @@ static __always_inline int group_before(const struct group __arena *g,
 					const struct tree_node __arena *n,
 					const struct tree_node __arena *other)
 {
-	if (g->node.kind == NODE_PERIOD)
+	if (group_has_periods(g))
 		return period_before(g, n, n->vtime, other, other->vtime);
 	return vtime_before(n->vtime, other->vtime);
 }
@@ -230,7 +237,7 @@ static __always_inline int group_before(const struct group __arena *g,
 static __always_inline struct tree_node __arena *group_next(struct group __arena *g)
 {
 	/* With one that waits there is nothing to order. */
-	if (g->node.kind == NODE_PERIOD && g->ready.top && (g->ahead.top || g->ready.top->left))
+	if (group_has_periods(g) && g->ready.top && (g->ahead.top || g->ready.top->left))
 		period_order(g);
 	return group_first(g);
 }

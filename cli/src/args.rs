@@ -380,8 +380,9 @@ pub struct ClassSetArgs {
     )]
     pub overbooking: String,
 
-    /// Whose turn it is among its reservations: whose period ends first of those that are not ahead of their rates, or
-    /// by virtual time alone, as in 004's FRC. Can be changed while it has no reservations
+    /// Whose turn it is among its reservations: whose period ends first of those that are not ahead of their rates; or,
+    /// for study, as 004's algorithms say: frc, by virtual time alone, or rc, whose period ends first by the clock. Can
+    /// be changed while it has no reservations
     #[arg(long, value_enum, default_value_t = ClassOrder::Period)]
     pub order: ClassOrder,
 }
@@ -390,6 +391,7 @@ pub struct ClassSetArgs {
 pub enum ClassOrder {
     Period,
     Frc,
+    Rc,
 }
 
 #[cfg(test)]

@@ -36,6 +36,7 @@ fn set(args: &ClassSetArgs) -> Value {
     let order = match args.order {
         ClassOrder::Period => "period",
         ClassOrder::Frc => "frc",
+        ClassOrder::Rc => "rc",
     };
     json!({
         "command": "class_set", "name": args.name, "capacity": amount(&args.capacity),

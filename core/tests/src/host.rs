@@ -108,10 +108,17 @@ impl Host {
         self.add_group_below(self.top(), capacity)
     }
 
-    /// A class that orders its reservations by their periods.
-    pub fn add_period_class(&mut self, capacity: u64) -> usize {
+    /// A class whose reservations are ordered as `kind` says, one of enum node_kind.
+    pub fn add_class_of(&mut self, kind: u32, capacity: u64) -> usize {
         let class = self.add_class(capacity);
-        unsafe { (*self.groups[class].at()).node.kind = NODE_PERIOD as u8 };
+        unsafe {
+            let g = self.groups[class].at();
+            (*g).node.kind = kind as u8;
+            (*g).capacity = capacity;
+            if kind == NODE_RC {
+                (*g).vmin = core_rc_vtime(self.now_ns);
+            }
+        }
         class
     }
 
@@ -234,7 +241,7 @@ impl Host {
 
     fn activate(&self, t: usize) {
         unsafe {
-            core_tree_activate(self.node(t));
+            core_tree_activate(self.node(t), self.now_ns);
             core_place_activated(self.place.at(), self.node(t));
             (*self.place.at()).nr_runnable += 1;
             if let Some(d) = self.domain(t) {
