@@ -160,8 +160,8 @@ The JSON has these fields; new ones may come, and `version` changes when one cha
   daemon     version, pid, uptime_s; clients, domains, members (now); connections, requests, refusals, joins,
              leaves, lost_members (since it started)
   division   cpus; classes, list of: name, capacity (CPUs), overbooking and admits (null: unlimited), order (period,
-             frc; null for flexible), asked (sum of nominal rates), given (sum of effective rates), used (CPUs over the last second; null for
-             flexible), reservations
+             frc, rc; null for flexible), asked (sum of nominal rates), given (sum of effective rates), used (CPUs over the
+             last second; null for flexible), reservations
   domains    list of: id, name (null: private), uid, order, preempt, event_ns, members (thread numbers)
   clients    list of: connection, client, pid, uid, command, members (list of tid, slot, domain)")]
 pub struct StatusArgs {
