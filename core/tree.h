@@ -129,7 +129,8 @@ static __always_inline void group_exchange(struct group __arena *g, struct tree_
 
 /*
  * `in` begins to wait, under its key, and `out`, which waits, is taken. Where both are the only ones of their groups to
- * wait, so do these; above the group in which they meet nothing changes. They are of one place: they do meet.
+ * wait, so do these; above the group in which they meet nothing changes. They are of one place: they do meet, but the root
+ * may be below the top, at the same level.
  */
 core_fn tree_exchange(struct tree_node __arena *out in_arena, struct tree_node __arena *in in_arena,
 		      u64 major, u64 minor)
@@ -141,7 +142,7 @@ core_fn tree_exchange(struct tree_node __arena *out in_arena, struct tree_node _
 			group_exchange(from, out, in, major, minor);
 			return 0;
 		}
-		if (from->level != to->level || from->node.kind != NODE_FAIR ||
+		if (!from->level || from->level != to->level || from->node.kind != NODE_FAIR ||
 		    to->node.kind != NODE_FAIR ||
 		    !heap_exchange_only(&from->ready, &out->ready, &to->ready, &in->ready, major,
 					minor))

@@ -100,6 +100,11 @@ void core_tree_dequeue(struct tree_node *n)
 	tree_dequeue(n);
 }
 
+void core_tree_exchange(struct tree_node *out, struct tree_node *in, u64 major, u64 minor)
+{
+	tree_exchange(out, in, major, minor);
+}
+
 void core_tree_activate(struct tree_node *n, u64 now_ns)
 {
 	tree_activate(n, now_ns);

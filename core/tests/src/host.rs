@@ -465,6 +465,18 @@ impl Host {
         self.follow(c)
     }
 
+    /// `next`, which waits, is taken, and `prev` waits.
+    fn exchange(&mut self, next: usize, prev: usize) {
+        if self.domain(next).is_some() || self.domain(prev).is_some() {
+            self.take(next);
+            self.wait(prev);
+            return;
+        }
+        let (out, into) = (self.node(next), self.node(prev));
+        self.tasks[prev].waits_since_ns = self.now_ns;
+        unsafe { core_tree_exchange(out, into, (*into).vtime, 0) };
+    }
+
     /// Makes the chosen task run.
     pub fn follow(&mut self, c: choice) -> Option<choice> {
         let next = (0..self.tasks.len()).find(|&t| self.node(t) == c.task);
@@ -472,11 +484,11 @@ impl Host {
         if next == self.running {
             return next.map(|_| c);
         }
-        if let Some(t) = next {
-            self.take(t);
-        }
-        if let Some(t) = self.running {
-            self.wait(t);
+        match (next, self.running) {
+            (Some(next), Some(prev)) => self.exchange(next, prev),
+            (Some(next), None) => self.take(next),
+            (None, Some(prev)) => self.wait(prev),
+            (None, None) => (),
         }
         self.running = next;
         next.map(|_| c)
