@@ -153,10 +153,18 @@ core_fn period_follow(struct group __arena *g in_arena, struct tree_node __arena
 	return 0;
 }
 
-/* A member has had `ns` of CPU time, which its virtual time says already. */
+/* What running for `ns` adds to a member's virtual time. */
+static __always_inline u64 period_vtime_of_ns(const struct group __arena *g,
+					      const struct tree_node __arena *n, u64 ns)
+{
+	return vtime_of_ns(ns, g->node.kind == NODE_RC ? rc_weight(g, n) : node_weight(n));
+}
+
+/* A member has had `ns` of CPU time. */
 static __always_inline void period_charge(struct group __arena *g, struct tree_node __arena *n,
 					  u64 ns)
 {
+	n->vtime += period_vtime_of_ns(g, n, ns);
 	if (g->node.kind != NODE_RC) {
 		g->vmin += vtime_of_ns(ns, g->weight_all);
 		if (g->nr_active == n->active)

@@ -19,13 +19,6 @@
 
 #include "period.h"
 
-/* The weight by which running moves a member's virtual time. */
-static __always_inline u64 member_weight(const struct group __arena *g,
-					 const struct tree_node __arena *n)
-{
-	return g->node.kind == NODE_RC ? rc_weight(g, n) : node_weight(n);
-}
-
 static __always_inline void group_follow(struct group __arena *g, u64 vtime)
 {
 	struct tree_node __arena *first = group_first(g);
@@ -49,10 +42,10 @@ core_fn tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 			group_of(n)->ran_ns += ns;
 			break;
 		}
-		n->vtime += vtime_of_ns(ns, member_weight(g, n));
 		if (group_has_periods(g)) {
 			period_charge(g, n, ns);
 		} else {
+			n->vtime += vtime_of_ns(ns, node_weight(n));
 			if (n->ready.queued && g->node.kind == NODE_FAIR)
 				heap_move(&g->ready, &n->ready, n->vtime, 0);
 			if (g->nr_active == n->active)
