@@ -6,13 +6,14 @@
  *          pay for a level that they do not use.
  * Rule     A class is a group below the place's top. Its weight is its capacity; its members are reservations,
  *          whose weights are their nominal rates: the effective rate R * nominal / sum(nominal) follows. Whose turn
- *          it is among them, their periods say (period.h), or as in 004's FRC virtual time alone (tree.h). The
- *          root, which holds everybody else, is the class `flexible`: while another class is active it is a member
- *          of the top too, with the capacity that the other classes leave. While it is alone, choices begin
- *          at the root, and what it runs is added to its virtual time when it gets company.
- * Bound    That of tree.h or period.h at each level; a class waits for one quantum of each other class and its own q / R
- *          (004 section 5), however many members the others have. Due events of domains may put the root ahead of
- *          the classes by a window and a quantum more.
+ *          it is among them, their periods say (period.h), or one of 004's algorithms: FRC, virtual time alone
+ *          (tree.h), or RC, periods and the clock (rc.h). The root, which holds everybody else, is the class
+ *          `flexible`: while another class is active it is a member of the top too, with the capacity that the other
+ *          classes leave. While it is alone, choices begin at the root, and what it runs is added to its virtual time
+ *          when it gets company.
+ * Bound    That of tree.h, period.h or rc.h at each level; a class waits for one quantum of each other class and its
+ *          own q / R (004 section 5), however many members the others have. Due events of domains may put the root
+ *          ahead of the classes by a window and a quantum more.
  * Source   004 sections 3 and 5: every class is proxied; 001 (hierarchical stride) for what sleepers leave: it goes to the
  *          others in proportion to their capacities.
  * Limits   A class that is active in several places has its whole capacity's part of each.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* Nodes and groups, of which the tree is made: tree.h says how they are kept, period.h and coop.h whose turn it is. */
+/* Nodes and groups, of which the tree is made: tree.h says how they are kept, period.h, rc.h and coop.h whose turn it is. */
 #ifndef CORE_NODE_H
 #define CORE_NODE_H
 
@@ -12,9 +12,10 @@
 
 enum node_kind {
 	NODE_TASK,
-	NODE_FAIR, /* group: smallest virtual time first */
 	NODE_COOP, /* group: a cooperation domain, see coop.h */
+	NODE_FAIR, /* group: smallest virtual time first */
 	NODE_PERIOD, /* group: whose period ends first, of those that are not ahead, see period.h */
+	NODE_RC, /* group: whose period ends first, see rc.h */
 };
 
 struct group;
@@ -25,7 +26,7 @@ struct tree_node {
 	struct group __arena *parent;
 	u64 vtime;
 	u64 weight; /* what it was given */
-	u64 period_vtime; /* 0: none; below a NODE_PERIOD only, as the next three */
+	u64 period_vtime; /* 0: none; of a group with periods only, as the next three */
 	u64 turn_vtime; /* what running for the shortest slice adds to its virtual time */
 	u64 ends_vtime; /* when its present period does */
 	u8 is_ahead; /* which of the group's two queues it waits in */
@@ -37,8 +38,9 @@ struct group {
 	struct tree_node node;
 	struct heap ready; /* waiting members, in the order of the group's kind; empty if none waits */
 	struct heap ahead; /* NODE_PERIOD: the others that wait, see period.h */
-	u64 vmin; /* smallest virtual time of the active members, NODE_PERIOD: its own; never goes back */
-	u64 weight_all; /* NODE_PERIOD: sum over all members, kept by the host */
+	u64 vmin; /* smallest virtual time of the active members; with periods: its own; never goes back */
+	u64 weight_all; /* with periods: sum over all members, kept by the host */
+	u64 capacity; /* NODE_RC: what its members have in sum, WEIGHT_ONE for each CPU; kept by the host */
 	u64 weight_active; /* sum over active members, members lent to domains included */
 	u64 weight_lent; /* of that, what members use elsewhere, see rate.h */
 	u64 lent_above; /* what the parent counts as lent through this group */
@@ -55,6 +57,11 @@ static __always_inline struct tree_node __arena *node_of_ready(struct heap_link 
 static __always_inline struct group __arena *group_of(struct tree_node __arena *n)
 {
 	return outer_of(n, struct group, node);
+}
+
+static __always_inline int group_has_periods(const struct group __arena *g)
+{
+	return g->node.kind >= NODE_PERIOD;
 }
 
 /* The first waiting member, NULL if none. */
@@ -74,7 +81,7 @@ static __always_inline u64 node_weight(const struct tree_node __arena *n)
 	const struct group __arena *g;
 	u64 weight;
 
-	if (n->kind != NODE_FAIR && n->kind != NODE_PERIOD)
+	if (n->kind < NODE_FAIR)
 		return n->weight;
 	g = outer_of(n, struct group, node);
 	if (!g->weight_lent || !g->level)

@@ -21,7 +21,7 @@
 #ifndef CORE_PERIOD_H
 #define CORE_PERIOD_H
 
-#include "node.h"
+#include "rc.h"
 
 /* Longer than any quantum: on one CPU nobody is that far behind. */
 #define BEHIND_MAX_NS 20000000ULL
@@ -37,7 +37,7 @@ static __always_inline u64 period_deadline(const struct tree_node __arena *n, u6
 
 static __always_inline int period_is_ahead(const struct group __arena *g, u64 vtime)
 {
-	return vtime_before(g->vmin, vtime);
+	return g->node.kind != NODE_RC && vtime_before(g->vmin, vtime);
 }
 
 /* Whether a member at this virtual time runs before another one of the group, at that one's. */
@@ -153,13 +153,23 @@ core_fn period_follow(struct group __arena *g in_arena, struct tree_node __arena
 	return 0;
 }
 
-/* A member has had `ns` of CPU time, which its virtual time says already. */
+/* What running for `ns` adds to a member's virtual time. */
+static __always_inline u64 period_vtime_of_ns(const struct group __arena *g,
+					      const struct tree_node __arena *n, u64 ns)
+{
+	return vtime_of_ns(ns, g->node.kind == NODE_RC ? rc_weight(g, n) : node_weight(n));
+}
+
+/* A member has had `ns` of CPU time. */
 static __always_inline void period_charge(struct group __arena *g, struct tree_node __arena *n,
 					  u64 ns)
 {
-	g->vmin += vtime_of_ns(ns, g->weight_all);
-	if (g->nr_active == n->active)
-		g->vmin = vtime_max(g->vmin, n->vtime);
+	n->vtime += period_vtime_of_ns(g, n, ns);
+	if (g->node.kind != NODE_RC) {
+		g->vmin += vtime_of_ns(ns, g->weight_all);
+		if (g->nr_active == n->active)
+			g->vmin = vtime_max(g->vmin, n->vtime);
+	}
 	if (n->ready.queued || !vtime_before(n->vtime, n->ends_vtime))
 		period_follow(g, n);
 }
@@ -167,13 +177,16 @@ static __always_inline void period_charge(struct group __arena *g, struct tree_n
 /* A member comes to the group, or goes; `weight` is what the group's members weigh more then. */
 static __always_inline void period_count(struct group __arena *g, u64 weight)
 {
-	if (g && g->node.kind == NODE_PERIOD)
+	if (g && group_has_periods(g))
 		g->weight_all += weight;
 }
 
 /* A member becomes runnable: what it did not use is not saved up. */
-static __always_inline void period_wake(const struct group __arena *g, struct tree_node __arena *n)
+static __always_inline void period_wake(struct group __arena *g, struct tree_node __arena *n,
+					u64 now_ns)
 {
+	if (g->node.kind == NODE_RC)
+		g->vmin = rc_vtime(now_ns);
 	if (vtime_before(n->vtime, g->vmin)) {
 		n->vtime = g->vmin;
 		n->ends_vtime = n->vtime + n->period_vtime;

@@ -189,8 +189,11 @@ core_fn place_choose_fair(struct group __arena *g in_arena,
 			if (n != up)
 				running = NULL;
 		}
-		/* It is the smallest of the runnable ones; the one that was may have left without being charged. */
-		if (n && !looks)
+		/*
+		 * It is the smallest of the runnable ones; the one that was may have left without being charged. The
+		 * time of an RC group is the clock's.
+		 */
+		if (n && !looks && g->node.kind != NODE_RC)
 			g->vmin = vtime_max(g->vmin, n->vtime);
 		if (!n || n->kind == NODE_TASK)
 			break;

@@ -62,12 +62,12 @@ static __always_inline u64 rate_flatten(const struct group __arena *g, u64 weigh
  * active there.
  */
 core_fn rate_lend(struct tree_node __arena *stand_in in_arena, struct group __arena *home in_arena,
-		  u64 weight)
+		  u64 weight, u64 now_ns)
 {
 	stand_in->parent = home;
 	stand_in->weight = weight;
 	stand_in->vtime = home->vmin;
-	tree_activate(stand_in);
+	tree_activate(stand_in, now_ns);
 	home->weight_lent += weight;
 	rate_propagate(home);
 	return 0;

@@ -42,10 +42,10 @@ core_fn tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 			group_of(n)->ran_ns += ns;
 			break;
 		}
-		n->vtime += vtime_of_ns(ns, node_weight(n));
-		if (g->node.kind == NODE_PERIOD) {
+		if (group_has_periods(g)) {
 			period_charge(g, n, ns);
 		} else {
+			n->vtime += vtime_of_ns(ns, node_weight(n));
 			if (n->ready.queued && g->node.kind == NODE_FAIR)
 				heap_move(&g->ready, &n->ready, n->vtime, 0);
 			if (g->nr_active == n->active)
@@ -70,7 +70,7 @@ core_fn tree_enqueue(struct tree_node __arena *n in_arena, u64 major, u64 minor)
 		g = n->parent;
 		if (!g || n->ready.queued)
 			break;
-		if (g->node.kind == NODE_PERIOD)
+		if (group_has_periods(g))
 			period_enqueue(g, n);
 		else
 			heap_push(&g->ready, &n->ready, major, minor);
@@ -90,7 +90,7 @@ core_fn tree_dequeue(struct tree_node __arena *n in_arena)
 		g = n->parent;
 		if (!g || !n->ready.queued)
 			break;
-		if (g->node.kind == NODE_PERIOD)
+		if (group_has_periods(g))
 			period_dequeue(g, n);
 		else
 			heap_remove(&g->ready, &n->ready);
@@ -105,7 +105,7 @@ core_fn tree_dequeue(struct tree_node __arena *n in_arena)
 static __always_inline void group_exchange(struct group __arena *g, struct tree_node __arena *out,
 					   struct tree_node __arena *in, u64 major, u64 minor)
 {
-	if (g->node.kind == NODE_PERIOD) {
+	if (group_has_periods(g)) {
 		in->is_ahead = 0;
 		major = period_deadline(in, in->vtime);
 		if (!g->ahead.top && heap_replace_only(&g->ready, &out->ready, &in->ready, major, 0))
@@ -122,7 +122,8 @@ static __always_inline void group_exchange(struct group __arena *g, struct tree_
 
 /*
  * `in` begins to wait, under its key, and `out`, which waits, is taken. Where both are the only ones of their groups to
- * wait, so do these; above the group in which they meet nothing changes. They are of one place: they do meet.
+ * wait, so do these; above the group in which they meet nothing changes. They are of one place: they do meet, but the root
+ * may be below the top, at the same level.
  */
 core_fn tree_exchange(struct tree_node __arena *out in_arena, struct tree_node __arena *in in_arena,
 		      u64 major, u64 minor)
@@ -134,7 +135,7 @@ core_fn tree_exchange(struct tree_node __arena *out in_arena, struct tree_node _
 			group_exchange(from, out, in, major, minor);
 			return 0;
 		}
-		if (from->level != to->level || from->node.kind != NODE_FAIR ||
+		if (!from->level || from->level != to->level || from->node.kind != NODE_FAIR ||
 		    to->node.kind != NODE_FAIR ||
 		    !heap_exchange_only(&from->ready, &out->ready, &to->ready, &in->ready, major,
 					minor))
@@ -150,7 +151,7 @@ core_fn tree_exchange(struct tree_node __arena *out in_arena, struct tree_node _
 }
 
 /* A node becomes runnable: borrows up to the minimum, at each level that was not active. */
-static __always_inline void tree_activate(struct tree_node __arena *n)
+static __always_inline void tree_activate(struct tree_node __arena *n, u64 now_ns)
 {
 	struct group __arena *g;
 
@@ -158,8 +159,8 @@ static __always_inline void tree_activate(struct tree_node __arena *n)
 		g = n->parent;
 		if (!g || n->active)
 			break;
-		if (g->node.kind == NODE_PERIOD)
-			period_wake(g, n);
+		if (group_has_periods(g))
+			period_wake(g, n, now_ns);
 		else
 			n->vtime = vtime_max(n->vtime, g->vmin);
 		n->active = 1;
@@ -221,7 +222,7 @@ static __always_inline int group_before(const struct group __arena *g,
 					const struct tree_node __arena *n,
 					const struct tree_node __arena *other)
 {
-	if (g->node.kind == NODE_PERIOD)
+	if (group_has_periods(g))
 		return period_before(g, n, n->vtime, other, other->vtime);
 	return vtime_before(n->vtime, other->vtime);
 }
@@ -230,7 +231,7 @@ static __always_inline int group_before(const struct group __arena *g,
 static __always_inline struct tree_node __arena *group_next(struct group __arena *g)
 {
 	/* With one that waits there is nothing to order. */
-	if (g->node.kind == NODE_PERIOD && g->ready.top && (g->ahead.top || g->ready.top->left))
+	if (group_has_periods(g) && g->ready.top && (g->ahead.top || g->ready.top->left))
 		period_order(g);
 	return group_first(g);
 }

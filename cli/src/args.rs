@@ -160,8 +160,8 @@ The JSON has these fields; new ones may come, and `version` changes when one cha
   daemon     version, pid, uptime_s; clients, domains, members (now); connections, requests, refusals, joins,
              leaves, lost_members (since it started)
   division   cpus; classes, list of: name, capacity (CPUs), overbooking and admits (null: unlimited), order (period,
-             frc; null for flexible), asked (sum of nominal rates), given (sum of effective rates), used (CPUs over the last second; null for
-             flexible), reservations
+             frc, rc; null for flexible), asked (sum of nominal rates), given (sum of effective rates), used (CPUs over the
+             last second; null for flexible), reservations
   domains    list of: id, name (null: private), uid, order, preempt, event_ns, members (thread numbers)
   clients    list of: connection, client, pid, uid, command, members (list of tid, slot, domain)")]
 pub struct StatusArgs {
@@ -380,9 +380,10 @@ pub struct ClassSetArgs {
     )]
     pub overbooking: String,
 
-    /// Whose turn it is among its reservations: whose period ends first of those that are not ahead of their rates, or
-    /// by virtual time alone, as in 004's FRC. Can be changed while it has no reservations
-    #[arg(long, default_value = "period", value_parser = ["period", "frc"])]
+    /// Whose turn it is among its reservations: whose period ends first of those that are not ahead of their rates; or,
+    /// for study, as 004's algorithms say: frc, by virtual time alone, or rc, whose period ends first by the clock. Can
+    /// be changed while it has no reservations
+    #[arg(long, default_value = "period", value_parser = ["period", "frc", "rc"])]
     pub order: String,
 }
 

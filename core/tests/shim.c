@@ -68,7 +68,17 @@ u64 core_slice_beside_ns(u64 slice, u64 min_slice_ns, u64 period_ns)
 	return slice_beside_ns(slice, min_slice_ns, period_ns);
 }
 
-/* ---- tree.h ---- */
+/* ---- tree.h, rc.h ---- */
+
+u64 core_rc_vtime(u64 now_ns)
+{
+	return rc_vtime(now_ns);
+}
+
+u64 core_rc_weight(const struct group *g, const struct tree_node *n)
+{
+	return rc_weight(g, n);
+}
 
 u64 core_node_weight(const struct tree_node *n)
 {
@@ -90,9 +100,14 @@ void core_tree_dequeue(struct tree_node *n)
 	tree_dequeue(n);
 }
 
-void core_tree_activate(struct tree_node *n)
+void core_tree_exchange(struct tree_node *out, struct tree_node *in, u64 major, u64 minor)
 {
-	tree_activate(n);
+	tree_exchange(out, in, major, minor);
+}
+
+void core_tree_activate(struct tree_node *n, u64 now_ns)
+{
+	tree_activate(n, now_ns);
 }
 
 void core_tree_deactivate(struct tree_node *n)

@@ -16,7 +16,7 @@
 //! | `{"command": "class_remove", "name": C}` | root | `classes` |
 //! | `{"command": "set", "granularity_ns": N, "min_slice_ns": N}` | root, or the daemon's user | the tunables that hold now |
 //!
-//! O is "period" or "frc" ([`crate::classes::Order`]). `order`, `after` and each value of `set` may be left out. Lists come in pages, since an answer is one message.
+//! O is "period", "frc" or "rc" ([`crate::classes::Order`]). `order`, `after` and each value of `set` may be left out. Lists come in pages, since an answer is one message.
 
 use consort_kernel::TunablesChange;
 use nix::{errno::Errno, unistd::geteuid};

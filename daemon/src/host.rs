@@ -100,7 +100,7 @@ impl Host for Scheduler {
         let table = consort_kernel::ClassTable {
             capacity: table.capacity,
             flexible: table.flexible,
-            frc: table.frc,
+            order: table.order.map(|order| order as u8),
         };
         Scheduler::set_classes(self, &table)
     }

@@ -53,22 +53,30 @@ static inline u64 reservation_bytes(void)
 	return sizeof(struct reservation) + nr_places() * sizeof(struct group);
 }
 
+/* A class' place in the tables' arrays. */
+static inline u32 class_index(u32 id)
+{
+	/* Keeps the compiler from proving the mask needless: the verifier cannot follow its proof. */
+	asm volatile("" : "+r"(id));
+	return id & (CLASSES_MAX - 1);
+}
+
 /* enum node_kind of a class' groups. */
 static inline u8 kind_of(u32 id)
 {
-	return class_table.frc >> (id & (CLASSES_MAX - 1)) & 1 ? NODE_FAIR : NODE_PERIOD;
+	switch (class_table.order[class_index(id)]) {
+	case CONSORT_CLASS_FRC:
+		return NODE_FAIR;
+	case CONSORT_CLASS_RC:
+		return NODE_RC;
+	default:
+		return NODE_PERIOD;
+	}
 }
 
 static inline bool changes_order(struct class_set __arena *class, u32 id)
 {
 	return group_in(&class->set, nth_place(0))->node.kind != kind_of(id);
-}
-
-/* Of a class without reservations. */
-static inline void class_set_order(struct class_set __arena *class, u32 id)
-{
-	for (u32 i = 0; i < nr_places() && can_loop; i++)
-		group_in(&class->set, nth_place(i))->node.kind = kind_of(id);
 }
 
 static inline struct class_set __arena *class_create(u32 id)
@@ -96,9 +104,25 @@ static inline struct class_set __arena *class_create(u32 id)
 
 static inline u32 capacity_of(u32 id)
 {
-	/* Keeps the compiler from proving the mask needless: the verifier cannot follow its proof. */
-	asm volatile("" : "+r"(id));
-	return class_table.capacity[id & (CLASSES_MAX - 1)];
+	return class_table.capacity[class_index(id)];
+}
+
+/* What the table says of a class that has a capacity. Its order changes while it has no reservations. */
+static inline void class_follow(struct class_set __arena *class, u32 id)
+{
+	u64 now_ns = bpf_ktime_get_ns();
+
+	set_weights(&class->set, capacity_of(id));
+	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+		struct group __arena *g = group_in(&class->set, nth_place(i));
+
+		g->capacity = (u64)capacity_of(id) * topology.nr_cpus;
+		if (class->nr_reservations)
+			continue;
+		g->node.kind = kind_of(id);
+		if (g->node.kind == NODE_RC)
+			g->vmin = rc_vtime(now_ns);
+	}
 }
 
 /* Whether the table can be followed: errors are found before anything is changed. */
@@ -133,9 +157,7 @@ int consort_classes(struct consort_classes_args *args)
 		if (!class)
 			continue;
 		if (capacity_of(id)) {
-			set_weights(&class->set, capacity_of(id));
-			if (!class->nr_reservations)
-				class_set_order(class, id);
+			class_follow(class, id);
 			continue;
 		}
 		bpf_map_update_elem(&classes, &id, &none, BPF_ANY);
@@ -246,7 +268,7 @@ static inline void group_move(struct place __arena *pl, struct group __arena *g,
 	tree_move(&g->node, to, vtime_of_ns(tunables.granularity_ns, g->node.weight));
 	group_lends(g, true);
 	if (was_active)
-		tree_activate(&g->node);
+		tree_activate(&g->node, bpf_ktime_get_ns());
 	place_activated(pl, &g->node);
 	if (was_waiting)
 		tree_enqueue(&g->node, g->node.vtime, 0);

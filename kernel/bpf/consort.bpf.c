@@ -89,7 +89,7 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		pay(t);
 	if (woke && c->running != t)
 		charge_running(c, cpu, now_ns);
-	task_activate(t);
+	task_activate(t, now_ns);
 	if (runs_on(p, flags)) {
 		/* It has been charged until now; nobody has chosen it if it came down from a higher class. */
 		if (c->running != t)

@@ -142,7 +142,7 @@ core_fn take_seat(struct task __arena *t in_arena, struct group_set __arena *hom
 	tree_move(n, group_in(home, t->place), 0);
 	n->vtime += ahead < ahead_max ? ahead : ahead_max;
 	if (active)
-		task_activate(t);
+		task_activate(t, bpf_ktime_get_ns());
 	if (waits)
 		task_wait(t, bpf_ktime_get_ns());
 	return 0;

@@ -94,12 +94,19 @@ struct consort_leave_args {
 	unsigned int error;
 };
 
+/* Whose turn it is among the reservations of a class. */
+enum consort_class_order {
+	CONSORT_CLASS_PERIOD, /* whose period ends first, of those that are not ahead (core/period.h) */
+	CONSORT_CLASS_FRC, /* the smallest virtual time, as in 004's FRC (core/tree.h) */
+	CONSORT_CLASS_RC, /* whose period ends first, as in 004's RC (core/rc.h) */
+};
+
 /* How the machine is divided: written by the loader, which then calls consort_classes. */
 struct consort_class_table {
 	unsigned int capacity[CLASSES_MAX]; /* parts of CONSORT_RATE_ONE; 0: there is no such class */
 	unsigned int flexible; /* what is left for everybody else */
 	unsigned long long shortest_period_ns; /* of all reservations; 0: there are none. Followed at once */
-	unsigned int frc; /* a bit for each class whose reservations are ordered by virtual time alone, as 004's FRC does */
+	unsigned char order[CLASSES_MAX]; /* enum consort_class_order */
 };
 
 struct consort_classes_args {

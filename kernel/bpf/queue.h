@@ -56,7 +56,7 @@ static inline bool has_to_lend(const struct task __arena *t)
 	return in_domain(t) && t->home->parent;
 }
 
-core_fn task_activate(struct task __arena *t in_arena)
+core_fn task_activate(struct task __arena *t in_arena, u64 now_ns)
 {
 	struct place __arena *pl = place_at(t->place);
 
@@ -65,12 +65,12 @@ core_fn task_activate(struct task __arena *t in_arena)
 	t->member.interrupted = 0;
 	t->has_run = 0;
 	if (has_to_lend(t)) {
-		rate_lend(&t->stand_in, group_in(t->home, t->place), t->weight);
+		rate_lend(&t->stand_in, group_in(t->home, t->place), t->weight, now_ns);
 		weigh_member(t);
 	} else {
 		t->member.node.weight = t->weight;
 	}
-	tree_activate(&t->member.node);
+	tree_activate(&t->member.node, now_ns);
 	place_activated(pl, &t->member.node);
 	place_count(pl, t->place, 1);
 	if (in_domain(t)) {
@@ -200,7 +200,7 @@ core_fn task_move(struct task __arena *t in_arena, struct group_set __arena *hom
 	tree_move(&t->member.node, parent_of(t),
 		  vtime_of_ns(tunables.granularity_ns, t->member.node.weight));
 	if (was_active)
-		task_activate(t);
+		task_activate(t, bpf_ktime_get_ns());
 	if (was_waiting)
 		task_wait(t, bpf_ktime_get_ns());
 	return 0;

@@ -161,12 +161,13 @@ static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_
  * With the lock of the thief's shard held: the loot of `steal_from` is a runnable task here, unless it is not the
  * thief's any more. Then the kernel has enqueued it anew meanwhile, on a CPU of its own choice, or has taken it from us.
  */
-static inline bool take_over(struct task __arena *t, const struct task_struct *p, u32 cpu)
+static inline bool take_over(struct task __arena *t, const struct task_struct *p, u32 cpu,
+			     u64 now_ns)
 {
 	if (t->thief != cpu + 1 || t->kernel_task != (u64)p)
 		return false;
 	t->thief = 0;
-	task_activate(t);
+	task_activate(t, now_ns);
 	count_on(cpu)->steals++;
 	return true;
 }
@@ -184,7 +185,7 @@ static inline void put_stolen(struct consort_cpu __arena *c, u32 cpu, struct tas
 	if (!t)
 		return;
 	lock_take(l);
-	if (take_over(t, p, cpu)) {
+	if (take_over(t, p, cpu, now_ns)) {
 		if (runs && !c->running && may_run_on(t, p, cpu)) {
 			task_begin(c, cpu, t, now_ns, true);
 			run_here(p, cpu, SLICE_BY_TIMER_NS);

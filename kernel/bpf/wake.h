@@ -36,10 +36,13 @@ static inline bool goes_first(const struct tree_node __arena *n,
 			      const struct tree_node __arena *running, u64 ran_ns)
 {
 	const struct group __arena *g = n->parent;
-	u64 vtime = running->vtime + vtime_of_ns(ran_ns, node_weight(running));
+	u64 vtime = running->vtime;
 
-	if (g->node.kind == NODE_PERIOD)
+	if (group_has_periods(g)) {
+		vtime += period_vtime_of_ns(g, running, ran_ns);
 		return period_before(g, n, n->vtime, running, vtime);
+	}
+	vtime += vtime_of_ns(ran_ns, node_weight(running));
 	return g->node.kind == NODE_FAIR && !vtime_before(vtime, n->vtime);
 }
 

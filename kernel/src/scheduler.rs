@@ -183,7 +183,7 @@ impl Scheduler {
         if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
             bss.class_table.capacity = table.capacity;
             bss.class_table.flexible = table.flexible;
-            bss.class_table.frc = table.frc;
+            bss.class_table.order = table.order;
         }
         let mut args = consort_classes_args::default();
         let program = &self.skeleton.progs.consort_classes;

@@ -69,8 +69,8 @@ pub struct ClassTable {
     pub capacity: [u32; CLASSES_MAX],
     /// What is left for everybody else; not 0.
     pub flexible: u32,
-    /// A bit for each class that orders its reservations by virtual time alone, whatever their periods.
-    pub frc: u32,
+    /// Whose turn it is among a class' reservations: `enum consort_class_order`.
+    pub order: [u8; CLASSES_MAX],
 }
 
 /// What a reservation's threads have had through it.

@@ -9,7 +9,7 @@
 //! [class.batch]
 //! capacity = 0.25
 //! overbooking = "unlimited"
-//! order = "frc"             # "period", the default: whose period ends first goes first; "frc": virtual time alone
+//! order = "frc"             # "period", the default; "frc" and "rc", the algorithms of 004, for study: see Order
 //!
 //! [limits]                  # of each user but root
 //! rate = 0.5                # sum of the rates reserved
@@ -46,15 +46,18 @@ pub enum Overbooking {
     Unlimited,
 }
 
-/// Whose turn it is in a class, of the reservations that are not ahead of their rates.
+/// Whose turn it is among the reservations of a class: the scheduler's `enum consort_class_order`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[repr(u8)]
 pub enum Order {
-    /// Whose period ends first.
+    /// Whose period ends first, of those that are not ahead of their rates.
     #[default]
-    Period,
+    Period = 0,
     /// The smallest virtual time, as in 004's FRC: all wait for one quantum of each other, whatever their periods.
-    Frc,
+    Frc = 1,
+    /// Whose period ends first, by the clock, as in 004's RC: who has run alone beyond its rate waits for it later.
+    Rc = 2,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -233,12 +236,12 @@ impl Classes {
         let mut table = ClassTable {
             capacity: [0; CLASSES_MAX],
             flexible: RATE_ONE,
-            frc: 0,
+            order: [Order::default(); CLASSES_MAX],
         };
         for (number, class) in self.iter() {
             let part = Rate(MILLION).share(class.capacity(), self.machine());
             table.capacity[number] = part.weight();
-            table.frc |= u32::from(class.order == Order::Frc) << number;
+            table.order[number] = class.order;
             table.flexible = table.flexible.saturating_sub(part.weight()).max(1);
         }
         table

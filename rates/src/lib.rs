@@ -22,6 +22,5 @@ pub struct ClassTable {
     pub capacity: [u32; CLASSES_MAX],
     /// What is left for everybody else; not 0.
     pub flexible: u32,
-    /// A bit for each class of the order [`classes::Order::Frc`].
-    pub frc: u32,
+    pub order: [classes::Order; CLASSES_MAX],
 }

@@ -172,7 +172,7 @@ static void check_group(void *context, struct group *g)
 		broken(c, "sums", "of %d waiting members of a group of place %u none is ready",
 		       ahead, v->place);
 	links += ahead;
-	if (g->node.kind == NODE_PERIOD && sum->weight_all != g->weight_all)
+	if (group_has_periods(g) && sum->weight_all != g->weight_all)
 		broken(c, "sums",
 		       "a group of place %u counts a weight of %llu, its members have %llu",
 		       v->place, g->weight_all, sum->weight_all);

@@ -3,6 +3,7 @@
 //! run can be written down, mailed and replayed.
 
 use crate::rates::{RateRequest, Rates};
+use consort_rates::classes::{Class, Order};
 use serde::{Deserialize, Serialize};
 
 pub use crate::machine::{Kernel, Machine};
@@ -86,6 +87,13 @@ impl Setup {
         self.rates.is_none()
             && self.tasks.iter().all(|task| stays(task) && !is_lent(task))
             && !self.actions.iter().any(acts)
+    }
+
+    /// Whether a class goes by the clock: who has run alone there may wait for any time, see core/rc.h.
+    pub(crate) fn punishes(&self) -> bool {
+        let is_rc = |(_, class): (usize, &Class)| class.order == Order::Rc;
+        let rates = self.rates.as_ref();
+        rates.is_some_and(|rates| rates.classes.iter().any(is_rc))
     }
 
     /// Whether the CPUs are there for the scheduler all the time: none goes, and no higher class takes one.
@@ -430,9 +438,11 @@ pub enum ActionKind {
 /// A call of one of the scheduler's own programs. Rates are parts of 2^20.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Call {
-    /// The capacity of each class, and what is left to everybody else.
+    /// The capacity of each class, whose turn it is there, and what is left to everybody else.
     Classes {
         capacities: Vec<u32>,
+        #[serde(default)]
+        orders: Vec<Order>,
         flexible: u32,
     },
     /// The reservation has the number of those that were made before in this run.

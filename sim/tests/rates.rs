@@ -4,13 +4,18 @@
 mod common;
 
 use common::assert_fine;
+use consort_sim::models::{Algorithm, RateControlled};
 use consort_sim::report::{Recorder, Summary};
-use consort_sim::{consort, run, scenario};
+use consort_sim::{consort, run, scenario, Scheduler};
 
 fn summary(text: &str) -> Summary {
+    summary_under(consort(), text)
+}
+
+fn summary_under(scheduler: Box<dyn Scheduler>, text: &str) -> Summary {
     let scenario = scenario::parse("rates.json", text).unwrap();
     let mut recorder = Recorder::new(&scenario.setup, scenario.warmup_ns);
-    let outcome = run(&scenario.setup, consort(), &mut recorder).unwrap();
+    let outcome = run(&scenario.setup, scheduler, &mut recorder).unwrap();
     assert_fine(&outcome);
     recorder.finish(outcome.end_ns);
     Summary::new("rates", &recorder, &outcome)
@@ -103,6 +108,75 @@ fn who_renews_a_reservation_gains_nothing() {
             video.wait_max_ms
         );
     }
+}
+
+/// The same with the class `all` in the given order.
+fn in_order(order: &str, text: &str) -> String {
+    let (all, with) = (
+        r#""capacity": "90%""#,
+        format!(r#""capacity": "90%", "order": "{order}""#),
+    );
+    assert_eq!(text.matches(all).count(), 1, "{text}");
+    text.replace(all, &with)
+}
+
+fn rc_model() -> Box<dyn Scheduler> {
+    Box::new(RateControlled::new(Algorithm::Rc, None))
+}
+
+/// 004 section 2.1: who ran on a CPU that nobody else wanted waits for it later, in a class that goes by the clock, and as
+/// long as under 004's own algorithm.
+#[test]
+fn rc_punishes_who_ran_alone_and_the_other_orders_do_not() {
+    let text = include_str!("../scenarios/punishment.json");
+    let wait_ms = |summary: Summary| {
+        let early = summary.tasks.iter().find(|row| row.name == "early");
+        early.unwrap().wait_max_ms
+    };
+    let of_order = |order| wait_ms(summary(&in_order(order, text)));
+    let (rc, model) = (of_order("rc"), wait_ms(summary_under(rc_model(), text)));
+    assert!(
+        (rc / model - 1.0).abs() < 0.03,
+        "{rc} ms, the model {model}"
+    );
+    for order in ["period", "frc"] {
+        let ms = of_order(order);
+        assert!(ms < rc / 100.0, "{order}: {ms} ms, rc {rc}");
+    }
+}
+
+/// Who is punctual has its rate in each period, and who comes late makes up for it as under 004's own algorithm. (That one
+/// has one level: nobody is in another class here.)
+#[test]
+fn rc_gives_the_rates_that_the_model_gives() {
+    let text = r#"{ "global": { "duration": 12, "warmup": 1 },
+        "classes": { "all": { "capacity": "90%" } },
+        "tasks": {
+            "film": { "reserve": { "class": "all", "rate": 0.25, "period": "40ms" }, "phases": {
+                "frame": { "loop": -1, "run": "8ms", "timer": { "ref": "unique", "period": "40ms", "mode": "absolute" } } } },
+            "early": { "hog": true, "reserve": { "class": "all", "rate": 0.4, "period": "50ms" } },
+            "late": { "delay": "5s", "hog": true, "reserve": { "class": "all", "rate": 0.1, "period": "200ms" } } } }"#;
+    let (tree, model) = (
+        summary(&in_order("rc", text)),
+        summary_under(rc_model(), text),
+    );
+    for (tree, model) in tree.tasks.iter().zip(&model.tasks) {
+        let apart = (tree.share_percent - model.share_percent).abs();
+        assert!(
+            apart < 0.3,
+            "{}: {} %, the model {}",
+            tree.name,
+            tree.share_percent,
+            model.share_percent
+        );
+    }
+    let film = &tree.tasks[0];
+    assert!(
+        (film.share_percent - 20.0).abs() < 0.3,
+        "{}",
+        film.share_percent
+    );
+    assert!(film.tardiness.max_ms < 40.0, "{}", film.tardiness.max_ms);
 }
 
 #[test]

@@ -115,7 +115,8 @@ pub fn tree(h: &Host) {
             active().map(|(_, n)| node(*n).weight).sum::<u64>(),
             "{id:?}: weights"
         );
-        if u32::from(group.node.kind) == NODE_PERIOD {
+        let has_periods = u32::from(group.node.kind) >= NODE_PERIOD;
+        if has_periods {
             assert_eq!(
                 group.weight_all,
                 members.iter().map(|(_, n)| node(*n).weight).sum::<u64>(),
@@ -151,7 +152,7 @@ pub fn tree(h: &Host) {
         for (member, n) in waiting {
             let n = node(*n);
             assert_eq!(n.active, 1, "{member:?} waits and is not active");
-            if u32::from(group.node.kind) == NODE_PERIOD {
+            if has_periods {
                 let turn_ends = n.vtime.wrapping_add(n.turn_vtime);
                 let deadline = unsafe { core_vtime_max(n.ends_vtime, turn_ends) };
                 let key = [deadline, n.vtime][usize::from(n.is_ahead)];

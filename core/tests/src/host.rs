@@ -108,10 +108,17 @@ impl Host {
         self.add_group_below(self.top(), capacity)
     }
 
-    /// A class that orders its reservations by their periods.
-    pub fn add_period_class(&mut self, capacity: u64) -> usize {
+    /// A class whose reservations are ordered as `kind` says, one of enum node_kind.
+    pub fn add_class_of(&mut self, kind: u32, capacity: u64) -> usize {
         let class = self.add_class(capacity);
-        unsafe { (*self.groups[class].at()).node.kind = NODE_PERIOD as u8 };
+        unsafe {
+            let g = self.groups[class].at();
+            (*g).node.kind = kind as u8;
+            (*g).capacity = capacity;
+            if kind == NODE_RC {
+                (*g).vmin = core_rc_vtime(self.now_ns);
+            }
+        }
         class
     }
 
@@ -234,7 +241,7 @@ impl Host {
 
     fn activate(&self, t: usize) {
         unsafe {
-            core_tree_activate(self.node(t));
+            core_tree_activate(self.node(t), self.now_ns);
             core_place_activated(self.place.at(), self.node(t));
             (*self.place.at()).nr_runnable += 1;
             if let Some(d) = self.domain(t) {
@@ -458,6 +465,18 @@ impl Host {
         self.follow(c)
     }
 
+    /// `next`, which waits, is taken, and `prev` waits.
+    fn exchange(&mut self, next: usize, prev: usize) {
+        if self.domain(next).is_some() || self.domain(prev).is_some() {
+            self.take(next);
+            self.wait(prev);
+            return;
+        }
+        let (out, into) = (self.node(next), self.node(prev));
+        self.tasks[prev].waits_since_ns = self.now_ns;
+        unsafe { core_tree_exchange(out, into, (*into).vtime, 0) };
+    }
+
     /// Makes the chosen task run.
     pub fn follow(&mut self, c: choice) -> Option<choice> {
         let next = (0..self.tasks.len()).find(|&t| self.node(t) == c.task);
@@ -465,11 +484,11 @@ impl Host {
         if next == self.running {
             return next.map(|_| c);
         }
-        if let Some(t) = next {
-            self.take(t);
-        }
-        if let Some(t) = self.running {
-            self.wait(t);
+        match (next, self.running) {
+            (Some(next), Some(prev)) => self.exchange(next, prev),
+            (Some(next), None) => self.take(next),
+            (None, Some(prev)) => self.wait(prev),
+            (None, None) => (),
         }
         self.running = next;
         next.map(|_| c)

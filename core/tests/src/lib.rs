@@ -3,7 +3,7 @@
 //!
 //! * `heap`, `vtime`, `slice`: one header each.
 //! * `tree`: random trees of fair groups; the bound of tree.h at every level, after every step.
-//! * `period`: reservations of one class, with periods of their own.
+//! * `reservations`: one class of them, which `period` and `rc` run: periods, and periods by the clock.
 //! * `class`: reservations beside everybody else, and what it takes to be alone again.
 //! * `coop`: random domains among outsiders; every choice against `oracle`, every queue after every step.
 //! * `bounds`: what `coop` and `place` promise over seconds of virtual time on one `cpu`, liars and hogs included.
@@ -22,6 +22,8 @@ mod host;
 mod oracle;
 mod period;
 mod policy;
+mod rc;
+mod reservations;
 mod slice;
 mod tree;
 mod vtime;

@@ -8,6 +8,7 @@ use crate::ffi::{
 };
 use crate::kernel::Kernel;
 use crate::setup::{Call, TaskIndex};
+use consort_rates::classes::Order;
 
 /// Until the threads of a reservation that ends have left it.
 const END_TURNS_MAX: u32 = 100;
@@ -23,8 +24,9 @@ impl Consort {
         match call {
             Call::Classes {
                 capacities,
+                orders,
                 flexible,
-            } => self.set_classes(k, capacities, *flexible),
+            } => self.set_classes(k, capacities, orders, *flexible),
             Call::Reserve { class, rate } => self.reserve(k, *class, *rate),
             Call::ChangeReservation {
                 reservation,
@@ -80,12 +82,16 @@ impl Consort {
         }
     }
 
-    fn set_classes(&mut self, k: &mut Kernel, capacities: &[u32], flexible: u32) {
+    fn set_classes(&mut self, k: &mut Kernel, capacities: &[u32], orders: &[Order], flexible: u32) {
         // SAFETY: the scheduler's variable, which only its daemon writes.
         let table = unsafe { &mut *self.scheduler.class_table };
         table.capacity.fill(0);
         for (to, from) in table.capacity.iter_mut().zip(capacities) {
             *to = *from;
+        }
+        table.order.fill(0);
+        for (to, from) in table.order.iter_mut().zip(orders) {
+            *to = *from as u8;
         }
         table.flexible = flexible;
         let mut args = consort_classes_args::default();
@@ -173,7 +179,7 @@ impl Consort {
             }
         }
         self.reservations.clear();
-        self.set_classes(k, &[], 1 << 20);
+        self.set_classes(k, &[], &[], 1 << 20);
     }
 }
 

@@ -8,7 +8,7 @@ use crate::kernel::Kernel;
 use crate::rates::{RateRequest, Reserve, ROOT};
 use crate::trace::{TaskId, What};
 use consort_rates::admission::{Ledger, UserLimits, PERIOD_MAX_NS, PERIOD_MIN_NS};
-use consort_rates::classes::Classes;
+use consort_rates::classes::{Classes, Order};
 use consort_rates::credits::Credits;
 use consort_rates::rate::{Rate, RATE_MIN};
 use consort_rates::{ClassTable, Refusal, CLASSES_MAX, RATE_ONE};
@@ -73,7 +73,7 @@ impl Consort {
             let into = &mut *self.scheduler.class_table;
             into.capacity = table.capacity;
             into.flexible = table.flexible;
-            into.frc = table.frc;
+            into.order = table.order.map(|order| order as u8);
             if let Some(classes) = self.scheduler.classes {
                 classes(&mut args);
             }
@@ -388,7 +388,7 @@ impl Consort {
         let none = ClassTable {
             capacity: [0; CLASSES_MAX],
             flexible: RATE_ONE,
-            frc: 0,
+            order: [Order::default(); CLASSES_MAX],
         };
         self.divide(k, &none);
     }

@@ -6,6 +6,7 @@ use super::locks::locks;
 use crate::kernel::{root_weight, weight_of};
 use crate::random::Random;
 use crate::setup::*;
+use consort_rates::classes::Order;
 
 const MS: u64 = 1_000_000;
 const US: u64 = 1_000;
@@ -19,6 +20,7 @@ pub fn generate(seed: u64) -> Setup {
             reservations(&mut setup, &mut random, count);
         }
     }
+    orders(&mut setup);
     setup
 }
 
@@ -160,6 +162,7 @@ fn reservations(setup: &mut Setup, random: &mut Random, tasks: usize) {
         at_ns: 0,
         what: ActionKind::Call(Call::Classes {
             capacities: vec![ONE / 4, ONE / 2],
+            orders: Vec::new(),
             flexible: ONE / 4,
         }),
     });
@@ -168,6 +171,25 @@ fn reservations(setup: &mut Setup, random: &mut Random, tasks: usize) {
         let what = ActionKind::Call(Generator::new(setup, random, tasks).reservation_call());
         setup.actions.push(Action { at_ns, what });
     }
+}
+
+/// Whose turn it is in each class. Now and then it shall be another's, though the class has reservations.
+fn orders(setup: &mut Setup) {
+    let mut random = Random::derived(setup.seed, 0x0c1a_55e5);
+    let first = some_orders(&mut random);
+    for action in &mut setup.actions {
+        if let ActionKind::Call(Call::Classes { orders, .. }) = &mut action.what {
+            *orders = match random.chance(0.2) {
+                true => some_orders(&mut random),
+                false => first.clone(),
+            };
+        }
+    }
+}
+
+fn some_orders(random: &mut Random) -> Vec<Order> {
+    const ORDERS: [Order; 4] = [Order::Period, Order::Period, Order::Frc, Order::Rc];
+    (0..3).map(|_| *random.pick(&ORDERS)).collect()
 }
 
 /// Asks for a little less than its rate, in each period.

@@ -247,6 +247,7 @@ impl<'a> Generator<'a> {
         match self.random.between(0, 12) {
             0 | 1 => Call::Classes {
                 capacities: (0..3).map(|_| self.rate(ONE / 4)).collect(),
+                orders: Vec::new(),
                 flexible: self.rate(ONE / 4),
             },
             2..=4 => Call::Reserve { class, rate },

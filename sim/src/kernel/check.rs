@@ -69,6 +69,7 @@ impl Kernel {
             if waits_ns > STARVATION_NS
                 && waits_ns > self.starvation_ns(task.id)
                 && !self.realtime_anywhere()
+                && !self.setup.punishes()
             {
                 found = Some(("starvation", task.id, None, waits_ns));
                 break;

@@ -17,6 +17,11 @@ use consort_rates::{
 
 /// Of who says none.
 const PERIOD_DEFAULT_NS: u64 = 100_000_000;
+const ORDERS: [(&str, Order); 3] = [
+    ("period", Order::Period),
+    ("frc", Order::Frc),
+    ("rc", Order::Rc),
+];
 const RATE: &str = "a part of one CPU, such as 0.3";
 
 /// What is known of rates while a scenario is read.
@@ -105,7 +110,7 @@ fn read_classes(cpus: Cpu, fields: &Fields<'_>) -> Result<Classes, BadScenario> 
                 None => Overbooking::Part(0),
             },
             order: match inner.get("order") {
-                Some(node) => node.choice(&[("period", Order::Period), ("frc", Order::Frc)])?,
+                Some(node) => node.choice(&ORDERS)?,
                 None => Order::default(),
             },
         };

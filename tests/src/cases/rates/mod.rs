@@ -5,6 +5,7 @@
 mod away;
 mod credits;
 mod feedback;
+mod orders;
 mod requests;
 mod restart;
 mod shares;
@@ -73,6 +74,12 @@ pub const TESTS: &[Test] = &[
         cpus: Cpus::One,
         needs: Needs::Daemon,
         run: shares::beside_a_domain,
+    },
+    Test {
+        name: "rates.orders",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: orders::punishment,
     },
     Test {
         name: "rates.credits",
