@@ -63,21 +63,36 @@ impl Connection {
         };
         if sent != size_of::<RawRequest>() as isize {
             let error = std::io::Error::last_os_error();
-            return Err(match error.raw_os_error() {
-                Some(libc::EPIPE | libc::ECONNRESET) => Error::Gone,
-                _ => Error::System {
+            return match error.raw_os_error() {
+                Some(libc::EPIPE | libc::ECONNRESET) => self.last_words(request.type_),
+                _ => Err(Error::System {
                     call: "send to the daemon",
                     source: error,
-                },
-            });
+                }),
+            };
         }
-        let ticket = Ticket(self.next_ticket);
-        self.next_ticket += 1;
+        let ticket = self.new_ticket();
         self.expected.push_back(Expected {
             ticket,
             kind: request.type_,
             wanted: true,
         });
+        Ok(ticket)
+    }
+
+    fn new_ticket(&mut self) -> Ticket {
+        self.next_ticket += 1;
+        Ticket(self.next_ticket)
+    }
+
+    /// A daemon that has gone before it was asked may have said why. Gone: it has not.
+    fn last_words(&mut self, kind: u16) -> Result<Ticket, Error> {
+        let Some((raw, length, fds)) = receive_message(self.fd())? else {
+            return Err(Error::Gone);
+        };
+        let reply = check_reply(&raw, length, fds, kind)?;
+        let ticket = self.new_ticket();
+        self.answered.push((ticket, reply));
         Ok(ticket)
     }
 
@@ -103,17 +118,25 @@ impl Connection {
         Ok(())
     }
 
-    /// The reply, if it has come by now.
-    pub fn take(&mut self, ticket: Ticket) -> Option<Reply> {
+    /// The reply, if it has been taken in.
+    fn take(&mut self, ticket: Ticket) -> Option<Reply> {
         let index = self.answered.iter().position(|(t, _)| *t == ticket)?;
         Some(self.answered.swap_remove(index).1)
+    }
+
+    /// The reply, if it has come by now, be it the last that comes.
+    pub fn answer(&mut self, ticket: Ticket) -> Result<Option<Reply>, Error> {
+        let received = self.receive();
+        match self.take(ticket) {
+            None => received.map(|()| None),
+            reply => Ok(reply),
+        }
     }
 
     /// The reply, awaited until `deadline`.
     pub fn wait(&mut self, ticket: Ticket, deadline: Instant) -> Result<Option<Reply>, Error> {
         loop {
-            self.receive()?;
-            if let Some(reply) = self.take(ticket) {
+            if let Some(reply) = self.answer(ticket)? {
                 return Ok(Some(reply));
             }
             let left = deadline.saturating_duration_since(Instant::now());
@@ -140,8 +163,19 @@ impl Connection {
     }
 }
 
-/// One message with the file descriptors that came along; none if nothing has arrived.
-fn receive_message(socket: RawFd) -> Result<Option<(RawUsage, usize, Vec<OwnedFd>)>, Error> {
+/// A message as it came: its bytes, how many, and file descriptors.
+type Message = (RawUsage, usize, Vec<OwnedFd>);
+
+/// One message; none if nothing has arrived.
+fn receive_message(socket: RawFd) -> Result<Option<Message>, Error> {
+    match receive_next(socket) {
+        // Said once, where the other side went without having read all; what it wrote comes then.
+        Err(Error::Gone) => receive_next(socket),
+        received => received,
+    }
+}
+
+fn receive_next(socket: RawFd) -> Result<Option<Message>, Error> {
     // SAFETY: all bytes zero is a valid reply, of which this is the longest, and a valid msghdr.
     let (mut reply, mut header): (RawUsage, libc::msghdr) = unsafe { std::mem::zeroed() };
     let mut part = libc::iovec {
@@ -225,7 +259,9 @@ fn check_reply(
             raw.magic, raw.version
         )));
     }
-    if raw.type_ != kind {
+    // A connection that is refused is told so as if it had said HELLO.
+    let refuses_connection = raw.type_ == HELLO && raw.error != 0;
+    if raw.type_ != kind && !refuses_connection {
         return Err(Error::protocol(format!(
             "a reply of type {}, type {kind} is expected",
             raw.type_

@@ -162,8 +162,7 @@ impl Question {
 
     /// The answer, if it has come.
     pub fn answer(&mut self) -> Result<Option<Reply>, Error> {
-        self.connection.receive()?;
-        let reply = self.connection.take(self.ticket);
+        let reply = self.connection.answer(self.ticket)?;
         reply.map(|reply| self.granted(reply)).transpose()
     }
 

@@ -11,9 +11,20 @@ use std::thread::JoinHandle;
 #[derive(Clone, Debug)]
 pub enum Manner {
     Honest,
-    Refuse { request: u32, errno: i32 },
-    Silent { request: u32 },
-    Short { bytes: usize },
+    Refuse {
+        request: u32,
+        errno: i32,
+    },
+    /// Refuses the connection, before anything has been asked.
+    RefuseAll {
+        errno: i32,
+    },
+    Silent {
+        request: u32,
+    },
+    Short {
+        bytes: usize,
+    },
     Long,
     WrongMagic,
     WrongVersion,
@@ -23,7 +34,9 @@ pub enum Manner {
     TwoPages,
     PageOfBytes(u64),
     PageWithoutMagic,
-    HangUp { request: u32 },
+    HangUp {
+        request: u32,
+    },
 }
 
 pub const REFUSAL: &str = "no: because the test says so; ask differently";
@@ -231,8 +244,26 @@ fn accept_all(listener: &OwnedFd, seen: &Arc<Mutex<Seen>>, manner: &Manner) {
     }
 }
 
+fn refuse(reply: &mut consort_reply, errno: i32) {
+    reply.error = errno;
+    for (to, from) in reply.text.iter_mut().zip(REFUSAL.bytes()) {
+        *to = from as libc::c_char;
+    }
+}
+
 fn serve(connection: &OwnedFd, seen: &Mutex<Seen>, manner: &Manner) {
     let mut page = None;
+    if let Manner::RefuseAll { errno } = manner {
+        let mut message: consort_usage_reply = unsafe { std::mem::zeroed() };
+        message.reply.magic = CONSORT_ABI_MAGIC;
+        message.reply.version = CONSORT_ABI_VERSION as u16;
+        message.reply.type_ = CONSORT_HELLO as u16;
+        refuse(&mut message.reply, *errno);
+        let fd = connection.as_raw_fd();
+        send(fd, &message, size_of::<consort_reply>(), &[]);
+        unsafe { libc::shutdown(fd, libc::SHUT_RDWR) };
+        return;
+    }
     loop {
         let mut request: consort_request = unsafe { std::mem::zeroed() };
         let size = size_of::<consort_request>();
@@ -296,10 +327,7 @@ fn answer(
     match manner {
         Manner::Silent { request } if *request == kind => return,
         Manner::Refuse { request, errno } if *request == kind => {
-            reply.error = *errno;
-            for (to, from) in reply.text.iter_mut().zip(REFUSAL.bytes()) {
-                *to = from as libc::c_char;
-            }
+            refuse(reply, *errno);
             fds.clear();
             bytes = size_of::<consort_reply>();
         }

@@ -61,6 +61,17 @@ isolated!(the_daemons_reasons_come_through, {
     assert!(refused.to_string().contains(REFUSAL), "{refused}");
 });
 
+isolated!(so_do_those_for_which_it_does_not_even_listen, {
+    let errno = libc::EAGAIN;
+    let _daemon = Daemon::with(Manner::RefuseAll { errno });
+    // It has gone before it is asked, after, or in between.
+    for _ in 0..200 {
+        let refused = guaranteed(0.3).reserve().unwrap_err();
+        assert_eq!(refused.errno(), libc::EAGAIN, "{refused}");
+        assert!(refused.to_string().contains(REFUSAL), "{refused}");
+    }
+});
+
 isolated!(without_a_daemon_there_is_nothing_to_reserve, {
     assert!(matches!(guaranteed(0.3).reserve(), Err(Error::NoDaemon)));
     assert_eq!(release().unwrap_err().errno(), libc::ENOTCONN);
