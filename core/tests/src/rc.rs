@@ -117,6 +117,19 @@ proptest! {
     }
 }
 
+/// Who reserves later is not as far ahead as who was there alone.
+#[test]
+fn who_reserves_later_begins_at_the_present_time() {
+    let mut c = Class::new(0, &[(0.2, 30_000_000)], NODE_RC);
+
+    c.wake(0);
+    c.reserve((0.8, 30_000_000));
+    (0..1_000).for_each(|_| c.run(QUANTUM_NS));
+    c.reserve((0.1, 30_000_000));
+    c.h.wake(2);
+    assert_eq!(c.node(2).vtime, unsafe { core_rc_vtime(c.h.now_ns) });
+}
+
 /// Rates are of one CPU at most: a class of several CPUs does not slow the clock of who cannot use them.
 #[test]
 fn a_rate_is_one_cpu_at_most() {

@@ -31,20 +31,24 @@ impl Class {
     pub fn new(vtime: u64, all: &[Terms], kind: u32) -> Self {
         let mut h = Host::new(vtime, 1_000_000_000, 0);
         let class = h.add_class_of(kind, ONE);
-        let reservations = all
-            .iter()
-            .map(|&(rate, period_ns)| {
-                let weight = (rate * ONE as f64) as u64;
-                let reservation = h.add_reservation(class, weight, period_ns, QUANTUM_NS);
-                h.add_task(Some(reservation), None, ONE);
-                reservation
-            })
-            .collect();
-        Class {
+        let mut c = Class {
             h,
             class,
-            reservations,
-        }
+            reservations: Vec::new(),
+        };
+        all.iter().for_each(|terms| c.reserve(*terms));
+        c
+    }
+
+    /// One more reservation, with its task.
+    pub fn reserve(&mut self, (rate, period_ns): Terms) {
+        let weight = (rate * ONE as f64) as u64;
+        let reservation = self
+            .h
+            .add_reservation(self.class, weight, period_ns, QUANTUM_NS);
+
+        self.h.add_task(Some(reservation), None, ONE);
+        self.reservations.push(reservation);
     }
 
     pub fn group(&self) -> &group {
