@@ -138,12 +138,14 @@ impl Kernel {
             self.check_step();
         }
         self.now_ns = self.now_ns.max(self.end_ns);
+        // What the kernel needs to unload the scheduler is no part of the run.
+        let ended_ns = self.now_ns;
         let totals = self.totals();
         self.check_shares();
         if self.violation.is_none() {
             self.unload();
         }
-        Ok(self.outcome(totals))
+        Ok(self.outcome(totals, ended_ns))
     }
 
     fn plan(&mut self) {
@@ -225,7 +227,7 @@ impl Kernel {
         self.tasks.iter().map(total).collect()
     }
 
-    fn outcome(&mut self, tasks: Vec<TaskTotal>) -> Outcome {
+    fn outcome(&mut self, tasks: Vec<TaskTotal>, end_ns: u64) -> Outcome {
         let mut violation = self.violation.take();
         if let Some(violation) = &mut violation {
             let scheduler = self.scheduler();
@@ -233,7 +235,7 @@ impl Kernel {
             violation.state = unsafe { (*scheduler).dump(self) };
         }
         Outcome {
-            end_ns: self.now_ns,
+            end_ns,
             tasks,
             decisions: self.decisions,
             switches: self.switches,
