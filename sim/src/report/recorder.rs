@@ -41,6 +41,8 @@ pub struct TaskRecord {
 #[derive(Debug)]
 pub struct Recorder {
     window_start_ns: u64,
+    /// After that the scheduler is unloaded, which is no part of the run.
+    duration_ns: u64,
     /// The latest time seen; at the end, the window's end.
     now_ns: u64,
     names: Vec<String>,
@@ -58,6 +60,7 @@ impl Recorder {
     pub fn new(setup: &Setup, warmup_ns: u64) -> Self {
         Self {
             window_start_ns: warmup_ns,
+            duration_ns: setup.duration_ns,
             now_ns: 0,
             names: setup.tasks.iter().map(|task| task.name.clone()).collect(),
             tasks: Vec::new(),
@@ -188,6 +191,9 @@ impl Recorder {
 
 impl Observer for Recorder {
     fn event(&mut self, event: &Event) {
+        if event.at_ns > self.duration_ns {
+            return;
+        }
         self.now_ns = self.now_ns.max(event.at_ns);
         for interval in self.intervals.follow(event) {
             self.count(interval);
