@@ -37,7 +37,7 @@ static __always_inline u64 period_deadline(const struct tree_node __arena *n, u6
 
 static __always_inline int period_is_ahead(const struct group __arena *g, u64 vtime)
 {
-	return g->node.kind != NODE_RC && vtime_before(g->vmin, vtime);
+	return vtime_before(g->vmin, vtime) && g->node.kind != NODE_RC;
 }
 
 /* Whether a member at this virtual time runs before another one of the group, at that one's. */
@@ -164,8 +164,10 @@ static __always_inline u64 period_vtime_of_ns(const struct group __arena *g,
 static __always_inline void period_charge(struct group __arena *g, struct tree_node __arena *n,
 					  u64 ns)
 {
-	n->vtime += period_vtime_of_ns(g, n, ns);
-	if (g->node.kind != NODE_RC) {
+	if (g->node.kind == NODE_RC) {
+		n->vtime += vtime_of_ns(ns, rc_weight(g, n));
+	} else {
+		n->vtime += vtime_of_ns(ns, node_weight(n));
 		g->vmin += vtime_of_ns(ns, g->weight_all);
 		if (g->nr_active == n->active)
 			g->vmin = vtime_max(g->vmin, n->vtime);

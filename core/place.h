@@ -193,8 +193,8 @@ core_fn place_choose_fair(struct group __arena *g in_arena,
 		 * It is the smallest of the runnable ones; the one that was may have left without being charged. The
 		 * time of an RC group is the clock's.
 		 */
-		if (n && !looks && g->node.kind != NODE_RC)
-			g->vmin = vtime_max(g->vmin, n->vtime);
+		if (n && !looks && vtime_before(g->vmin, n->vtime) && g->node.kind != NODE_RC)
+			g->vmin = n->vtime;
 		if (!n || n->kind == NODE_TASK)
 			break;
 		g = group_of(n);
