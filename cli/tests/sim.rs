@@ -5,6 +5,7 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
+    sync::atomic::{AtomicU32, Ordering},
 };
 
 use serde_json::Value;
@@ -13,8 +14,12 @@ use serde_json::Value;
 struct Folder(PathBuf);
 
 impl Folder {
+    /// Tests of one process run side by side, and may use the same name.
     fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("consort-sim-{name}-{}", std::process::id()));
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let own = format!("consort-sim-{name}-{}-{number}", std::process::id());
+        let path = std::env::temp_dir().join(own);
         fs::create_dir_all(&path).unwrap();
         Self(path)
     }
