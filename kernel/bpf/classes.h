@@ -393,7 +393,7 @@ static inline void reservation_forget(struct task __arena *t)
 static inline void task_unreserve(struct task __arena *t, const struct task_struct *p,
 				  struct reservation __arena *r)
 {
-	struct group_set __arena *home = find_group_set(p->sched_task_group->css.cgroup->kn->id);
+	struct group_set __arena *home = cgroup_of(p);
 	struct lock __arena *l;
 	unsigned long flags;
 

@@ -21,6 +21,12 @@ static inline struct group_set __arena *find_group_set(u64 id)
 	return at ? (struct group_set __arena *)*at : root_set;
 }
 
+/* The groups of a task's cgroup. */
+static inline struct group_set __arena *cgroup_of(const struct task_struct *p)
+{
+	return find_group_set(p->sched_task_group->css.cgroup->kn->id);
+}
+
 static inline void group_set_init(struct group_set __arena *set, u64 id,
 				  struct group_set __arena *parent, u32 weight)
 {

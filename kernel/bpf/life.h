@@ -11,11 +11,6 @@
 #include "custody.h"
 #include "nice.h"
 
-static inline struct group_set __arena *cgroup_of(const struct task_struct *p)
-{
-	return find_group_set(p->sched_task_group->css.cgroup->kn->id);
-}
-
 static inline void task_init(struct task __arena *t, const struct task_struct *p)
 {
 	task_clear(t);
