@@ -164,10 +164,8 @@ static __always_inline u64 period_vtime_of_ns(const struct group __arena *g,
 static __always_inline void period_charge(struct group __arena *g, struct tree_node __arena *n,
 					  u64 ns)
 {
-	if (g->node.kind == NODE_RC) {
-		n->vtime += vtime_of_ns(ns, rc_weight(g, n));
-	} else {
-		n->vtime += vtime_of_ns(ns, node_weight(n));
+	n->vtime += period_vtime_of_ns(g, n, ns);
+	if (g->node.kind != NODE_RC) {
 		g->vmin += vtime_of_ns(ns, g->weight_all);
 		if (g->nr_active == n->active)
 			g->vmin = vtime_max(g->vmin, n->vtime);
