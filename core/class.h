@@ -62,8 +62,32 @@ core_fn class_leave(struct place __arena *pl in_arena)
 	return 0;
 }
 
-/* To be called when `n`, a member of anything in the place, has become active. */
-static __always_inline void place_activated(struct place __arena *pl, struct tree_node __arena *n)
+/*
+ * To be called when `m`, which is anywhere in the place, has become active: a class may have become active with it, by its
+ * own seat or another one of its domain's.
+ */
+static __always_inline void place_activated(struct place __arena *pl, struct member __arena *m)
+{
+	struct tree_node __arena *class;
+	struct seat __arena *s;
+
+	if (!pl->top.nr_active || pl->root.node.parent)
+		return;
+	class = tree_member_above(m->seat ? &m->seat->node : &m->node, &pl->top);
+	s = m->seat ? m->seat->domain->seats : NULL;
+	for (u32 i = 0; i < SEATS_MAX && can_loop; i++) {
+		if (class || !s)
+			break;
+		class = s->node.active ? tree_member_above(&s->node, &pl->top) : NULL;
+		s = s->next;
+	}
+	if (class)
+		class_enter(pl, class);
+}
+
+/* The same for a group that has been moved with its members. */
+static __always_inline void place_group_activated(struct place __arena *pl,
+						  struct tree_node __arena *n)
 {
 	struct tree_node __arena *class;
 

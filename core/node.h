@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
-/* Nodes and groups, of which the tree is made: tree.h says how they are kept, period.h, rc.h and coop.h whose turn it is. */
+/*
+ * Nodes and groups, of which the tree is made. tree.h says how they are kept, decide/ whose turn it is in a group of each
+ * kind, seat.h how a domain takes part.
+ */
 #ifndef CORE_NODE_H
 #define CORE_NODE_H
 
 #include "heap.h"
+#include "ledger.h"
 #include "vtime.h"
 
 #define TREE_DEPTH_MAX 8
@@ -11,16 +15,17 @@
 #define TREE_LEVELS_MAX (TREE_DEPTH_MAX + 2)
 
 enum node_kind {
-	NODE_TASK,
-	NODE_COOP, /* group: a cooperation domain, see coop.h */
-	NODE_FAIR, /* group: smallest virtual time first */
-	NODE_PERIOD, /* group: whose period ends first, of those that are not ahead, see period.h */
-	NODE_RC, /* group: whose period ends first, see rc.h */
+	NODE_TASK, /* leaf: a task in its own seat */
+	NODE_SEAT, /* leaf: a domain's seat in an account, see seat.h */
+	NODE_COOP, /* decision group: a cooperation domain, see decide/coop.h. Not an account: it is in no group */
+	NODE_FAIR, /* account: smallest virtual time first, see decide/fair.h */
+	NODE_PERIOD, /* account: whose period ends first, of those that are not ahead, see decide/period.h */
+	NODE_RC, /* account: whose period ends first, see decide/rc.h */
 };
 
 struct group;
 
-/* A member of a group: a task or a group. */
+/* A member of a group: a task, a domain's seat, or a group. */
 struct tree_node {
 	struct heap_link ready; /* in one of the parent's queues, while it waits */
 	struct group __arena *parent;
@@ -32,19 +37,21 @@ struct tree_node {
 	u8 is_ahead; /* which of the group's two queues it waits in */
 	u8 kind; /* enum node_kind */
 	u8 active; /* runnable: waits or runs */
+	u8 has_run; /* since it became active: one that has not goes first where virtual times tie */
 };
 
 struct group {
 	struct tree_node node;
 	struct heap ready; /* waiting members, in the order of the group's kind; empty if none waits */
-	struct heap ahead; /* NODE_PERIOD: the others that wait, see period.h */
+	struct heap ahead; /* NODE_PERIOD: the others that wait, see decide/period.h */
+	struct heap blocked; /* domains that have borrowed enough here, by the virtual time at which they may again */
 	u64 vmin; /* smallest virtual time of the active members; with periods: its own; never goes back */
 	u64 weight_all; /* with periods: sum over all members, kept by the host */
 	u64 capacity; /* NODE_RC: what its members have in sum, WEIGHT_ONE for each CPU; kept by the host */
-	u64 weight_active; /* sum over active members, members lent to domains included */
-	u64 weight_lent; /* of that, what members use elsewhere, see rate.h */
-	u64 lent_above; /* what the parent counts as lent through this group */
-	u64 ran_ns; /* while it had no parent: CPU time received */
+	u64 weight_active; /* sum over active members */
+	u64 ran_ns; /* CPU time that its members have had; of the root: since it has been alone */
+	u64 load; /* of the active tasks below it, see ledger.h */
+	struct ledger __arena *ledger; /* of the account in all queues; NULL: its weight is not divided */
 	u32 nr_active;
 	u32 level; /* 0: root */
 };
@@ -72,23 +79,15 @@ static __always_inline struct tree_node __arena *group_first(struct group __aren
 	return top ? node_of_ready(top) : NULL;
 }
 
-/*
- * The weight with which a node competes. A group whose members are lent to a domain competes with what the others
- * leave of its weight, so that lending moves CPU time and never makes any.
- */
+/* The weight with which a node competes here: of an account that is in several queues, this one's part. */
 static __always_inline u64 node_weight(const struct tree_node __arena *n)
 {
 	const struct group __arena *g;
-	u64 weight;
 
 	if (n->kind < NODE_FAIR)
 		return n->weight;
 	g = outer_of(n, struct group, node);
-	if (!g->weight_lent || !g->level)
-		return n->weight;
-	weight = g->weight_active > g->weight_lent ? g->weight_active - g->weight_lent : 0;
-	weight = n->weight * weight / (g->weight_active ? g->weight_active : 1);
-	return weight ? weight : 1;
+	return g->ledger ? ledger_part(g->ledger, n->weight, g->load) : n->weight;
 }
 
 #endif

@@ -3,37 +3,29 @@
  * A place: one run queue, that of a set of CPUs, and the choice of who runs there next.
  *
  * Problem  Domains must run at their due times, within the shares that virtual time gives to everybody.
- * Rule     Of the domains that are not ahead of the others by more than the window, the one whose waiting member's
- *          due event expired first runs that member (the domain borrows). Else virtual time decides at
- *          each level of the tree, and inside a domain its decision function; but a domain of one that is due
- *          within its grace lets an outsider go first. A task runs until its slice ends or the next due time of a
- *          domain that may then run; one of a domain that borrows, until its due event is done.
- * Bound    A domain is ahead by at most a slice + window + one event: its members' due events are late by the running task's
- *          event, not by a round of slices; everybody's share is exact but for the window. An outsider that was
- *          let go first is ahead by at most a slice and the domain's grace.
- * Source   000 Figures 2.13, 2.15, 2.17; the window bounds what 000 section 2.3.3 leaves open. The two queues
- *          are those of WF2Q+: who may run now, and who will by which virtual time.
+ * Rule     Of the domains that may borrow (borrow.h), the one whose waiting member's due event expired first runs that
+ *          member. Else the accounts decide at each level of the tree, down to a task or to a seat, which its domain's
+ *          decision function fills; but a domain of one that is due within its grace lets an outsider go first. A task runs
+ *          until its slice ends or the next due time of a domain that may then run; one of a domain that borrows, until
+ *          its due event is done. A task that has waited for too long runs before all (live.h).
+ * Bound    A seat is ahead by at most a slice + window + one event at every level: its members' due events are late by the
+ *          running task's event, not by a round of slices; everybody's share is exact but for the window. An outsider that
+ *          was let go first is ahead by at most a slice and the domain's grace.
+ * Source   000 Figures 2.13, 2.15, 2.17; the window bounds what 000 section 2.3.3 leaves open.
  * Limits   One lock a place. A place does not know of the others; the host moves tasks between them.
  */
 #ifndef CORE_PLACE_H
 #define CORE_PLACE_H
 
-#include "coop.h"
+#include "borrow.h"
 #include "slice.h"
-
-struct place {
-	struct group root; /* of everybody who has reserved nothing */
-	struct group top; /* of the classes, and of the root while one of them is active: see class.h */
-	struct heap due; /* domains that may borrow, by their next due time */
-	struct heap ahead; /* domains that have borrowed enough, by the virtual time at which they may again */
-	u64 window_ns; /* how far a domain may run ahead for due events, at its own rate */
-	u64 quantum_ns; /* a slice as it is now: what running by virtual time alone may put a domain ahead */
-	u32 nr_runnable; /* tasks */
-};
 
 /* Whom a place would run. */
 struct choice {
 	struct tree_node __arena *task; /* NULL: nobody waits */
+	struct tree_node __arena *pays; /* the seat that was picked: the task's own, or its domain's */
+	struct tree_node __arena *running; /* as given: the task that may go on; NULL: none */
+	struct tree_node __arena *running_pays; /* the seat in which it has run */
 	u64 due_ns; /* its expired due time if that is why, else NEVER_NS */
 	u8 looks; /* set by the caller: virtual times do not move on, whoever is chosen */
 };
@@ -44,111 +36,16 @@ static __always_inline struct group __arena *place_head(struct place __arena *pl
 	return pl->root.node.parent ? pl->root.node.parent : &pl->root;
 }
 
-static __always_inline struct domain __arena *domain_of_upcoming(struct heap_link __arena *l)
+/* A task begins to wait, or is taken: its place's list of waiters is told. */
+static __always_inline void place_wait(struct place __arena *pl, struct member __arena *m,
+				       u64 now_ns)
 {
-	return outer_of(l, struct domain, upcoming);
+	live_wait(&pl->waiters, &m->waiter, now_ns);
 }
 
-/* The virtual time to which the place must have come before the domain may borrow (again). */
-static __always_inline u64 domain_may_borrow_at(const struct place __arena *pl,
-						const struct domain __arena *d)
+static __always_inline void place_wait_no_more(struct place __arena *pl, struct member __arena *m)
 {
-	return d->group.node.vtime - vtime_of_ns(pl->window_ns, d->group.node.weight) -
-	       vtime_of_ns(pl->quantum_ns, WEIGHT_ONE);
-}
-
-/* The virtual time to which the classes must have come before the root's domains may borrow. */
-static __always_inline u64 root_may_borrow_at(const struct place __arena *pl)
-{
-	return pl->root.node.vtime -
-	       vtime_of_ns(pl->window_ns + pl->quantum_ns, pl->root.node.weight);
-}
-
-/* A domain that is alone in the root is never ahead there: it is the classes that it must not overtake. */
-static __always_inline int place_root_may_borrow(const struct place __arena *pl)
-{
-	return !pl->root.node.parent || !vtime_before(pl->top.vmin, root_may_borrow_at(pl));
-}
-
-static __always_inline void place_forget(struct place __arena *pl, struct domain __arena *d)
-{
-	if (d->upcoming.queued)
-		heap_remove(d->is_ahead ? &pl->ahead : &pl->due, &d->upcoming);
-}
-
-/* To be called whenever a domain's due times, virtual time or weight have changed. */
-core_fn place_refresh(struct place __arena *pl in_arena, struct domain __arena *d in_arena)
-{
-	u64 due_ns, at;
-	u8 is_ahead;
-
-	domain_promote(d);
-	due_ns = domain_next_due_ns(d);
-	if (due_ns == NEVER_NS) {
-		place_forget(pl, d);
-		return 0;
-	}
-	at = domain_may_borrow_at(pl, d);
-	is_ahead = vtime_before(pl->root.vmin, at);
-	if (d->upcoming.queued && d->is_ahead == is_ahead) {
-		u64 key = is_ahead ? at : due_ns;
-
-		if (d->upcoming.major != key)
-			heap_move(is_ahead ? &pl->ahead : &pl->due, &d->upcoming, key, 0);
-		return 0;
-	}
-	place_forget(pl, d);
-	d->is_ahead = is_ahead;
-	heap_push(is_ahead ? &pl->ahead : &pl->due, &d->upcoming, is_ahead ? at : due_ns, 0);
-	return 0;
-}
-
-/* The same where nothing but the domain's virtual time has. */
-static __always_inline void place_refresh_charged(struct place __arena *pl, struct domain __arena *d)
-{
-	if (d->upcoming.queued && !d->is_ahead && !d->indebted.top &&
-	    !vtime_before(pl->root.vmin, domain_may_borrow_at(pl, d)))
-		return;
-	place_refresh(pl, d);
-}
-
-/*
- * One step towards queues that say who may borrow now: a domain whose time to borrow has come again, or a sleeper
- * whose own timer is a little late (it counts again once it wakes). Returns 0 when there is nothing to do.
- */
-core_fn place_settle(struct place __arena *pl in_arena, u64 now_ns)
-{
-	struct heap_link __arena *top = pl->ahead.top;
-	struct domain __arena *d;
-
-	if (top && !vtime_before(pl->root.vmin, top->major)) {
-		place_refresh(pl, domain_of_upcoming(top));
-		return pl->ahead.top != top;
-	}
-	top = pl->due.top;
-	if (!top || top->major > now_ns)
-		return 0;
-	d = domain_of_upcoming(top);
-	if (!d->asleep.top || d->asleep.top->major > now_ns)
-		return 0;
-	heap_remove(&d->asleep, d->asleep.top);
-	place_refresh(pl, d);
-	return 1;
-}
-
-/* The waiting member whose due event expired first among the domains that may borrow; NULL if none has. */
-static __always_inline struct member __arena *place_expired(struct place __arena *pl, u64 now_ns)
-{
-	struct heap_link __arena *top = pl->due.top;
-
-	return top && top->major <= now_ns ? domain_expired(domain_of_upcoming(top), now_ns) : NULL;
-}
-
-static __always_inline int place_may_borrow(const struct place __arena *pl,
-					    const struct domain __arena *d)
-{
-	return place_root_may_borrow(pl) &&
-	       !vtime_before(pl->root.vmin, domain_may_borrow_at(pl, d));
+	live_wait_no_more(&pl->waiters, &m->waiter);
 }
 
 /* The one after the first of those that wait in a fair group; NULL if there is none. */
@@ -163,224 +60,304 @@ static __always_inline struct tree_node __arena *group_second(const struct group
 	return node_of_ready(right && heap_before(right, left) ? right : left);
 }
 
-/* By virtual time, and periods, at each level from `g` down; `running` competes at every level that it is below. */
-core_fn place_choose_fair(struct group __arena *g in_arena,
-			  struct tree_node __arena *running in_arena, u64 now_ns,
-			  struct choice __arena *c in_arena)
+/* A choice has come to a seat: its domain fills it. */
+static __always_inline void place_fill(struct tree_node __arena *n, u64 now_ns,
+				       struct choice __arena *c)
 {
-	struct tree_node __arena *first, *up, *n = NULL;
+	struct domain __arena *d = seat_of_node(n)->domain;
+	struct tree_node __arena *running = c->running;
+	struct member __arena *m;
+
+	m = coop_first(d, running && running->parent == &d->group ? member_of(running) : NULL,
+		       now_ns);
+	c->task = m ? &m->node : NULL;
+	c->pays = n;
+}
+
+/* As the accounts decide at each level from `g` down; the running task competes at every level that it is below. */
+core_fn place_descend(struct group __arena *g in_arena, u64 now_ns, struct choice __arena *c in_arena)
+{
+	struct tree_node __arena *first, *up, *n = NULL, *running = c->running_pays;
 	u8 looks = c->looks;
 
+	c->task = NULL;
 	for (int level = 0; level <= TREE_LEVELS_MAX; level++) {
-		if (g->node.kind == NODE_COOP) {
-			struct member __arena *m = domain_choose(
-				domain_of(g), running ? member_of(running) : NULL, now_ns);
-
-			n = m ? &m->node : NULL;
-			break;
-		}
 		first = group_next(g);
 		n = first;
 		/* Of a group with one active member that is the one to run, and whoever runs is below it. */
 		if (running && (!first || g->nr_active > 1)) {
 			up = tree_member_above(running, g);
-			if (up && (!first || group_before(g, up, first)))
+			if (up && (!first || group_before(g, up, first, 0)))
 				n = up;
 			if (n != up)
 				running = NULL;
 		}
+		if (!n)
+			break;
 		/*
 		 * It is the smallest of the runnable ones; the one that was may have left without being charged. The
 		 * time of an RC group is the clock's.
 		 */
-		if (n && !looks && vtime_before(g->vmin, n->vtime) && g->node.kind != NODE_RC)
+		if (!looks && vtime_before(g->vmin, n->vtime) && g->node.kind != NODE_RC)
 			g->vmin = n->vtime;
-		if (!n || n->kind == NODE_TASK)
+		if (n->kind == NODE_SEAT) {
+			place_fill(n, now_ns, c);
 			break;
+		}
+		if (n->kind == NODE_TASK) {
+			c->task = n;
+			c->pays = n;
+			break;
+		}
 		g = group_of(n);
 	}
-	c->task = n;
 	return 0;
 }
 
 /*
- * Virtual time would have a domain run now that is due in a moment: would it, its due event had to wait for the event
- * that it begins now. So an outsider goes first until then, the best of the others if that is one, unless it
- * is ahead by more than a slice, its own or of nice 0: it gets nothing that it would not get next. Returns whether there
- * is such a one, the choice's `task` then.
+ * The accounts would have a domain run now that is due in a moment: would it, its due event had to wait for the event
+ * that it begins now. So an outsider goes first until then, the best of the others at the lowest level where there is one,
+ * unless it is ahead by more than a slice, its own or of nice 0: it gets nothing that it would not get next. Returns whether
+ * there is such a one, the choice's `task` then.
  */
-core_fn place_make_room(struct place __arena *pl in_arena, struct domain __arena *d in_arena,
-			struct tree_node __arena *running in_arena, u64 now_ns,
+core_fn place_make_room(struct place __arena *pl in_arena, struct seat __arena *s in_arena, u64 now_ns,
 			struct choice __arena *c in_arena)
 {
-	struct tree_node __arena *n = &d->group.node, *up, *other;
+	struct tree_node __arena *n = &s->node, *running = c->running, *up, *other = NULL;
+	struct domain __arena *d = s->domain;
 	u64 due_ns = domain_next_due_ns(d), weight;
 
-	up = running ? tree_member_above(running, &pl->root) : NULL;
-	other = group_first(&pl->root);
-	if (other == n)
-		other = group_second(&pl->root);
-	if (up && up != n && (!other || vtime_before(up->vtime, other->vtime)))
-		other = up;
-	if (!other || other->kind == NODE_COOP)
-		return 0;
-	if (n == up && member_of(running)->due_ns < due_ns)
+	if (running && running->parent == &d->group && member_of(running)->due_ns < due_ns)
 		due_ns = member_of(running)->due_ns;
+	if (due_ns <= now_ns || due_ns - now_ns > d->grace_ns || !place_may_borrow(pl, d))
+		return 0;
+	for (int level = 0; level <= TREE_LEVELS_MAX; level++) {
+		struct group __arena *g = n->parent;
+
+		if (!g || g == &pl->top || g->node.kind != NODE_FAIR)
+			return 0;
+		up = running ? tree_member_above(c->running_pays, g) : NULL;
+		other = group_first(g);
+		if (other == n)
+			other = group_second(g);
+		if (up && up != n && (!other || vtime_before(up->vtime, other->vtime)))
+			other = up;
+		if (other)
+			break;
+		n = &g->node;
+	}
+	if (!other || other->kind == NODE_SEAT)
+		return 0;
 	weight = node_weight(other) > WEIGHT_ONE ? node_weight(other) : WEIGHT_ONE;
-	if (due_ns <= now_ns || due_ns - now_ns > d->grace_ns ||
-	    (d->upcoming.queued && d->is_ahead) || !place_may_borrow(pl, d) ||
-	    vtime_before(n->vtime + vtime_of_ns(pl->quantum_ns, weight), other->vtime))
+	if (vtime_before(n->vtime + vtime_of_ns(pl->quantum_ns, weight), other->vtime))
 		return 0;
 	c->task = other;
 	return 1;
 }
 
-/* By virtual time, but that a domain which is due in a moment makes room. */
-static __always_inline void place_choose_by_vtime(struct place __arena *pl,
-						  struct tree_node __arena *running, u64 now_ns,
-						  struct choice __arena *c)
+/* As the accounts decide, but that a domain which is due in a moment makes room. */
+static __always_inline void place_choose_fair(struct place __arena *pl, u64 now_ns,
+					      struct choice __arena *c)
 {
+	struct seat __arena *s;
 	struct tree_node __arena *n;
-	struct group __arena *g;
 
-	place_choose_fair(place_head(pl), running, now_ns, c);
-	n = c->task;
-	/* Nobody else waits, most often: that is seen at once. */
-	if (!n || n->parent->node.kind != NODE_COOP || pl->root.nr_active < 2)
+	place_descend(place_head(pl), now_ns, c);
+	if (!c->task || c->pays->kind != NODE_SEAT)
 		return;
 	/* Where several members work, one is always due soon: the domain would make room until it has to catch up. */
-	g = n->parent;
-	if (g->nr_active > 1)
-		return;
-	if (!place_make_room(pl, domain_of(g), running, now_ns, c))
+	s = seat_of_node(c->pays);
+	if (s->domain->group.nr_active > 1 || !place_make_room(pl, s, now_ns, c))
 		return;
 	n = c->task;
+	c->pays = n;
 	if (n->kind != NODE_TASK)
-		place_choose_fair(group_of(n), running, now_ns, c);
+		place_descend(group_of(n), now_ns, c);
+}
+
+/* The seat in which a task runs that has not been picked through one. */
+static __always_inline struct tree_node __arena *member_pays(struct member __arena *m)
+{
+	return m->seat ? &m->seat->node : &m->node;
+}
+
+/* A task that has waited for too long: it is not to be ahead by more than it can ever repay. */
+static __always_inline void place_forgive(struct tree_node __arena *n)
+{
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+		struct group __arena *g = n->parent;
+
+		if (!g)
+			break;
+		if (g->node.kind == NODE_FAIR && fair_lead_ns(g, n) > LIVE_LEAD_NS) {
+			n->vtime = g->vmin + vtime_of_ns(LIVE_LEAD_NS, node_weight(n));
+			if (n->ready.queued)
+				fair_follow(g, n);
+		}
+		n = &g->node;
+	}
+}
+
+/* The longest waiter, if it has waited for too long: the choice then. */
+core_fn place_rescue(struct place __arena *pl in_arena, u64 now_ns, struct choice __arena *c in_arena)
+{
+	struct waiter __arena *w = live_overdue(&pl->waiters, now_ns);
+	struct member __arena *m;
+
+	if (!w || c->looks)
+		return 0;
+	m = outer_of(w, struct member, waiter);
+	pl->waiters.again_at_ns = now_ns + LIVE_PART * pl->quantum_ns;
+	c->task = &m->node;
+	c->pays = member_pays(m);
+	place_forgive(c->pays);
+	return 1;
+}
+
+/* The member whose due event is served now, by borrowing; NULL: none is. */
+static __always_inline struct member __arena *
+place_due(struct place __arena *pl, struct tree_node __arena *running, u64 now_ns)
+{
+	struct member __arena *m = place_expired(pl, now_ns), *r;
+	struct domain __arena *d;
+
+	if (!running || running->parent->node.kind != NODE_COOP)
+		return m;
+	r = member_of(running);
+	d = domain_of(running->parent);
+	if (r->due_ns <= now_ns && member_due_counts(r, d) && (!m || r->due_ns <= m->due.major) &&
+	    place_may_borrow(pl, d))
+		return r;
+	return m;
 }
 
 /*
- * Chooses who runs next. `running`, if not NULL, is an active task of this place that has just run, is charged,
- * does not wait, and may go on. Nothing is taken out of the queues, except late sleepers.
+ * The running task's domain, if nobody else of it waits and it has several seats: the running task may fill any of them, so
+ * all of them are to compete. NULL: the seat in which it has run competes for it.
  */
-core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena *running in_arena,
-		     u64 now_ns, struct choice __arena *c in_arena)
+static __always_inline struct domain __arena *place_several_seats(struct tree_node __arena *running)
 {
-	struct member __arena *m;
 	struct domain __arena *d;
 
+	if (!running || running->parent->node.kind != NODE_COOP)
+		return NULL;
+	d = domain_of(running->parent);
+	return d->seats->next && !d->group.ready.top ? d : NULL;
+}
+
+/*
+ * Chooses who runs next. `running`, if not NULL, is an active task of this place that has just run in the seat `pays`, is
+ * charged, does not wait, and may go on. Nothing is taken out of the queues, except late sleepers.
+ */
+core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena *running in_arena,
+		     struct tree_node __arena *pays in_arena, u64 now_ns,
+		     struct choice __arena *c in_arena)
+{
+	struct member __arena *m;
+
+	struct domain __arena *several = NULL;
+
 	c->due_ns = NEVER_NS;
-	if (pl->ahead.top || (pl->due.top && pl->due.top->major <= now_ns)) {
+	c->running = running;
+	c->running_pays = running ? pays : NULL;
+	if (pl->waiters.first && place_rescue(pl, now_ns, c))
+		return 0;
+	if (pl->due.top && pl->due.top->major <= now_ns) {
 		while (can_loop) {
 			if (!place_settle(pl, now_ns))
 				break;
 		}
 	}
-	m = place_expired(pl, now_ns);
-	if (m && !place_root_may_borrow(pl))
-		m = NULL;
-	if (running && running->parent->node.kind == NODE_COOP) {
-		struct member __arena *r = member_of(running);
-
-		d = domain_of(running->parent);
-		if (r->due_ns <= now_ns && member_due_counts(r, d) && place_may_borrow(pl, d) &&
-		    (!m || r->due_ns <= m->due.major))
-			m = r;
-	}
+	m = place_due(pl, running, now_ns);
 	if (!m) {
-		place_choose_by_vtime(pl, running, now_ns, c);
+		several = place_several_seats(running);
+		if (several) {
+			c->running_pays = NULL;
+			domain_wait(several);
+		}
+		place_choose_fair(pl, now_ns, c);
+		if (several)
+			domain_wait_no_more(several);
+		if (c->task && pl->nr_blocked)
+			place_unblock(pl, c->pays);
 		return 0;
 	}
 	c->task = &m->node;
+	c->pays = &domain_best_seat(pl, domain_of(m->node.parent))->node;
 	c->due_ns = &m->node == running ? m->due_ns : m->due.major;
 	return 0;
-}
-
-/* When a task of a class that is about to run gives way to the root's domains, the first of which is due at `due_ns`. */
-static __always_inline u64 place_class_yields_at_ns(const struct place __arena *pl,
-						    const struct tree_node __arena *class,
-						    u64 now_ns, u64 due_ns)
-{
-	u64 behind_ns = vtime_to_ns(root_may_borrow_at(pl) - class->vtime, node_weight(class));
-
-	return due_ns < now_ns + behind_ns ? now_ns + behind_ns : due_ns;
 }
 
 /* Times that are computed from virtual times are a little early: never find the domain still ahead. */
 #define AHEAD_MARGIN_NS 1000
 
-/* When the first of the domains that have borrowed enough is due and may borrow again, if `top` runs until then. */
-static __always_inline u64 place_ahead_until_ns(const struct place __arena *pl,
-						struct tree_node __arena *top, u64 now_ns)
+/* When the first of the domains is due and may borrow again that have borrowed enough, if the seat `n` has the CPU till then. */
+static __always_inline u64 place_unblocks_at_ns(struct tree_node __arena *n, u64 now_ns)
 {
-	struct heap_link __arena *ahead = pl->ahead.top;
-	struct domain __arena *d;
-	u64 at_ns, due_ns;
+	u64 first_ns = NEVER_NS, at_ns, due_ns;
 
-	if (!ahead || !vtime_before(top->vtime, ahead->major))
-		return NEVER_NS;
-	d = domain_of_upcoming(ahead);
-	if (&d->group.node == top)
-		return NEVER_NS;
-	at_ns = now_ns + vtime_to_ns(ahead->major - top->vtime, node_weight(top)) + AHEAD_MARGIN_NS;
-	due_ns = domain_next_due_ns(d);
-	return due_ns < at_ns ? at_ns : due_ns;
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+		struct group __arena *g = n->parent;
+		struct heap_link __arena *blocked = g ? g->blocked.top : NULL;
+
+		if (!g)
+			break;
+		if (blocked && vtime_before(n->vtime, blocked->major)) {
+			at_ns = now_ns + AHEAD_MARGIN_NS +
+				vtime_to_ns(blocked->major - n->vtime, node_weight(n));
+			due_ns = domain_next_due_ns(domain_of_upcoming(blocked));
+			if (due_ns > at_ns)
+				at_ns = due_ns;
+			if (at_ns < first_ns)
+				first_ns = at_ns;
+		}
+		n = &g->node;
+	}
+	return first_ns;
 }
 
 /*
- * Whether a domain that is about to run is ahead of somebody who waits, and so runs for a due event alone: it gives way
- * as soon as that is done. With a slice for each, due events would take the CPU until the window is used up.
+ * Whether a seat that is about to have the CPU is ahead of somebody who waits, and so has it for a due event alone: it gives
+ * way as soon as that is done. With a slice for each, due events would take the CPU until the window is used up.
  */
-static __always_inline int place_borrows(struct place __arena *pl,
-					 const struct tree_node __arena *top)
+static __always_inline int place_borrows(const struct place __arena *pl, struct tree_node __arena *n)
 {
-	struct tree_node __arena *first = group_first(&pl->root);
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+		struct group __arena *g = n->parent;
+		struct tree_node __arena *first;
 
-	return top->kind == NODE_COOP && first && first != top &&
-	       vtime_before(first->vtime, top->vtime);
+		if (!g || g == &pl->top || g->node.kind != NODE_FAIR)
+			break;
+		first = group_first(g);
+		if (first && first != n && vtime_before(first->vtime, n->vtime))
+			return 1;
+		n = &g->node;
+	}
+	return 0;
 }
 
 /*
- * When the task that is about to run should be compared again: the end of its slice if others wait, or the next
- * due time of a domain that may run then. A domain that is behind the running task gets the CPU at its
- * due time; one that is ahead, when the running task has caught up (000 Figure 2.17).
+ * When the task that is about to run in the seat `pays` should be compared again: the end of its slice if others wait, or
+ * the next due time of a domain that may run then. A domain that is behind gets the CPU at its due time; one that is ahead,
+ * when the running task has caught up (000 Figure 2.17).
  */
 static __always_inline u64 place_compare_at_ns(struct place __arena *pl,
-					       struct tree_node __arena *running, u64 now_ns,
-					       u64 slice)
+					       struct tree_node __arena *pays, u64 now_ns, u64 slice)
 {
 	struct heap_link __arena *upcoming = pl->due.top;
 	u64 at_ns = place_head(pl)->ready.top ? now_ns + slice : NEVER_NS, due_ns;
-	struct tree_node __arena *top;
 
 	/* No domain is there. */
-	if (!upcoming && !pl->ahead.top && running->parent->node.kind != NODE_COOP)
+	if (!upcoming && !pl->nr_blocked && pays->kind != NODE_SEAT)
 		return at_ns;
-	top = tree_member_above(running, &pl->root);
-	if (top && place_borrows(pl, top))
+	if (pays->kind == NODE_SEAT && place_borrows(pl, pays))
 		at_ns = now_ns;
-	due_ns = top ? place_ahead_until_ns(pl, top, now_ns) : NEVER_NS;
-	if (due_ns < at_ns)
-		at_ns = due_ns;
-	if (!upcoming || (top && !place_root_may_borrow(pl)))
-		return at_ns;
-	due_ns = upcoming->major;
-	if (due_ns >= at_ns)
-		return at_ns;
-	if (!top) {
-		top = tree_member_above(running, &pl->top);
-		if (!top)
-			return at_ns;
-		due_ns = place_class_yields_at_ns(pl, top, now_ns, due_ns);
-	} else if (&domain_of_upcoming(upcoming)->group.node != top) {
-		struct domain __arena *d = domain_of_upcoming(upcoming);
-		u64 behind_ns =
-			vtime_to_ns(domain_may_borrow_at(pl, d) - top->vtime, node_weight(top));
-
-		if (due_ns < now_ns + behind_ns)
-			due_ns = now_ns + behind_ns;
+	if (pl->nr_blocked) {
+		due_ns = place_unblocks_at_ns(pays, now_ns);
+		if (due_ns < at_ns)
+			at_ns = due_ns;
 	}
-	return due_ns < at_ns ? due_ns : at_ns;
+	return upcoming && upcoming->major < at_ns ? upcoming->major : at_ns;
 }
 
 #endif

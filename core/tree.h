@@ -1,68 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * The tree: groups, their members, and who is entitled to run next by virtual time.
+ * The tree of accounts: groups, their members, and who is entitled to run next.
  *
  * Problem  Members with weights, nested in groups with weights, must each receive their part at every level.
- * Rule     Every member has a virtual time in its group. Running charges the task and all its ancestors. A
- *          group with a member that waits is itself a waiting member of its parent. The waiting or running
- *          member with the smallest virtual time is entitled. A member that wakes resumes at
- *          max(own, group's minimum): it may not save up what it did not use.
- * Bound    For runnable i, j of one group, on one CPU: vtime_i - vtime_j <= quantum / weight_i, where quantum is
- *          the longest time for which i runs before it is compared again.
- * Source   000 section 2.3.3 (borrowing); 001 (hierarchical stride); 004 Lemma 1.
- * Limits   On several CPUs a group's minimum is that of its waiting members and the one charged last; the
- *          bound grows by one quantum for each further CPU. Deeper than TREE_DEPTH_MAX levels, members
- *          are attached to the deepest level's group.
+ * Rule     Every member has a virtual time in its group. Running charges the seat that was picked and all its ancestors. A
+ *          group with a member that waits is itself a waiting member of its parent. At each level the group's decision
+ *          function (decide.h) says who is entitled. A member that moves takes its lead along, as CPU time: to another
+ *          group, another queue, another weight. Nothing is forgotten by leaving and coming back.
+ * Bound    That of each group's decision function. What a move may forget of a lead is beyond `CHARGE_MAX_NS`.
+ * Source   000 section 2.3.3 (borrowing); 001 (hierarchical stride); 004 Lemma 1; the conservation of lag is EEVDF's.
+ * Limits   Deeper than TREE_DEPTH_MAX levels, members are attached to the deepest level's group. A task that leaves a group
+ *          in which others are active leaves the group's own lead to these.
  */
 #ifndef CORE_TREE_H
 #define CORE_TREE_H
 
-#include "period.h"
+#include "decide.h"
 
-static __always_inline void group_follow(struct group __arena *g, u64 vtime)
-{
-	struct tree_node __arena *first = group_first(g);
-
-	if (first && vtime_before(first->vtime, vtime))
-		vtime = first->vtime;
-	g->vmin = vtime_max(g->vmin, vtime);
-}
-
-/*
- * Charges `ns` of CPU time to a node and to every ancestor. A fair group's minimum follows where nobody else is active;
- * else the next choice moves it: of the others some may run, with a smaller virtual time, and only the host knows.
- */
+/* Charges `ns` of CPU time to a node and to every ancestor. */
 core_fn tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 {
 	struct group __arena *g;
 
 	for (int level = 0; level <= TREE_LEVELS_MAX; level++) {
 		g = n->parent;
-		if (!g) {
-			group_of(n)->ran_ns += ns;
+		if (!g)
 			break;
-		}
-		if (group_has_periods(g)) {
-			period_charge(g, n, ns);
-		} else {
-			n->vtime += vtime_of_ns(ns, node_weight(n));
-			if (n->ready.queued && g->node.kind == NODE_FAIR)
-				heap_move(&g->ready, &n->ready, n->vtime, 0);
-			if (g->nr_active == n->active)
-				g->vmin = vtime_max(g->vmin, n->vtime);
-			else if (g->node.kind != NODE_FAIR)
-				group_follow(g, n->vtime);
-		}
+		group_charge(g, n, ns);
+		g->ran_ns += ns;
 		n = &g->node;
 	}
 	return 0;
 }
 
-/*
- * Puts an active node among those that wait, under the key that its group orders by (a fair group: its virtual
- * time), and its ancestors with it.
- */
-core_fn tree_enqueue(struct tree_node __arena *n in_arena, u64 major, u64 minor)
+/* Puts an active node among those that wait, and its ancestors with it. */
+core_fn tree_enqueue(struct tree_node __arena *n in_arena)
 {
 	struct group __arena *g;
 
@@ -70,13 +42,8 @@ core_fn tree_enqueue(struct tree_node __arena *n in_arena, u64 major, u64 minor)
 		g = n->parent;
 		if (!g || n->ready.queued)
 			break;
-		if (group_has_periods(g))
-			period_enqueue(g, n);
-		else
-			heap_push(&g->ready, &n->ready, major, minor);
+		group_enqueue(g, n);
 		n = &g->node;
-		major = n->vtime;
-		minor = 0;
 	}
 	return 0;
 }
@@ -90,10 +57,7 @@ core_fn tree_dequeue(struct tree_node __arena *n in_arena)
 		g = n->parent;
 		if (!g || !n->ready.queued)
 			break;
-		if (group_has_periods(g))
-			period_dequeue(g, n);
-		else
-			heap_remove(&g->ready, &n->ready);
+		group_dequeue(g, n);
 		if (g->ready.top)
 			break;
 		n = &g->node;
@@ -101,51 +65,31 @@ core_fn tree_dequeue(struct tree_node __arena *n in_arena)
 	return 0;
 }
 
-/* The same for two members of one group. */
-static __always_inline void group_exchange(struct group __arena *g, struct tree_node __arena *out,
-					   struct tree_node __arena *in, u64 major, u64 minor)
-{
-	if (group_has_periods(g)) {
-		in->is_ahead = 0;
-		major = period_deadline(in, in->vtime);
-		if (!g->ahead.top && heap_replace_only(&g->ready, &out->ready, &in->ready, major, 0))
-			return;
-		period_enqueue(g, in);
-		period_dequeue(g, out);
-		return;
-	}
-	if (heap_replace_only(&g->ready, &out->ready, &in->ready, major, minor))
-		return;
-	heap_push(&g->ready, &in->ready, major, minor);
-	heap_remove(&g->ready, &out->ready);
-}
-
 /*
- * `in` begins to wait, under its key, and `out`, which waits, is taken. Where both are the only ones of their groups to
- * wait, so do these; above the group in which they meet nothing changes. They are of one place: they do meet, but the root
- * may be below the top, at the same level.
+ * `in` begins to wait, and `out`, which waits, is taken. Where both are the only ones of their groups to wait, so do these;
+ * above the group in which they meet nothing changes. They are of one place: they do meet, but the root may be below the
+ * top, at the same level.
  */
-core_fn tree_exchange(struct tree_node __arena *out in_arena, struct tree_node __arena *in in_arena,
-		      u64 major, u64 minor)
+core_fn tree_exchange(struct tree_node __arena *out in_arena, struct tree_node __arena *in in_arena)
 {
 	for (int level = 0; level <= TREE_LEVELS_MAX; level++) {
 		struct group __arena *from = out->parent, *to = in->parent;
 
 		if (from == to) {
-			group_exchange(from, out, in, major, minor);
+			group_exchange(from, out, in);
 			return 0;
 		}
 		if (!from->level || from->level != to->level || from->node.kind != NODE_FAIR ||
-		    to->node.kind != NODE_FAIR ||
-		    !heap_exchange_only(&from->ready, &out->ready, &to->ready, &in->ready, major,
-					minor))
+		    to->node.kind != NODE_FAIR)
+			break;
+		fair_forget_lag(to, in);
+		if (!heap_exchange_only(&from->ready, &out->ready, &to->ready, &in->ready,
+					in->vtime, in->has_run))
 			break;
 		out = &from->node;
 		in = &to->node;
-		major = in->vtime;
-		minor = 0;
 	}
-	tree_enqueue(in, major, minor);
+	tree_enqueue(in);
 	tree_dequeue(out);
 	return 0;
 }
@@ -159,10 +103,7 @@ static __always_inline void tree_activate(struct tree_node __arena *n, u64 now_n
 		g = n->parent;
 		if (!g || n->active)
 			break;
-		if (group_has_periods(g))
-			period_wake(g, n, now_ns);
-		else
-			n->vtime = vtime_max(n->vtime, g->vmin);
+		group_wake(g, n, now_ns);
 		n->active = 1;
 		g->nr_active++;
 		g->weight_active += n->weight;
@@ -188,7 +129,20 @@ static __always_inline void tree_deactivate(struct tree_node __arena *n)
 	}
 }
 
-/* Gives a node another weight, keeping its group's sums right. */
+/* A task below `g` becomes runnable, or ceases to be: `load` may be negative. */
+static __always_inline void tree_load(struct group __arena *g, u64 load)
+{
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+		if (!g)
+			break;
+		g->load += load;
+		if (g->ledger)
+			__sync_fetch_and_add(&g->ledger->load, load);
+		g = g->node.parent;
+	}
+}
+
+/* Gives a node another weight, keeping its group's sums right, and its virtual time. */
 static __always_inline void tree_set_weight(struct tree_node __arena *n, u64 weight)
 {
 	if (n->active && n->parent)
@@ -197,46 +151,54 @@ static __always_inline void tree_set_weight(struct tree_node __arena *n, u64 wei
 	n->weight = weight;
 }
 
-/*
- * Moves an inactive node to another group. It keeps how far it was ahead of the old group's minimum, up to
- * `ahead_max` of virtual time; being behind is forgotten, as on every wake-up.
- */
-static __always_inline void tree_move(struct tree_node __arena *n, struct group __arena *to,
-				      u64 ahead_max)
+/* The same for a member of a fair group, whose lead stays what it is as CPU time. */
+static __always_inline void tree_reweigh(struct tree_node __arena *n, u64 weight)
 {
-	u64 ahead = 0;
+	struct group __arena *g = n->parent;
 
-	if (n->parent && vtime_before(n->parent->vmin, n->vtime))
-		ahead = n->vtime - n->parent->vmin;
-	if (ahead > ahead_max)
-		ahead = ahead_max;
+	if (weight == n->weight)
+		return;
+	if (vtime_before(g->vmin, n->vtime)) {
+		n->vtime = g->vmin + vtime_of_ns(fair_lead_ns(g, n), weight);
+		if (n->ready.queued)
+			fair_follow(g, n);
+	}
+	tree_set_weight(n, weight);
+}
+
+/*
+ * How far a node is ahead of its group, as CPU time; where it is the only one active of its group, of the group's group as
+ * well: nobody else would pay for that.
+ */
+static __always_inline u64 tree_lead_ns(const struct tree_node __arena *n)
+{
+	const struct group __arena *g = n->parent;
+	u64 lead_ns = 0;
+
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+		if (!g || group_has_periods(g))
+			break;
+		lead_ns += fair_lead_ns(g, n);
+		if (g->nr_active > n->active)
+			break;
+		n = &g->node;
+		g = n->parent;
+	}
+	return lead_ns;
+}
+
+/* Moves an inactive node to another group, with a lead: what it was ahead of the old group, for one. */
+static __always_inline void tree_move(struct tree_node __arena *n, struct group __arena *to,
+				      u64 lead_ns)
+{
 	period_count(n->parent, -n->weight);
 	period_count(to, n->weight);
 	n->parent = to;
-	n->vtime = to->vmin + ahead;
+	n->vtime = to->vmin + vtime_of_ns(lead_ns, n->weight);
 	n->ends_vtime = n->vtime + n->period_vtime;
 }
 
-/* Whether the first of two members of a group by virtual time, and periods if it has any, runs before the second. */
-static __always_inline int group_before(const struct group __arena *g,
-					const struct tree_node __arena *n,
-					const struct tree_node __arena *other)
-{
-	if (group_has_periods(g))
-		return period_before(g, n, n->vtime, other, other->vtime);
-	return vtime_before(n->vtime, other->vtime);
-}
-
-/* The first of those that wait, once it is the one that is to run; NULL if nobody does. */
-static __always_inline struct tree_node __arena *group_next(struct group __arena *g)
-{
-	/* With one that waits there is nothing to order. */
-	if (group_has_periods(g) && g->ready.top && (g->ahead.top || g->ready.top->left))
-		period_order(g);
-	return group_first(g);
-}
-
-/* Whether no waiting member is entitled before `n`, which does not wait, at any level outside of domains. */
+/* Whether no waiting member is entitled before `n`, which does not wait, at any level. */
 core_fn tree_is_first(struct tree_node __arena *n in_arena)
 {
 	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
@@ -245,8 +207,8 @@ core_fn tree_is_first(struct tree_node __arena *n in_arena)
 
 		if (!g)
 			return 1;
-		first = g->node.kind != NODE_COOP ? group_next(g) : NULL;
-		if (first && first != n && group_before(g, first, n))
+		first = group_next(g);
+		if (first && first != n && group_before(g, first, n, 0))
 			return 0;
 		n = &g->node;
 	}
@@ -267,6 +229,22 @@ static __always_inline struct tree_node __arena *tree_member_above(struct tree_n
 		n = &parent->node;
 	}
 	return NULL;
+}
+
+/* What a member of `weight` in `g` weighs below the root, or would if it is not `active` there. */
+static __always_inline u64 tree_share_if(const struct group __arena *g, u64 weight, int active)
+{
+	u64 sum;
+
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+		if (!g->level)
+			break;
+		sum = g->weight_active + (active ? 0 : weight);
+		weight = node_weight(&g->node) * weight / (sum ? sum : 1);
+		active = g->node.active;
+		g = g->node.parent;
+	}
+	return weight ? weight : 1;
 }
 
 #endif

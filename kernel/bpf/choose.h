@@ -44,27 +44,99 @@ core_fn account(struct consort_cpu __arena *c in_arena, u32 cpu, struct task __a
 	return 0;
 }
 
+/* The member of a place's root that is, or is above, the seat that a choice picked; NULL: it is in a class. */
+static __always_inline struct tree_node __arena *root_member(struct place __arena *pl,
+							     const struct choice __arena *choice)
+{
+	return tree_member_above(choice->pays, &pl->root);
+}
+
+/* How far a place may be ahead of the other one because of due events, in virtual time. */
+static __always_inline s64 place_may_lead(const struct place __arena *pl,
+					  const struct tree_node __arena *n)
+{
+	return vtime_of_ns(pl->window_ns + pl->quantum_ns, node_weight(n));
+}
+
+/*
+ * The CPU's own place goes by its shard's clock: what the shard's virtual time is, its own is with `own_offset` added. One
+ * that cannot keep up, as more is bound to this CPU than is its part, has all of it, and earns no credit.
+ */
+static __always_inline void own_clock_follow(struct consort_cpu __arena *c, struct place __arena *pl)
+{
+	u64 least = pl->root.vmin - vtime_of_ns(LAG_MAX_NS, WEIGHT_ONE);
+
+	if (vtime_before(c->place.root.vmin + c->own_offset, least))
+		c->own_offset = least - c->place.root.vmin;
+}
+
+/* Whether the CPU's own place goes before its shard's, both of which have a task for it, and no classes. */
+static __always_inline bool own_goes_first(struct consort_cpu __arena *c, struct place __arena *pl,
+					   struct tree_node __arena *own_n,
+					   struct tree_node __arena *n)
+{
+	const struct choice __arena *best = &c->choice, *own = &c->own_choice;
+	s64 lead;
+
+	own_clock_follow(c, pl);
+	lead = own_n->vtime + c->own_offset - n->vtime;
+	if (own->due_ns < best->due_ns)
+		return lead <= place_may_lead(&c->place, own_n);
+	if (best->due_ns < own->due_ns)
+		return -lead > place_may_lead(pl, n);
+	return lead <= 0;
+}
+
+/* The same beside classes: by what each has had of the CPU beside the other. */
+static __always_inline bool own_is_owed(const struct consort_cpu __arena *c)
+{
+	const struct choice __arena *best = &c->choice, *own = &c->own_choice;
+	s64 owed_ns = lead_max_ns();
+
+	/* Due times decide, until one of the places has had so much more than its part that the other is owed. */
+	if (c->own_lead_ns >= owed_ns)
+		return false;
+	return c->own_lead_ns <= -owed_ns || own->due_ns < best->due_ns ||
+	       (own->due_ns == best->due_ns && c->own_lead_ns <= 0);
+}
+
+/* Nobody waits in the shard's place: who comes there next is not to go before all that is bound to this CPU. */
+static __always_inline void shard_clock_follow(struct consort_cpu __arena *c, struct place __arena *pl)
+{
+	pl->root.vmin = vtime_max(pl->root.vmin, c->place.root.vmin + c->own_offset);
+}
+
 /* Chooses among the CPU's two places; `running` competes in its own. The result is the CPU's `choice`. */
 static __always_inline void choose(struct consort_cpu __arena *c, struct task __arena *running,
 				   u64 now_ns)
 {
 	struct place __arena *pl = &shard_at(c->shard)->place;
 	struct choice __arena *best = &c->choice, *own = &c->own_choice;
-	bool is_own = running && running->place >= SHARDS_MAX;
-	s64 owed_ns;
+	bool is_own = running && running->place >= SHARDS_MAX, own_first;
+	struct tree_node __arena *n = running ? &running->member.node : NULL, *own_n;
+	struct tree_node __arena *pays = running ? pays_of(running) : NULL;
 
-	place_choose(pl, running && !is_own ? &running->member.node : NULL, now_ns, best);
+	place_choose(pl, is_own ? NULL : n, pays, now_ns, best);
 	if (one_cpu || (!is_own && !place_head(&c->place)->ready.top))
 		return;
-	place_choose(&c->place, is_own ? &running->member.node : NULL, now_ns, own);
-	owed_ns = lead_max_ns();
-	/* Due times decide, until one of the places has had so much more than its part that the other is owed. */
-	if (!own->task || (best->task && c->own_lead_ns >= owed_ns))
+	place_choose(&c->place, is_own ? n : NULL, pays, now_ns, own);
+	if (!own->task)
 		return;
-	if (!best->task || c->own_lead_ns <= -owed_ns || own->due_ns < best->due_ns ||
-	    (own->due_ns == best->due_ns && c->own_lead_ns <= 0)) {
+	if (!best->task) {
+		own_first = true;
+		if (!pl->root.nr_active)
+			shard_clock_follow(c, pl);
+	} else {
+		own_n = root_member(&c->place, own);
+		n = root_member(pl, best);
+		own_first = own_n && n && !pl->root.node.parent && !c->place.root.node.parent ?
+				    own_goes_first(c, pl, own_n, n) :
+				    own_is_owed(c);
+	}
+	if (own_first) {
 		/* Not as a whole: clang copies structs of the arena by addresses that the kernel refuses. */
 		best->task = own->task;
+		best->pays = own->pays;
 		best->due_ns = own->due_ns;
 	}
 }

@@ -7,7 +7,7 @@
  * Rule     A reservation is a group below its class, weighted by its nominal rate (core/class.h, core/period.h). Its
  *          threads have it as their home instead of their cgroup's group; who is forked by one of them shares it. Its
  *          end sends them all back to their cgroups.
- * Limits   A thread is in a domain or in a reservation, not in both.
+ *          A member of a domain that has a reservation gives its domain a seat there (core/seat.h).
  */
 #ifndef CONSORT_CLASSES_H
 #define CONSORT_CLASSES_H
@@ -241,18 +241,6 @@ int consort_reservation_create(struct consort_reservation_args *args)
 	return 0;
 }
 
-/* What is lent to domains through a group counts above it, wherever it is. */
-static inline void group_lends(struct group __arena *g, bool lends)
-{
-	if (lends) {
-		rate_propagate(g);
-		return;
-	}
-	g->node.parent->weight_lent -= g->lent_above;
-	g->lent_above = 0;
-	rate_propagate(g->node.parent);
-}
-
 /* Moves a group in one place; its members stay in it, whatever they do. */
 static inline void group_move(struct place __arena *pl, struct group __arena *g,
 			      struct group __arena *to)
@@ -264,14 +252,14 @@ static inline void group_move(struct place __arena *pl, struct group __arena *g,
 	if (was_active)
 		tree_deactivate(&g->node);
 	place_deactivated(pl);
-	group_lends(g, false);
-	tree_move(&g->node, to, vtime_of_ns(tunables.granularity_ns, g->node.weight));
-	group_lends(g, true);
+	tree_load(g->node.parent, -g->load);
+	tree_move(&g->node, to, tree_lead_ns(&g->node));
+	tree_load(to, g->load);
 	if (was_active)
 		tree_activate(&g->node, bpf_ktime_get_ns());
-	place_activated(pl, &g->node);
+	place_group_activated(pl, &g->node);
 	if (was_waiting)
-		tree_enqueue(&g->node, g->node.vtime, 0);
+		tree_enqueue(&g->node);
 }
 
 /* The same in all places. */
@@ -321,7 +309,7 @@ static inline void task_reserve(struct task __arena *t, struct reservation __are
 {
 	t->reservation = r;
 	__sync_fetch_and_add(&r->nr_tasks, 1);
-	task_move(t, &r->set, NULL, t->place, 0);
+	task_move(t, &r->set, t->set, t->place, t->demoted);
 }
 
 SEC("syscall")
@@ -337,9 +325,7 @@ int consort_reservation_add(struct consort_reservation_args *args)
 	args->error = task_hold(&h, args->tid, false);
 	if (args->error)
 		return 0;
-	if (h.t->set)
-		args->error = EBUSY;
-	else if (h.t->reservation)
+	if (h.t->reservation)
 		args->error = EEXIST;
 	else
 		task_reserve(h.t, r);
@@ -403,7 +389,7 @@ static inline void task_unreserve(struct task __arena *t, const struct task_stru
 		ride_leave(t);
 		if (t->reservation == r) {
 			reservation_forget(t);
-			task_move(t, t->away ? root_set : home, NULL, t->place, 0);
+			task_move(t, t->away ? root_set : home, t->set, t->place, t->demoted);
 		}
 	}
 	lock_release(l);
@@ -453,6 +439,16 @@ int consort_reservation_end(struct consort_reservation_args *args)
 	return 0;
 }
 
+/* What its members have had in all places, since it was made: as threads, as members of domains, in its cgroup. */
+static inline u64 reservation_ran_ns(struct reservation __arena *r)
+{
+	u64 ran_ns = 0;
+
+	for (u32 i = 0; i < nr_places() && can_loop; i++)
+		ran_ns += group_in(&r->set, nth_place(i))->ran_ns;
+	return ran_ns;
+}
+
 SEC("syscall")
 int consort_reservation_usage(struct consort_reservation_args *args)
 {
@@ -462,7 +458,7 @@ int consort_reservation_usage(struct consort_reservation_args *args)
 	args->error = r ? 0 : ENOENT;
 	if (r) {
 		args->tasks = r->cgroup ? !!find_cgroup(r->cgroup) : r->nr_tasks;
-		args->ran_ns = r->ran_ns;
+		args->ran_ns = reservation_ran_ns(r);
 	}
 	return 0;
 }
@@ -489,8 +485,7 @@ static inline void inherit_reservation(struct task __arena *t, const struct task
 		t->reservation = r;
 		__sync_fetch_and_add(&r->nr_tasks, 1);
 		t->home = &r->set;
-		t->member.node.parent = group_in(t->home, t->place);
-		t->member.node.vtime = t->member.node.parent->vmin;
+		tree_move(&t->member.node, group_in(t->home, t->place), 0);
 	}
 	lock_release(l);
 	bpf_local_irq_restore(&flags);

@@ -164,6 +164,7 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	}
 	next = task_of_node(c->choice.task);
+	next->pays = c->choice.pays;
 	keep = next == running;
 	if (!keep && waits_at_once(running, prev))
 		task_exchange(next, running, now_ns);

@@ -38,6 +38,8 @@ static inline void group_set_init(struct group_set __arena *set, u64 id,
 		u32 place = nth_place(i);
 		struct group __arena *g = group_in(set, place);
 
+		if (!one_cpu && id)
+			g->ledger = &set->ledger;
 		g->node.kind = NODE_FAIR;
 		g->node.weight = weight;
 		g->node.parent = group_in(parent, place);

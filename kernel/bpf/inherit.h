@@ -98,19 +98,12 @@ core_fn charge_until_now(struct task __arena *t in_arena)
 	return 0;
 }
 
-static inline u64 ahead_of(const struct task __arena *t)
-{
-	u64 vmin = t->member.node.parent->vmin, vtime = t->member.node.vtime;
-
-	return vtime_before(vmin, vtime) ? vtime - vmin : 0;
-}
-
 /* What a seat has of a place, in capacities of classes; it is there without its task, too. */
 static inline u64 seat_rate(const struct task __arena *in, u32 place, int active)
 {
 	struct group_set __arena *home = in->home;
 	struct group __arena *root = &place_at(place)->root;
-	u64 rate = rate_flatten_if(group_in(home, place), in->weight, active), all;
+	u64 rate = tree_share_if(group_in(home, place), in->weight, active), all;
 
 	if (in->reservation || is_reserved(home))
 		return rate;
@@ -128,10 +121,10 @@ static inline bool outranks(const struct task __arena *waiter, const struct task
 
 /* Moves a task to another seat. What it is (waiting, running, asleep) it stays. */
 core_fn take_seat(struct task __arena *t in_arena, struct group_set __arena *home in_arena,
-		  u32 weight, u64 ahead)
+		  u32 weight, u64 lead_ns)
 {
 	struct tree_node __arena *n = &t->member.node;
-	u64 ahead_max = vtime_of_ns(tunables.granularity_ns, weight);
+	u64 most_ns = tunables.granularity_ns;
 	bool waits = n->ready.queued, active = n->active;
 
 	task_take(t);
@@ -139,8 +132,7 @@ core_fn take_seat(struct task __arena *t in_arena, struct group_set __arena *hom
 	t->home = home;
 	t->weight = weight;
 	tree_set_weight(n, weight);
-	tree_move(n, group_in(home, t->place), 0);
-	n->vtime += ahead < ahead_max ? ahead : ahead_max;
+	tree_move(n, group_in(home, t->place), lead_ns < most_ns ? lead_ns : most_ns);
 	if (active)
 		task_activate(t, bpf_ktime_get_ns());
 	if (waits)
@@ -166,18 +158,18 @@ static inline void tell_better(const struct task __arena *t)
 static inline void ride_begin(struct task __arena *t, struct task __arena *waiter)
 {
 	struct group_set __arena *home = waiter->home;
-	u64 ahead = ahead_of(waiter) + vtime_of_ns(waiter->owes_ns, waiter->weight);
+	u64 lead_ns = fair_lead_ns(waiter->member.node.parent, &waiter->member.node) + waiter->owes_ns;
 
 	charge_until_now(t);
 	t->own.home = t->home;
 	t->own.reservation = t->reservation;
 	t->own.weight = t->weight;
-	t->own.ahead = ahead_of(t);
+	t->own.lead_ns = fair_lead_ns(t->member.node.parent, &t->member.node);
 	t->rides = waiter;
 	t->rides_from_ns = t->charged_ns;
 	t->reservation = waiter->reservation;
 	__sync_fetch_and_add(&home->nr_riders, 1);
-	take_seat(t, home, waiter->weight, ahead);
+	take_seat(t, home, waiter->weight, lead_ns);
 	tell_better(t);
 }
 
@@ -194,7 +186,7 @@ static __always_inline void ride_end(struct task __arena *t, struct task __arena
 	t->rides = NULL;
 	t->reservation = t->own.reservation;
 	t->own.reservation = NULL;
-	take_seat(t, t->own.home, t->own.weight, t->own.ahead);
+	take_seat(t, t->own.home, t->own.weight, t->own.lead_ns);
 	__sync_fetch_and_add(&home->nr_riders, -1);
 }
 

@@ -11,6 +11,27 @@
 #include "custody.h"
 #include "nice.h"
 
+/*
+ * A thread begins as far ahead as its maker is: who lets its children go on in its stead would else be forgiven each time
+ * what it has had.
+ */
+static inline u64 makers_lead_ns(const struct task __arena *t, const struct task_struct *p)
+{
+	struct task_struct *maker = bpf_get_current_task_btf();
+	struct task __arena *m = find_task(maker);
+	struct consort_cpu __arena *c = cpu_at(bpf_get_smp_processor_id());
+	u64 lead_ns;
+
+	if (!m || m->home != t->home || p->se.sum_exec_runtime || m->on_the_way ||
+	    (p->real_parent != maker && p->tgid != maker->tgid))
+		return 0;
+	lead_ns = in_domain(m) ? seat_lead_ns(&m->member) :
+				 fair_lead_ns(m->member.node.parent, &m->member.node);
+	if (c->running == m)
+		lead_ns += bpf_ktime_get_ns() - c->since_ns - c->estimated_ns;
+	return lead_ns < tunables.granularity_ns ? lead_ns : tunables.granularity_ns;
+}
+
 static inline void task_init(struct task __arena *t, const struct task_struct *p)
 {
 	task_clear(t);
@@ -23,8 +44,8 @@ static inline void task_init(struct task __arena *t, const struct task_struct *p
 	t->member.node.weight = t->weight;
 	t->member.due_ns = NEVER_NS;
 	t->member.priority = PRIORITY_NONE;
-	t->member.node.parent = parent_of(t);
-	t->member.node.vtime = t->member.node.parent->vmin;
+	t->pays = &t->member.node;
+	tree_move(&t->member.node, group_in(t->home, t->place), makers_lead_ns(t, p));
 }
 
 /* Back from another class: its reservation or cgroup, its place and its nice value are what they are by now. */
@@ -41,7 +62,6 @@ static inline void come_back(struct task __arena *t, const struct task_struct *p
 	t->away = 0;
 	t->pid = p->pid;
 	t->weight = weight_of_nice(p->static_prio - 120);
-	t->member.node.weight = t->weight;
 	home = t->reservation ? &t->reservation->set : cgroup_of(p);
 	task_move(t, home, t->set, place_for(p, scx_bpf_task_cpu(p), STAY_NOT), t->demoted);
 	s = t->set ? slot_of(t) : NULL;

@@ -59,12 +59,16 @@ static __always_inline u32 task_hold(struct held_task *h, s32 tid, bool or_away)
 	return ESRCH;
 }
 
+/* All but the seat that it has to give: that may be another one's than it brought, and what it brought another one's. */
 static inline void task_clear(struct task __arena *t)
 {
-	u64 __arena *word = (u64 __arena *)t;
+	typedef u64 __attribute__((may_alias)) word_t;
+	struct seat __arena *spare = t->member.spare;
+	word_t __arena *word = (word_t __arena *)t;
 
-	for (u32 i = 0; i < sizeof(*t) / sizeof(u64) && can_loop; i++)
+	for (u32 i = 0; i < __builtin_offsetof(struct task, brought) / sizeof(u64) && can_loop; i++)
 		word[i] = 0;
+	t->member.spare = spare;
 }
 
 /* The nice value has changed: the task comes back, to wherever it was, with its new weight. */
@@ -75,8 +79,6 @@ static inline void task_set_weight(struct task __arena *t, u64 weight)
 		return;
 	}
 	t->weight = weight;
-	if (!t->member.node.active)
-		t->member.node.weight = weight;
 	task_move(t, t->home, t->set, t->place, t->demoted);
 }
 
@@ -149,10 +151,9 @@ static inline void domain_set_init(struct domain_set __arena *set, u32 id,
 		struct domain __arena *d = domain_in(set, place);
 
 		d->group.node.kind = NODE_COOP;
-		d->group.node.weight = WEIGHT_ONE;
-		d->group.node.parent = &place_at(place)->root;
-		d->group.node.vtime = d->group.node.parent->vmin;
-		d->group.level = 1;
+		/* So that its clock wraps early, if ever: what is wrong then is seen. */
+		d->group.node.vtime = place_at(place)->root.vmin;
+		d->group.vmin = d->group.node.vtime;
 		d->order = args->order;
 		d->preempt = !!(args->flags & CONSORT_JOIN_PREEMPT);
 		d->grace_ns = grace_ns;
@@ -225,7 +226,7 @@ static inline void member_join(struct task __arena *t, struct domain_set __arena
 	t->member.run_due_ns = now_ns;
 	t->member.priority = PRIORITY_NONE;
 	t->member.key = 0;
-	t->member.debt_vtime = domain_in(set, t->place)->group.node.vtime;
+	t->member.debt_vtime = domain_clock(domain_in(set, t->place));
 	t->member.served = 0;
 	task_move(t, t->home, set, t->place, 0);
 	if (s) {
@@ -253,8 +254,6 @@ int consort_join(struct consort_join_args *args)
 		return 0;
 	if (h.t->set)
 		args->error = EEXIST;
-	else if (h.t->reservation || is_reserved(h.t->home))
-		args->error = EBUSY;
 	else
 		member_join(h.t, set, args, bpf_ktime_get_ns());
 	task_let_go(&h);

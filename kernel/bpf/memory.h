@@ -87,8 +87,10 @@ static inline bool task_pool_reserve(void)
 		__sync_fetch_and_add(&task_pool->nr_reserved, -1);
 		return false;
 	}
-	for (u32 i = 0; i < ARENA_PAGE / sizeof(struct task) && can_loop; i++)
+	for (u32 i = 0; i < ARENA_PAGE / sizeof(struct task) && can_loop; i++) {
+		page[i].member.spare = &page[i].brought;
 		task_pool_push(page + i);
+	}
 	__sync_fetch_and_add(&task_pool->nr_all, ARENA_PAGE / sizeof(struct task));
 	return true;
 }

@@ -11,13 +11,6 @@
 #include "slots.h"
 #include "timer.h"
 
-static inline struct group __arena *parent_of(struct task __arena *t)
-{
-	if (in_domain(t))
-		return &domain_in(t->set, t->place)->group;
-	return group_in(t->home, t->place);
-}
-
 /* One more or one fewer task is runnable in the place: slices change. */
 static __always_inline void place_count(struct place __arena *pl, u32 place, s32 more)
 {
@@ -35,25 +28,72 @@ static __always_inline void place_count(struct place __arena *pl, u32 place, s32
 	pl->window_ns = tunables.window_ns;
 }
 
-/* A member of a domain weighs what its cgroup left it; looked at again whenever it is charged. */
-static __always_inline void weigh_member(struct task __arena *t)
+/* Tells the ledgers of its accounts that a task has become active, or ceases to be. */
+static __always_inline void count_load(struct task __arena *t, bool more)
 {
-	u64 weight = rate_flatten(group_in(t->home, t->place), t->weight);
+	u64 load = load_of_weight(t->member.node.weight);
 
-	if (weight == t->member.node.weight)
-		return;
-	tree_set_weight(&t->member.node, weight);
-	if (t->member.node.active) {
-		struct domain __arena *d = domain_in(t->set, t->place);
-
-		tree_set_weight(&d->group.node, d->group.weight_active);
-	}
+	if (!one_cpu)
+		tree_load(group_in(t->home, t->place), more ? load : -load);
 }
 
-/* Tasks of the root cgroup compete below the root as it is: they have nothing to lend or to flatten. */
-static inline bool has_to_lend(const struct task __arena *t)
+/* A CPU's own place has been empty: its clock, which stood, may not be behind its shard's. */
+static __always_inline void own_place_begins(struct task __arena *t, struct place __arena *pl)
 {
-	return in_domain(t) && t->home->parent;
+	struct consort_cpu __arena *c;
+	u64 vmin;
+
+	if (one_cpu || t->place < SHARDS_MAX || pl->root.nr_active)
+		return;
+	c = cpu_at(t->place - SHARDS_MAX);
+	vmin = shard_at(c->shard)->place.root.vmin;
+	if (vtime_before(pl->root.vmin + c->own_offset, vmin))
+		c->own_offset = vmin - pl->root.vmin;
+}
+
+/*
+ * Takes an inactive task out of its account, and of its domain's seats. Returns how far it was ahead there: it takes that
+ * along.
+ */
+static __always_inline u64 task_depart(struct task __arena *t)
+{
+	struct domain __arena *d;
+	u64 lead_ns;
+
+	if (t->on_the_way)
+		return t->member.lead_ns;
+	if (!in_domain(t))
+		return tree_lead_ns(&t->member.node);
+	d = domain_in(t->set, t->place);
+	if (t->member.asleep)
+		domain_wake(d, &t->member);
+	lead_ns = seat_lead_ns(&t->member);
+	seat_leave(&t->member);
+	place_refresh(place_at(t->place), d);
+	return lead_ns;
+}
+
+/* An inactive task comes to its account, or to the seat that its domain has there; without room for that it is on its own. */
+static __always_inline void task_arrive(struct task __arena *t, u64 lead_ns)
+{
+	struct group __arena *account = group_in(t->home, t->place);
+
+	t->on_the_way = 0;
+	t->member.node.weight = t->weight;
+	t->pays = &t->member.node;
+	if (in_domain(t) && !domain_has_room(domain_in(t->set, t->place), account))
+		t->demoted = 1;
+	if (in_domain(t))
+		seat_join(domain_in(t->set, t->place), &t->member, account, lead_ns);
+	else
+		tree_move(&t->member.node, account, lead_ns);
+}
+
+/* A task that has come from another place arrives, now that the lock of this one is held. */
+static __always_inline void task_settle_in(struct task __arena *t)
+{
+	if (!one_cpu && t->on_the_way)
+		task_arrive(t, t->member.lead_ns);
 }
 
 core_fn task_activate(struct task __arena *t in_arena, u64 now_ns)
@@ -62,22 +102,21 @@ core_fn task_activate(struct task __arena *t in_arena, u64 now_ns)
 
 	if (t->member.node.active)
 		return 0;
+	task_settle_in(t);
 	t->member.interrupted = 0;
-	t->has_run = 0;
-	if (has_to_lend(t)) {
-		rate_lend(&t->stand_in, group_in(t->home, t->place), t->weight, now_ns);
-		weigh_member(t);
-	} else {
-		t->member.node.weight = t->weight;
-	}
-	tree_activate(&t->member.node, now_ns);
-	place_activated(pl, &t->member.node);
+	t->pays = &t->member.node;
+	own_place_begins(t, pl);
+	count_load(t, true);
+	if (in_domain(t))
+		seat_activate(&t->member, now_ns);
+	else
+		tree_activate(&t->member.node, now_ns);
+	place_activated(pl, &t->member);
 	place_count(pl, t->place, 1);
 	if (in_domain(t)) {
 		struct domain __arena *d = domain_in(t->set, t->place);
 
 		domain_wake(d, &t->member);
-		tree_set_weight(&d->group.node, d->group.weight_active);
 		place_refresh(pl, d);
 	}
 	return 0;
@@ -89,17 +128,13 @@ core_fn task_deactivate(struct task __arena *t in_arena)
 
 	if (!t->member.node.active)
 		return 0;
-	tree_deactivate(&t->member.node);
-	if (t->stand_in.active)
-		rate_return(&t->stand_in);
+	if (in_domain(t))
+		seat_deactivate(&t->member, bpf_ktime_get_ns());
+	else
+		tree_deactivate(&t->member.node);
+	count_load(t, false);
 	place_deactivated(pl);
 	place_count(pl, t->place, -1);
-	if (in_domain(t)) {
-		struct domain __arena *d = domain_in(t->set, t->place);
-
-		if (d->group.nr_active)
-			tree_set_weight(&d->group.node, d->group.weight_active);
-	}
 	return 0;
 }
 
@@ -108,18 +143,19 @@ static __always_inline void put_in(struct task __arena *t, u64 now_ns)
 	if (t->member.node.ready.queued)
 		return;
 	if (in_domain(t))
-		domain_enqueue(domain_in(t->set, t->place), &t->member, now_ns);
+		seat_enqueue(&t->member, now_ns);
 	else
-		/* Who has just woken is at its group's minimum, as is who has run there alone: it goes first. */
-		tree_enqueue(&t->member.node, t->member.node.vtime, t->has_run);
+		tree_enqueue(&t->member.node);
+	place_wait(place_at(t->place), &t->member, now_ns);
 }
 
 static __always_inline void take_out(struct task __arena *t)
 {
 	if (in_domain(t))
-		domain_dequeue(domain_in(t->set, t->place), &t->member);
+		seat_dequeue(&t->member);
 	else
 		tree_dequeue(&t->member.node);
+	place_wait_no_more(place_at(t->place), &t->member);
 }
 
 static __always_inline void refresh(struct task __arena *t)
@@ -150,16 +186,20 @@ core_fn task_exchange(struct task __arena *next in_arena, struct task __arena *p
 {
 	struct tree_node __arena *in = &prev->member.node, *out = &next->member.node;
 
-	if (in->parent == out->parent && in_domain(prev)) {
-		domain_exchange(domain_in(prev->set, prev->place), &next->member, &prev->member,
-				now_ns);
-	} else if (in->parent == out->parent) {
-		group_exchange(in->parent, out, in, in->vtime, prev->has_run);
-	} else if (in_domain(prev) || in_domain(next)) {
+	struct place __arena *pl = place_at(prev->place);
+
+	if (in->parent != out->parent && (in_domain(prev) || in_domain(next))) {
 		take_out(next);
 		put_in(prev, now_ns);
 	} else {
-		tree_exchange(out, in, in->vtime, prev->has_run);
+		if (in->parent != out->parent)
+			tree_exchange(out, in);
+		else if (in_domain(prev))
+			coop_exchange(domain_of(in->parent), &next->member, &prev->member, now_ns);
+		else
+			group_exchange(in->parent, out, in);
+		place_wait_no_more(pl, &next->member);
+		place_wait(pl, &prev->member, now_ns);
 	}
 	if (next->set != prev->set || next->demoted != prev->demoted)
 		refresh(next);
@@ -183,22 +223,17 @@ core_fn task_move(struct task __arena *t in_arena, struct group_set __arena *hom
 		  struct domain_set __arena *set in_arena, u32 place, u32 demoted)
 {
 	bool was_waiting = t->member.node.ready.queued, was_active = t->member.node.active;
-	struct domain __arena *d;
+	u64 lead_ns;
 
 	task_take(t);
 	task_deactivate(t);
-	if (t->member.asleep && in_domain(t)) {
-		d = domain_in(t->set, t->place);
-		domain_wake(d, &t->member);
-		place_refresh(place_at(t->place), d);
-	}
+	lead_ns = task_depart(t);
 	carry_debt(t, set, place);
 	t->home = home;
 	t->set = set;
 	t->place = place;
 	t->demoted = demoted;
-	tree_move(&t->member.node, parent_of(t),
-		  vtime_of_ns(tunables.granularity_ns, t->member.node.weight));
+	task_arrive(t, lead_ns);
 	if (was_active)
 		task_activate(t, bpf_ktime_get_ns());
 	if (was_waiting)
@@ -206,27 +241,43 @@ core_fn task_move(struct task __arena *t in_arena, struct group_set __arena *hom
 	return 0;
 }
 
-/* What a reservation's threads have had counts as used, whenever they are charged. */
-static inline void count_as_used(struct task __arena *t, u64 ran_ns)
+/* The seat that pays for a task's run: the one that was picked, if it still is its domain's. */
+static __always_inline struct tree_node __arena *pays_of(struct task __arena *t)
 {
-	if (t->reservation)
-		__sync_fetch_and_add(&t->reservation->ran_ns, ran_ns);
+	struct tree_node __arena *n = t->pays;
+
+	if (!in_domain(t))
+		return &t->member.node;
+	if (n && n->kind == NODE_SEAT && seat_of_node(n)->domain == t->member.seat->domain)
+		return n;
+	return &t->member.seat->node;
+}
+
+/* A seat pays for a run, and every account above it. */
+static __always_inline void seat_pay(struct task __arena *t, u64 ran_ns)
+{
+	struct place __arena *pl = place_at(t->place);
+	struct tree_node __arena *n = pays_of(t);
+
+	tree_charge(n, ran_ns);
+	if (in_domain(t)) {
+		struct domain __arena *d = domain_in(t->set, t->place);
+
+		coop_charge(d, &t->member, ran_ns);
+		if (seat_of_node(n)->owing.first)
+			seat_settle(seat_of_node(n));
+		if (d->upcoming.queued || d->indebted.top)
+			place_refresh(pl, d);
+	}
+	if (pl->nr_blocked)
+		place_unblock(pl, n);
 }
 
 core_fn task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
 {
-	if (in_domain(t)) {
-		struct domain __arena *d = domain_in(t->set, t->place);
-
-		domain_charge_due(d, &t->member, ran_ns, now_ns);
-		tree_charge(&t->member.node, ran_ns);
-		if (t->stand_in.active)
-			weigh_member(t);
-		place_refresh_charged(place_at(t->place), d);
-	} else {
-		tree_charge(&t->member.node, ran_ns);
-		count_as_used(t, ran_ns);
-	}
+	if (in_domain(t))
+		domain_charge_due(domain_in(t->set, t->place), &t->member, ran_ns, now_ns);
+	seat_pay(t, ran_ns);
 	return 0;
 }
 
@@ -279,6 +330,7 @@ static inline void task_charge(struct task __arena *t, u64 total_ns, u64 now_ns)
 	if (ran_ns <= 0)
 		return;
 	t->charged_ns = total_ns;
+	task_settle_in(t);
 	if (!one_cpu)
 		divide(t, ran_ns);
 	task_charge_ns(t, ran_ns, now_ns);
@@ -336,11 +388,7 @@ static __always_inline void charge_by_clock(struct consort_cpu __arena *c, u64 n
 	running->charged_ns += ran_ns;
 	if (!one_cpu)
 		divide(running, ran_ns);
-	tree_charge(&running->member.node, ran_ns);
-	count_as_used(running, ran_ns);
-	if (in_domain(running))
-		place_refresh_charged(place_at(running->place),
-				      domain_in(running->set, running->place));
+	seat_pay(running, ran_ns);
 }
 
 /*
@@ -369,7 +417,7 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 {
 	struct place __arena *pl = place_at(t->place);
 	u64 slice = task_slice_ns(t);
-	u64 at_ns = place_compare_at_ns(pl, &t->member.node, now_ns, slice);
+	u64 at_ns = place_compare_at_ns(pl, pays_of(t), now_ns, slice);
 	struct domain __arena *d;
 	struct consort_slot *s;
 
@@ -390,7 +438,7 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 	if (!one_cpu && t->cpu != cpu)
 		task_end(t);
 	t->cpu = cpu;
-	t->has_run = 1;
+	t->member.node.has_run = 1;
 	c->running = t;
 	claim_workless(cpu);
 	c->since_ns = now_ns;
@@ -419,40 +467,12 @@ static inline bool task_overran(struct task __arena *t, u64 total_ns,
 }
 
 /*
- * A member that comes back brings along by how much it is ahead of its domain, in proportion to its part of it: what it
- * has had alone counts.
+ * The member competes alone, as any task of its account, and pays for its run itself; or is a member again. Its part of the
+ * seat's lead goes with it, and its own comes back with it: no CPU time is gained by being demoted again and again.
  */
-static __always_inline void bring_lead(struct task __arena *t, struct domain __arena *d, u64 vtime)
+static __always_inline void task_set_demoted(struct task __arena *t, u32 demoted)
 {
-	struct tree_node __arena *n = &d->group.node;
-	u64 weight = d->group.weight_active ?: t->member.node.weight;
-
-	if (!vtime_before(n->vtime, vtime))
-		return;
-	n->vtime += (vtime - n->vtime) / weight * t->member.node.weight;
-	if (n->ready.queued)
-		heap_move(&n->parent->ready, &n->ready, n->vtime, 0);
-	place_refresh(place_at(t->place), d);
-}
-
-/*
- * The member competes alone, as any task of its cgroup, and pays for its run itself; or is a member again. Its domain's
- * lead goes with it, and its own comes back with it: no CPU time is gained by being demoted again and again. (In a nested
- * cgroup virtual times are others: there it begins at the minimum.)
- */
-core_fn task_set_demoted(struct task __arena *t in_arena, u32 demoted)
-{
-	struct domain __arena *d = domain_in(t->set, t->place);
-	u64 vtime = demoted ? d->group.node.vtime : t->member.node.vtime;
-
 	task_move(t, t->home, t->set, t->place, demoted);
-	if (t->home->parent)
-		return 0;
-	if (!demoted)
-		bring_lead(t, d, vtime);
-	else if (!t->member.node.ready.queued)
-		t->member.node.vtime = vtime_max(t->member.node.vtime, vtime);
-	return 0;
 }
 
 #endif

@@ -22,18 +22,12 @@
  */
 static inline void task_change_shard(struct task __arena *t, u32 place)
 {
-	struct group __arena *to;
-
 	task_take(t);
 	task_deactivate(t);
 	task_end(t);
-	if (t->member.asleep && in_domain(t)) {
-		domain_wake(domain_in(t->set, t->place), &t->member);
-		refresh(t);
-	}
+	t->member.lead_ns = task_depart(t);
+	t->on_the_way = 1;
 	carry_debt(t, t->set, place);
-	to = in_domain(t) ? &domain_in(t->set, place)->group : group_in(t->home, place);
-	tree_move(&t->member.node, to, vtime_of_ns(tunables.granularity_ns, t->member.node.weight));
 	*(volatile u32 __arena *)&t->place = place;
 }
 
@@ -75,7 +69,7 @@ core_fn take_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 	/* Who runs there is in no queue: the virtual time must not pass it, nor those that are only looked at. */
 	best->looks = 1;
 	for (u32 look = 0; look < STEAL_LOOKS && can_loop; look++) {
-		place_choose(pl, NULL, now_ns, best);
+		place_choose(pl, NULL, NULL, now_ns, best);
 		if (!best->task)
 			break;
 		t = task_of_node(best->task);
@@ -228,7 +222,7 @@ static inline void run_bound(u32 cpu, u32 here, u64 now_ns)
 	struct task_struct *p = NULL;
 
 	lock_take(l);
-	place_choose(&c->place, NULL, now_ns, best);
+	place_choose(&c->place, NULL, NULL, now_ns, best);
 	if (best->task) {
 		struct task __arena *t = task_of_node(best->task);
 

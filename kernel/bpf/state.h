@@ -15,7 +15,6 @@
 #include "lock.h"
 #include "class.h"
 #include "place.h"
-#include "rate.h"
 #include "consort_abi.h"
 #include "interface.h"
 
@@ -37,6 +36,7 @@ struct group_set {
 	u32 level;
 	u32 reserved; /* a cgroup's: its groups are below a reservation's */
 	u32 nr_riders; /* tasks that are in it in another one's place, see inherit.h */
+	struct ledger ledger; /* of its tasks in all places */
 	struct group groups[]; /* by place; the root has none: it is the places' root */
 };
 
@@ -50,7 +50,6 @@ struct class_set {
 struct reservation {
 	u32 id;
 	u32 nr_tasks;
-	u64 ran_ns; /* by all of them, since it was made */
 	u64 cgroup; /* that it is for, instead of single threads; 0: none */
 	struct class_set __arena *class;
 	struct group_set set;
@@ -73,16 +72,16 @@ enum stay {
 };
 
 /* Where a task belongs in the tree, whatever place of the machine it is in. */
-struct seat {
+struct own_seat {
 	struct group_set __arena *home;
 	struct reservation __arena *reservation;
-	u64 ahead; /* of the home's minimum, in virtual time */
+	u64 lead_ns; /* how far it was ahead there */
 	u32 weight;
 };
 
 struct task {
 	struct member member;
-	struct tree_node stand_in; /* in its cgroup's group, while the task is active in a domain */
+	struct tree_node __arena *pays; /* the seat in which it runs: its own, or one of its domain's */
 	struct group_set __arena *home; /* its cgroup's, or its reservation's */
 	struct reservation __arena *reservation; /* NULL: none */
 	struct domain_set __arena *set; /* the domain that it has joined; NULL: none */
@@ -99,16 +98,18 @@ struct task {
 	u8 demoted;
 	u8 stays; /* enum stay */
 	u8 resumes; /* times that it lost the CPU since its last poll */
-	u8 has_run; /* since it woke */
+	u8 on_the_way; /* to another place: it has left its account there, and not come to the one here */
 	u8 blocked; /* sleeps until it gets a lock whose holder the kernel knows */
 	struct task __arena *holder; /* of that lock: who may ride in its seat; NULL: not one of ours */
 	struct task __arena *rides; /* in whose seat it is; NULL: in its own */
-	struct seat own; /* while it rides */
+	struct own_seat own; /* while it rides */
 	u64 rides_from_ns; /* its charged_ns when it began to */
 	u64 owes_ns; /* what others have had in its seat, and it has not paid for */
 	struct task __arena *next_free;
 	u64 kernel_task; /* its task_struct's address; 0: not scheduled by us any more */
 	u64 away; /* the same while another class has it and we keep its place; 0: ours, or nobody's */
+	/* Somebody else's, maybe, also after the task has ended: what it brought to its domain, see core/seat.h. */
+	struct seat brought;
 };
 
 struct consort_cpu {
@@ -118,7 +119,8 @@ struct consort_cpu {
 	u64 estimated_ns; /* of its run since then, charged already */
 	u64 compare_at_ns; /* when the running task is to be compared again; NEVER_NS: when it stops */
 	u64 timer_at_ns; /* when this CPU's one-shot timer fires; NEVER_NS: not armed */
-	s64 own_lead_ns; /* by how much its own place has had more of it than its part beside its shard's */
+	u64 own_offset; /* what its own place's virtual time is behind its shard's, see choose.h */
+	s64 own_lead_ns; /* beside classes: by how much its own place has had more of it than its part beside its shard's */
 	u64 balance_at_ns; /* when this CPU next compares its shard's load with the others' */
 	u32 told; /* 1 + the place of a task that it has been told of, and has not looked for yet; 0: none */
 	u32 seen_idle; /* 1 + the CPU that it saw idle beside work when it last looked; 0: none */

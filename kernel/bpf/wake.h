@@ -36,28 +36,44 @@ static inline bool goes_first(const struct tree_node __arena *n,
 			      const struct tree_node __arena *running, u64 ran_ns)
 {
 	const struct group __arena *g = n->parent;
-	u64 vtime = running->vtime;
 
-	if (group_has_periods(g)) {
-		vtime += period_vtime_of_ns(g, running, ran_ns);
-		return period_before(g, n, n->vtime, running, vtime);
-	}
-	vtime += vtime_of_ns(ran_ns, node_weight(running));
-	return g->node.kind == NODE_FAIR && !vtime_before(vtime, n->vtime);
+	if (group_has_periods(g))
+		return group_before(g, n, running, ran_ns);
+	return !vtime_before(running->vtime + vtime_of_ns(ran_ns, node_weight(running)), n->vtime);
+}
+
+/* The same for the two places of a CPU: by their clocks, at the level of their roots. */
+static inline bool place_beats(struct tree_node __arena *n, const struct task __arena *t,
+			       struct tree_node __arena *other,
+			       const struct task __arena *running, u64 ran_ns)
+{
+	struct consort_cpu __arena *c = cpu_at(running->cpu);
+	u64 offset = c->own_offset, vtime;
+
+	if (!one_cpu && shard_of_place(t->place) != c->shard)
+		return false;
+	n = tree_member_above(n, &place_at(t->place)->root);
+	other = tree_member_above(other, &place_at(running->place)->root);
+	if (!n || !other)
+		return false;
+	vtime = other->vtime + vtime_of_ns(ran_ns, node_weight(other));
+	if (t->place >= SHARDS_MAX)
+		return vtime_before(n->vtime + offset, vtime);
+	return vtime_before(n->vtime, vtime + offset);
 }
 
 /* Whether virtual time puts the woken task before the running one, at the level where they part. */
 core_fn vtime_beats(struct task __arena *t in_arena, struct task __arena *running in_arena,
 		    u64 ran_ns)
 {
-	struct tree_node __arena *n = &t->member.node, *other;
+	struct tree_node __arena *n = member_pays(&t->member), *pays = pays_of(running), *other;
 
 	if (t->place != running->place)
-		return false;
+		return place_beats(n, t, pays, running, ran_ns);
 	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
 		if (!n->parent)
 			return false;
-		other = tree_member_above(&running->member.node, n->parent);
+		other = tree_member_above(pays, n->parent);
 		if (other)
 			return goes_first(n, other, ran_ns);
 		n = &n->parent->node;
@@ -102,7 +118,7 @@ static inline enum wake_verdict wake_decide(struct consort_cpu __arena *c, u32 c
 	/* Whoever was chosen for the CPU may not have begun to run yet: leave the order to the next choice. */
 	if (cpu != bpf_get_smp_processor_id() || task_of(bpf_get_current_task_btf()) != running)
 		return WAKE_KICK;
-	return is_due(t, now_ns) || tree_is_first(&t->member.node) ? WAKE_RUN : WAKE_WAIT;
+	return is_due(t, now_ns) || tree_is_first(member_pays(&t->member)) ? WAKE_RUN : WAKE_WAIT;
 }
 
 /* A task waits: the running one may have to end sooner, and a member is told what the newcomer wants. */

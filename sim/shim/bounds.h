@@ -27,8 +27,8 @@ static u64 run_max_ns(const struct checking *c, const struct tree_node *n)
 		if (!t->set)
 			return ns;
 		d = domain_in(t->set, t->place);
-	} else if (n->kind == NODE_COOP) {
-		d = domain_of(group_of((struct tree_node *)n));
+	} else if (n->kind == NODE_SEAT) {
+		d = seat_of_node((struct tree_node *)n)->domain;
 	} else {
 		return ns;
 	}
@@ -47,12 +47,12 @@ struct lemma {
 	u64 least;
 };
 
-/* A domain weighs what its active members do: the lightest of all, while only that one is. */
+/* A seat weighs what its active members do: the lightest of all, while only that one is. */
 static u64 lemma_weight(const struct lemma *l, const struct tree_node *n)
 {
 	u64 lightest = n->weight;
 
-	if (n->kind != NODE_COOP)
+	if (n->kind != NODE_SEAT)
 		return node_weight(n);
 	for (u32 i = 0; i < l->checking->nr_tasks; i++) {
 		struct task *t = find_task(l->checking->tasks[i].task);
@@ -82,7 +82,7 @@ static void lemma_node(struct lemma *l, struct tree_node *n)
 		return;
 	less = n->vtime - vtime_of_ns(run_max_ns(l->checking, n), lemma_weight(l, n));
 	/* A domain may borrow a slice of nice 0, whatever it weighs, and whoever is demoted takes that along. */
-	if (n->kind == NODE_COOP ||
+	if (n->kind == NODE_SEAT ||
 	    (n->kind == NODE_TASK && task_of_node((struct tree_node *)n)->set))
 		less -= vtime_of_ns(quantum_ns(l->checking), WEIGHT_ONE);
 	vtime = n->vtime + may_be_behind(l->checking, n);
@@ -94,6 +94,10 @@ static void lemma_node(struct lemma *l, struct tree_node *n)
 static void lemma_child(void *context, struct group *g)
 {
 	lemma_node(context, &g->node);
+	if (g->node.kind != NODE_COOP)
+		return;
+	for (struct seat *s = domain_of(g)->seats; s; s = s->next)
+		lemma_node(context, &s->node);
 }
 
 static void check_lemma(void *context, struct group *g)
@@ -124,7 +128,7 @@ static void check_debt(struct checking *c, const struct sim_task_ref *ref)
 
 	if (!t || !t->set)
 		return;
-	debt = t->member.debt_vtime - domain_in(t->set, t->place)->group.node.vtime;
+	debt = t->member.debt_vtime - domain_clock(domain_in(t->set, t->place));
 	had = vtime_of_ns(ref->had_ns + AHEAD_NS, t->weight);
 	if (vtime_before(had, debt))
 		broken(c, "debt",
@@ -149,8 +153,9 @@ static u64 part_of(u64 ns, u64 all, u64 weight)
 static u64 level_wait_ns(const struct checking *c, const struct tree_node *n, u64 inner_ns)
 {
 	const struct sum *sum = sum_of(n->parent);
-	u64 weight = n->kind == NODE_COOP ? sum_of(group_of((struct tree_node *)n))->lightest :
-					    n->weight;
+	u64 weight = n->kind == NODE_SEAT ?
+			     sum_of(&seat_of_node((struct tree_node *)n)->domain->group)->lightest :
+			     n->weight;
 
 	return part_of(inner_ns + run_max_ns(c, n), sum->weight_all, weight) +
 	       vtime_to_ns(may_be_behind(c, n), sum->weight_all) +
@@ -162,7 +167,7 @@ static u64 domain_wait_ns(const struct checking *c, const struct task *t)
 {
 	const struct domain *d = domain_in(t->set, t->place);
 	const struct sum *sum = sum_of(&d->group);
-	u64 debt = member_out_of_debt_at(&t->member, d) - d->group.node.vtime;
+	u64 debt = member_out_of_debt_at(&t->member, d) - domain_clock(d);
 
 	return vtime_to_ns(debt, sum->weight_all) + sum->nr_all * (quantum_ns(c) + 2 * d->grace_ns);
 }
@@ -200,7 +205,7 @@ static void check_starvation(struct checking *c, const struct sim_task_ref *ref)
 	if (in_domain(t)) {
 		patience_ns = PATIENCE_NS;
 		ns = domain_wait_ns(c, t);
-		n = &n->parent->node;
+		n = &t->member.seat->node;
 	}
 	for (; n->parent && n->parent != &place_at(t->place)->top; n = &n->parent->node) {
 		ns = level_wait_ns(c, n, ns);

@@ -144,13 +144,34 @@ static void add_node(const struct tree_node *n)
 	sum->nr_all++;
 	if (n->kind == NODE_TASK && (!sum->lightest || n->weight < sum->lightest))
 		sum->lightest = n->weight;
-	if (n->kind != NODE_COOP)
+	/* A seat among them weighs what all of its domain's members there do. */
+	if (n->kind != NODE_SEAT)
 		sum->weight_all += n->weight;
+}
+
+/* What a domain's members of an account weigh, active or not. */
+static u64 seat_weight_all(const struct checking *c, const struct seat *s)
+{
+	u64 weight = 0;
+
+	for (u32 i = 0; i < c->nr_tasks; i++) {
+		const struct task *t = find_task(c->tasks[i].task);
+
+		if (t && t->member.seat == s)
+			weight += t->member.node.weight;
+	}
+	return weight;
 }
 
 static void add_group(void *context, struct group *g)
 {
 	add_node(&g->node);
+	if (g->node.kind != NODE_COOP)
+		return;
+	for (struct seat *s = domain_of(g)->seats; s; s = s->next) {
+		add_node(&s->node);
+		sum_of(s->node.parent)->weight_all += seat_weight_all(context, s);
+	}
 }
 
 struct visiting {
@@ -193,27 +214,30 @@ static void check_place(struct checking *c, u32 place, u32 nr_runnable)
 	struct visiting v = { c, place };
 
 	each_group(place, check_group, &v);
-	if (check_links(c, pl->due.top, NULL, 0) < 0 || check_links(c, pl->ahead.top, NULL, 0) < 0)
+	if (check_links(c, pl->due.top, NULL, 0) < 0)
 		return;
 	if (nr_runnable != pl->nr_runnable)
 		broken(c, "sums", "place %u counts %u runnable tasks, there are %u", place,
 		       pl->nr_runnable, nr_runnable);
 }
 
-/* A domain among a group's members weighs what its own members do. */
-static void add_domain_weight(void *context, struct group *g)
+static void note_run_max(const struct checking *c, const struct tree_node *n)
 {
-	struct sum *sum = g->node.parent ? sum_of(g->node.parent) : NULL;
-	const struct checking *c = context;
-	u64 ns;
+	struct sum *sum = n->parent ? sum_of(n->parent) : NULL;
+	u64 ns = sum ? run_max_ns(c, n) : 0;
 
-	if (!sum)
-		return;
-	ns = run_max_ns(c, &g->node);
-	if (g->node.kind == NODE_COOP)
-		sum->weight_all += sum_of(g)->weight_all;
-	if (ns > sum->run_max_ns)
+	if (sum && ns > sum->run_max_ns)
 		sum->run_max_ns = ns;
+}
+
+/* How long those may run that are in a group. */
+static void add_run_max(void *context, struct group *g)
+{
+	note_run_max(context, &g->node);
+	if (g->node.kind != NODE_COOP)
+		return;
+	for (struct seat *s = domain_of(g)->seats; s; s = s->next)
+		note_run_max(context, &s->node);
 }
 
 static void check_places(struct checking *c)
@@ -225,18 +249,17 @@ static void check_places(struct checking *c)
 	forget_sums(nr_groups * nr_places());
 	memset(nr_runnable, 0, sizeof(nr_runnable));
 	for (u32 i = 0; i < nr_places(); i++)
-		each_group(place_number(i), add_group, NULL);
+		each_group(place_number(i), add_group, c);
 	for (u32 i = 0; i < c->nr_tasks; i++) {
 		struct task *t = find_task(c->tasks[i].task);
 
 		if (!t)
 			continue;
 		add_node(&t->member.node);
-		add_node(&t->stand_in);
 		nr_runnable[place_index(t->place)] += t->member.node.active;
 	}
 	for (u32 i = 0; i < nr_places(); i++)
-		each_group(place_number(i), add_domain_weight, c);
+		each_group(place_number(i), add_run_max, c);
 	for (u32 i = 0; i < nr_places() && !c->broken; i++)
 		check_place(c, place_number(i), nr_runnable[i]);
 }
@@ -263,8 +286,10 @@ static void check_task(struct checking *c, const struct sim_task_ref *ref)
 		       "task %u waits in a queue, and was not given to the scheduler", p->sim_task);
 	if (t->member.node.ready.queued && !t->member.node.active)
 		broken(c, "sums", "task %u waits and is not active", p->sim_task);
-	if (in_domain(t) ? t->member.node.parent != &domain_in(t->set, t->place)->group :
-			   t->member.node.parent != group_in(t->home, t->place))
+	if (t->on_the_way ? t->member.node.active :
+	    in_domain(t)  ? t->member.node.parent != &domain_in(t->set, t->place)->group ||
+				   t->member.seat->node.parent != group_in(t->home, t->place) :
+			    t->member.node.parent != group_in(t->home, t->place))
 		broken(c, "tree", "task %u is not below its group", p->sim_task);
 	/* What a task that is about to run is charged beforehand, it may not have had yet; nor what its CPU paused for. */
 	if (t->charged_ns > ref->had_ns + AHEAD_NS + c->bounds.late_ns)

@@ -18,8 +18,8 @@
  *          is not owed to it: what is beyond a period and BEHIND_MAX_NS of its own running is forgotten at the end of
  *          its period.
  */
-#ifndef CORE_PERIOD_H
-#define CORE_PERIOD_H
+#ifndef CORE_DECIDE_PERIOD_H
+#define CORE_DECIDE_PERIOD_H
 
 #include "rc.h"
 
@@ -127,6 +127,27 @@ core_fn period_order(struct group __arena *g in_arena)
 			break;
 	}
 	return 0;
+}
+
+/* `in` begins to wait, and `out`, which waits, is taken. */
+static __always_inline void period_exchange(struct group __arena *g, struct tree_node __arena *out,
+					    struct tree_node __arena *in)
+{
+	in->is_ahead = 0;
+	if (!g->ahead.top && heap_replace_only(&g->ready, &out->ready, &in->ready,
+					       period_deadline(in, in->vtime), 0))
+		return;
+	period_enqueue(g, in);
+	period_dequeue(g, out);
+}
+
+/* The first of those that wait, once it is the one that is to run; NULL if nobody does. */
+static __always_inline struct tree_node __arena *period_first(struct group __arena *g)
+{
+	/* With one that waits there is nothing to order. */
+	if (g->ready.top && (g->ahead.top || g->ready.top->left))
+		period_order(g);
+	return group_first(g);
 }
 
 /* A member's virtual time has come to the end of its period: the next one begins. */

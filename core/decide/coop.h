@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /*
- * Cooperation domains: members tell when each next wants the CPU; the domain decides when, its rate how much.
+ * Coop: a cooperation domain's members tell when each next wants the CPU; the domain decides when, its seats how much.
  *
  * Problem  A fair share alone delays a program's events by a whole round of the others' slices.
  * Rule     Each member publishes its earliest due event and its most important best-effort event. An expired due
- *          event wins, the earliest first; else the most important best-effort event. The domain competes
- *          with everybody else as one member whose weight is the sum of its active members' weights.
- *          A member whose due event stays expired while it runs pays with due debt: its own virtual
- *          time, charged for such running only. While that is ahead of the domain's by more than the
- *          window, its due events do not count.
+ *          event wins, the earliest first; else the most important best-effort event. Whoever is chosen runs in one of the
+ *          domain's seats (seat.h), which pays.
+ *          Members are compared by the domain's own clock, which advances by CPU time / weight of the active members. A
+ *          member whose due event stays expired while it runs pays with due debt: its own virtual time, charged for such
+ *          running only. While that is ahead of the clock by more than the grace, its due events do not count.
  *          A member that has waited for PATIENCE_NS is due, whatever it published: nobody starves.
  * Bound    An honest member's due event waits for the running event of another member, and for one grace of each
  *          member that is always due; such a member gets its own share, no more (one grace beyond).
  * Source   000 sections 2.1.3, 2.3.2, 2.3.3; due debt is ours: 000 lets a member that is always due starve the rest.
  * Limits   Best-effort keys are trusted inside a domain in CONSORT_ORDER_PROGRAM; the other orders trust nobody.
  */
-#ifndef CORE_COOP_H
-#define CORE_COOP_H
+#ifndef CORE_DECIDE_COOP_H
+#define CORE_DECIDE_COOP_H
 
-#include "fifo.h"
-#include "tree.h"
+#include "../fifo.h"
+#include "../live.h"
+#include "../node.h"
 
 /* How long a member waits at most before it counts as due. */
 #define PATIENCE_NS 1000000000ULL
@@ -35,14 +36,20 @@ enum coop_order {
 	ORDER_SERVICE, /* least CPU time first */
 };
 
+struct seat;
+
 struct domain {
-	struct group group;
+	struct group group; /* of its members: those that wait by their best-effort events. Its node is in no group */
+	struct seat __arena *seats; /* one in each account in which it has members */
+	struct group __arena *blocks; /* of the last look: in which group it is too far ahead to borrow; NULL: none */
+	u64 may_borrow_at; /* that group's virtual time from which on it may */
+	struct group __arena *blocked_in; /* in whose queue `upcoming` is, of domains that have borrowed enough; NULL: none's */
 	struct heap due; /* waiting members that are due within PATIENCE_NS, by due time */
 	struct fifo patient; /* the other waiting members, by the end of their patience */
 	struct heap indebted; /* waiting members in due debt, by the virtual time at which they are out of it */
 	struct heap asleep; /* members that sleep until their due time */
-	struct heap_link upcoming; /* in the place's due or ahead queue, see place.h */
-	u8 is_ahead; /* which of the two */
+	struct heap_link upcoming; /* in the place's queue of due times, or a group's of blocked domains, see place.h */
+	u64 idle_since_ns; /* when its last active member went to sleep */
 	u8 order; /* enum coop_order */
 	u8 preempt; /* members are preempted at due times, not asked to poll */
 	u64 grace_ns; /* how late a member may poll, and how far it may run ahead on expired due events */
@@ -60,9 +67,20 @@ struct member {
 	u8 indebted; /* waits in the domain's queue of that name, */
 	u8 patient; /* or in this one */
 	u8 interrupted; /* it lost the CPU in the middle of an event */
-	u64 debt_vtime; /* virtual time gained on expired due events */
+	u64 debt_vtime; /* virtual time gained on expired due events, by the domain's clock */
+	struct seat __arena *seat; /* its account's; NULL: it is in no domain */
+	struct seat __arena *spare; /* what it gives to a domain that has no seat in its account, see seat.h */
+	struct waiter waiter; /* among those that wait in its place, see live.h */
+	struct heap_link owing; /* in its seat's queue of those that are asleep and owe */
+	u64 lead_ns; /* what it brings along from where it was, to be counted when it becomes active */
 	u64 served; /* due events that are over */
 };
+
+/* The domain's own clock. */
+static __always_inline u64 domain_clock(const struct domain __arena *d)
+{
+	return d->group.node.vtime;
+}
 
 static __always_inline struct domain __arena *domain_of(struct group __arena *g)
 {
@@ -90,7 +108,7 @@ static __always_inline u64 member_out_of_debt_at(const struct member __arena *m,
 static __always_inline int member_due_counts(const struct member __arena *m,
 					     const struct domain __arena *d)
 {
-	return !vtime_before(d->group.node.vtime, member_out_of_debt_at(m, d));
+	return !vtime_before(domain_clock(d), member_out_of_debt_at(m, d));
 }
 
 /*
@@ -100,7 +118,7 @@ static __always_inline void member_carry_debt(struct member __arena *m,
 					      const struct domain __arena *from,
 					      const struct domain __arena *to)
 {
-	m->debt_vtime += to->group.node.vtime - from->group.node.vtime;
+	m->debt_vtime += domain_clock(to) - domain_clock(from);
 }
 
 /*
@@ -164,7 +182,7 @@ static __always_inline void domain_promote(struct domain __arena *d)
 		struct member __arena *m;
 		u64 major, minor;
 
-		if (!top || vtime_before(d->group.node.vtime, top->major))
+		if (!top || vtime_before(domain_clock(d), top->major))
 			break;
 		m = member_of_due(top);
 		heap_remove(&d->indebted, top);
@@ -185,33 +203,36 @@ static __always_inline void domain_cease_due(struct domain __arena *d, struct me
 }
 
 /* An active member begins to wait. */
-static __always_inline void domain_enqueue(struct domain __arena *d, struct member __arena *m,
-					   u64 now_ns)
+static __always_inline void coop_enqueue(struct domain __arena *d, struct member __arena *m,
+					 u64 now_ns)
 {
 	u64 major, minor;
 
 	member_best_key(m, d, &major, &minor);
 	domain_await_due(d, m, now_ns);
-	tree_enqueue(&m->node, major, minor);
+	heap_push(&d->group.ready, &m->node.ready, major, minor);
 }
 
 /* A waiting member is chosen, or leaves. */
-static __always_inline void domain_dequeue(struct domain __arena *d, struct member __arena *m)
+static __always_inline void coop_dequeue(struct domain __arena *d, struct member __arena *m)
 {
 	domain_cease_due(d, m);
-	tree_dequeue(&m->node);
+	heap_remove(&d->group.ready, &m->node.ready);
 }
 
 /* The waiting member `out` is chosen, and the active member `in` waits. */
-static __always_inline void domain_exchange(struct domain __arena *d, struct member __arena *out,
-					    struct member __arena *in, u64 now_ns)
+static __always_inline void coop_exchange(struct domain __arena *d, struct member __arena *out,
+					  struct member __arena *in, u64 now_ns)
 {
 	u64 major, minor;
 
 	domain_cease_due(d, out);
 	member_best_key(in, d, &major, &minor);
 	domain_await_due(d, in, now_ns);
-	group_exchange(&d->group, &out->node, &in->node, major, minor);
+	if (heap_replace_only(&d->group.ready, &out->node.ready, &in->node.ready, major, minor))
+		return;
+	heap_push(&d->group.ready, &in->node.ready, major, minor);
+	heap_remove(&d->group.ready, &out->node.ready);
 }
 
 static __always_inline void domain_wake(struct domain __arena *d, struct member __arena *m)
@@ -259,8 +280,53 @@ static __always_inline void domain_charge_due(struct domain __arena *d, struct m
 			return;
 		overdue_ns -= rest_ns;
 	}
-	m->debt_vtime = vtime_max(m->debt_vtime, d->group.node.vtime) +
+	m->debt_vtime = vtime_max(m->debt_vtime, domain_clock(d)) +
 			vtime_of_ns(overdue_ns, m->node.weight);
+}
+
+/*
+ * A member has had `ns` of CPU time: the domain's clock moves on, and the least service of its members with it. Who pays
+ * for it is its seat's affair.
+ */
+static __always_inline void coop_charge(struct domain __arena *d, struct member __arena *m, u64 ns)
+{
+	struct group __arena *g = &d->group;
+	struct tree_node __arena *n = &m->node, *first = group_first(g);
+	u64 least;
+
+	n->vtime += vtime_of_ns(ns, n->weight);
+	d->group.node.vtime += vtime_of_ns(ns, g->nr_active > n->active ? g->weight_active : n->weight);
+	least = first && vtime_before(first->vtime, n->vtime) ? first->vtime : n->vtime;
+	g->vmin = vtime_max(g->vmin, least);
+}
+
+/*
+ * A member becomes active. What the domain owes one of its members, or a member the domain, is repaid at its rate while
+ * nobody of it wants the CPU, too.
+ */
+static __always_inline void coop_wake(struct domain __arena *d, struct member __arena *m, u64 now_ns)
+{
+	struct group __arena *g = &d->group;
+	u64 idle_ns;
+
+	if (!g->nr_active && d->idle_since_ns) {
+		idle_ns = now_ns - d->idle_since_ns;
+		d->group.node.vtime += vtime_of_ns(idle_ns, m->node.weight);
+	}
+	m->node.vtime = vtime_max(m->node.vtime, g->vmin);
+	m->node.active = 1;
+	g->nr_active++;
+	g->weight_active += m->node.weight;
+}
+
+/* A member that does not wait goes to sleep, or leaves. */
+static __always_inline void coop_rest(struct domain __arena *d, struct member __arena *m, u64 now_ns)
+{
+	m->node.active = 0;
+	d->group.nr_active--;
+	d->group.weight_active -= m->node.weight;
+	if (!d->group.nr_active)
+		d->idle_since_ns = now_ns;
 }
 
 /* Of the waiting members whose due events count, the one that is due first; NULL if there is none. */
@@ -284,7 +350,7 @@ static __always_inline struct member __arena *domain_expired(struct domain __are
  * running one wins ties: a switch must be worth something.
  */
 static __always_inline struct member __arena *
-domain_choose(struct domain __arena *d, struct member __arena *running, u64 now_ns)
+coop_first(struct domain __arena *d, struct member __arena *running, u64 now_ns)
 {
 	struct member __arena *m = domain_expired(d, now_ns);
 	struct tree_node __arena *first;

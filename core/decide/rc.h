@@ -15,10 +15,10 @@
  * Limits   Each place counts what a member has had there. A period begins when a member wakes that is behind, not at a
  *          multiple of its length. Who has slept for a hundred days may be taken for one that is ahead.
  */
-#ifndef CORE_RC_H
-#define CORE_RC_H
+#ifndef CORE_DECIDE_RC_H
+#define CORE_DECIDE_RC_H
 
-#include "node.h"
+#include "../node.h"
 
 /* The group's time: of a member that has a CPU for itself. */
 static __always_inline u64 rc_vtime(u64 now_ns)

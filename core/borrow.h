@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Borrowing: which domains may serve their due events now, ahead of their turn.
+ *
+ * Problem  A due event that waits for its domain's turn is late; one that never waits takes the CPU from everybody.
+ * Rule     A domain may borrow while one of its seats is ahead of its account's minimum, and every account above of its own
+ *          group's, by no more than the window and a slice for each of its active members, as CPU time of its own. Domains that may are in a
+ *          queue of the place by their next due time; one that may not is in a queue of the group in which it is too far
+ *          ahead, by the virtual time at which it is not any more. The seat that is least ahead pays.
+ * Bound    No seat and no account is ahead by more than a slice + window + one event because of due events.
+ * Source   000 section 2.3.3 (borrowing), which has no bound; the queues are those of WF2Q+: who may run now, and who will
+ *          by which virtual time.
+ * Limits   Where one of several seats may borrow again earlier than the one looked at last, that is seen when the domain's
+ *          members or times change next.
+ */
+#ifndef CORE_BORROW_H
+#define CORE_BORROW_H
+
+#include "live.h"
+#include "seat.h"
+
+struct place {
+	struct group root; /* of everybody who has reserved nothing */
+	struct group top; /* of the classes, and of the root while one of them is active: see class.h */
+	struct heap due; /* domains that may borrow, by their next due time */
+	struct waiters waiters; /* its waiting tasks, the one first that waits longest: see live.h */
+	u64 window_ns; /* how far a domain may run ahead for due events, at its own rate */
+	u64 quantum_ns; /* a slice as it is now: what running by virtual time alone may put a member ahead */
+	u32 nr_runnable; /* tasks */
+	u32 nr_blocked; /* domains that have borrowed enough */
+};
+
+static __always_inline struct domain __arena *domain_of_upcoming(struct heap_link __arena *l)
+{
+	return outer_of(l, struct domain, upcoming);
+}
+
+/* The virtual time of its group to which that must have come before a node may be put further ahead, by `allowed_ns` at most. */
+static __always_inline u64 node_may_borrow_at(const struct tree_node __arena *n, u64 allowed_ns)
+{
+	return n->vtime - vtime_of_ns(allowed_ns, node_weight(n));
+}
+
+static __always_inline u64 domain_allowed_ns(const struct place __arena *pl,
+					     const struct domain __arena *d)
+{
+	u32 nr_active = d->group.nr_active;
+
+	return pl->window_ns + pl->quantum_ns * (nr_active ? nr_active : 1);
+}
+
+/* The lowest group in which the seat, or an account above it, is too far ahead; NULL: the domain may borrow by this seat. */
+static __always_inline struct group __arena *seat_blocked_in(const struct seat __arena *s,
+							     u64 allowed_ns, u64 *at)
+{
+	const struct tree_node __arena *n = &s->node;
+
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+		struct group __arena *g = n->parent;
+
+		if (!g)
+			break;
+		if (g->node.kind != NODE_RC) {
+			*at = node_may_borrow_at(n, allowed_ns);
+			if (vtime_before(g->vmin, *at))
+				return g;
+		}
+		n = &g->node;
+	}
+	return NULL;
+}
+
+/* Whether a seat can be picked at all: while nobody of the domain is active, it will be one that has members. */
+static __always_inline int seat_takes_part(const struct seat __arena *s)
+{
+	return s->counted || !s->domain->group.nr_active;
+}
+
+/* The same for the domain: if none of its seats may borrow, where one does not, and from which virtual time on it may. */
+core_fn domain_look_blocked(struct place __arena *pl in_arena, struct domain __arena *d in_arena)
+{
+	u64 allowed_ns = domain_allowed_ns(pl, d), at = 0;
+	struct seat __arena *s = d->seats;
+
+	d->blocks = NULL;
+	for (u32 i = 0; i < SEATS_MAX && can_loop; i++) {
+		struct group __arena *g;
+
+		if (!s)
+			break;
+		if (seat_takes_part(s)) {
+			g = seat_blocked_in(s, allowed_ns, &at);
+			d->blocks = g;
+			d->may_borrow_at = at;
+			if (!g)
+				break;
+		}
+		s = s->next;
+	}
+	return 0;
+}
+
+static __always_inline int place_may_borrow(struct place __arena *pl, struct domain __arena *d)
+{
+	domain_look_blocked(pl, d);
+	return !d->blocks;
+}
+
+/* How far a seat is ahead, at the level at which it is that most, as CPU time. */
+static __always_inline u64 seat_ahead_ns(const struct seat __arena *s)
+{
+	const struct tree_node __arena *n = &s->node;
+	u64 most_ns = 0, ns;
+
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+		const struct group __arena *g = n->parent;
+
+		if (!g)
+			break;
+		ns = vtime_to_ns(n->vtime - g->vmin, node_weight(n));
+		if (ns > most_ns)
+			most_ns = ns;
+		n = &g->node;
+	}
+	return most_ns;
+}
+
+/* Of the domain's seats that count, the one that is least ahead. There is one: somebody is active. */
+static __always_inline struct seat __arena *domain_best_seat(const struct place __arena *pl,
+							     const struct domain __arena *d)
+{
+	struct seat __arena *s = d->seats, *best = s;
+	u64 least_ns = NEVER_NS, ns;
+
+	if (!s || !s->next)
+		return s;
+	for (u32 i = 0; i < SEATS_MAX && can_loop; i++) {
+		if (!s)
+			break;
+		ns = s->counted ? seat_ahead_ns(s) : NEVER_NS;
+		if (ns < least_ns) {
+			least_ns = ns;
+			best = s;
+		}
+		s = s->next;
+	}
+	return best;
+}
+
+static __always_inline void place_forget(struct place __arena *pl, struct domain __arena *d)
+{
+	if (!d->upcoming.queued)
+		return;
+	if (d->blocked_in) {
+		heap_remove(&d->blocked_in->blocked, &d->upcoming);
+		pl->nr_blocked--;
+	} else {
+		heap_remove(&pl->due, &d->upcoming);
+	}
+	d->blocked_in = NULL;
+}
+
+static __always_inline void place_expect(struct place __arena *pl, struct domain __arena *d, u64 due_ns)
+{
+	d->blocked_in = d->blocks;
+	if (d->blocked_in) {
+		heap_push(&d->blocked_in->blocked, &d->upcoming, d->may_borrow_at, 0);
+		pl->nr_blocked++;
+	} else {
+		heap_push(&pl->due, &d->upcoming, due_ns, 0);
+	}
+}
+
+/* To be called whenever a domain's due times, virtual times or weights have changed. */
+core_fn place_refresh(struct place __arena *pl in_arena, struct domain __arena *d in_arena)
+{
+	u64 due_ns, key;
+
+	domain_promote(d);
+	due_ns = domain_next_due_ns(d);
+	if (due_ns == NEVER_NS || !d->seats) {
+		place_forget(pl, d);
+		return 0;
+	}
+	domain_look_blocked(pl, d);
+	if (d->upcoming.queued && d->blocked_in == d->blocks) {
+		key = d->blocks ? d->may_borrow_at : due_ns;
+		if (d->upcoming.major != key)
+			heap_move(d->blocks ? &d->blocks->blocked : &pl->due, &d->upcoming, key, 0);
+		return 0;
+	}
+	place_forget(pl, d);
+	place_expect(pl, d, due_ns);
+	return 0;
+}
+
+/* Minimums of the groups above `n` may have moved on: domains that have been caught up with may borrow again. */
+core_fn place_unblock(struct place __arena *pl in_arena, struct tree_node __arena *n in_arena)
+{
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+		struct group __arena *g = n->parent;
+		struct heap_link __arena *top;
+
+		if (!g)
+			break;
+		while (can_loop) {
+			top = g->blocked.top;
+			if (!top || vtime_before(g->vmin, top->major))
+				break;
+			place_refresh(pl, domain_of_upcoming(top));
+		}
+		n = &g->node;
+	}
+	return 0;
+}
+
+/*
+ * One step towards a queue that says who is due: a sleeper whose own timer is a little late counts again once it wakes.
+ * Returns 0 when there is nothing to do.
+ */
+core_fn place_settle(struct place __arena *pl in_arena, u64 now_ns)
+{
+	struct heap_link __arena *top = pl->due.top;
+	struct domain __arena *d;
+
+	if (!top || top->major > now_ns)
+		return 0;
+	d = domain_of_upcoming(top);
+	if (!d->asleep.top || d->asleep.top->major > now_ns)
+		return 0;
+	heap_remove(&d->asleep, d->asleep.top);
+	place_refresh(pl, d);
+	return 1;
+}
+
+/* The waiting member whose due event expired first among the domains that may borrow; NULL if none has. */
+static __always_inline struct member __arena *place_expired(struct place __arena *pl, u64 now_ns)
+{
+	struct heap_link __arena *top = pl->due.top;
+
+	return top && top->major <= now_ns ? domain_expired(domain_of_upcoming(top), now_ns) : NULL;
+}
+
+#endif

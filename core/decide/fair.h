@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Fair: the member with the smallest virtual time runs next.
+ *
+ * Problem  Members with weights must each receive their part, whoever comes and goes.
+ * Rule     Running adds `ns` / weight to a member's virtual time. A member's lead is its virtual time less the group's
+ *          minimum, that of the waiting members. A member that wakes has its own virtual time, or the minimum if that is
+ *          later: its lead waits for it, and what it did not use is not saved up. A member that begins to wait is behind
+ *          the minimum by LAG_MAX_NS at most: a group that had fewer runnable tasks than its share has CPUs earns no
+ *          credit for what it could not use.
+ * Bound    For runnable i, j of one group, on one CPU: vtime_i - vtime_j <= quantum / weight_i, where quantum is the longest
+ *          time for which i runs before it is compared again. No lag is larger than LAG_MAX_NS / weight.
+ * Source   000 section 2.3.3 (borrowing); 001 (hierarchical stride); 004 Lemma 1; surplus fair scheduling for what cannot be
+ *          used.
+ * Limits   On several CPUs the minimum is that of the waiting members and the one chosen last; the bound grows by one
+ *          quantum for each further CPU.
+ */
+#ifndef CORE_DECIDE_FAIR_H
+#define CORE_DECIDE_FAIR_H
+
+#include "../node.h"
+
+/* How far behind a member may be that begins to wait: what it may have missed while it ran for a slice, and no more. */
+#define LAG_MAX_NS 4000000ULL
+
+/* What is beyond LAG_MAX_NS could not be used, and is not owed. On one CPU nobody who begins to wait is behind at all. */
+static __always_inline void fair_forget_lag(const struct group __arena *g, struct tree_node __arena *n)
+{
+	if (vtime_before(n->vtime, g->vmin))
+		n->vtime = vtime_max(n->vtime,
+				     g->vmin - vtime_of_ns(LAG_MAX_NS, node_weight(n)));
+}
+
+static __always_inline void fair_enqueue(struct group __arena *g, struct tree_node __arena *n)
+{
+	fair_forget_lag(g, n);
+	/* One that has just woken is at its group's minimum, as is one that has run there alone: the former goes first. */
+	heap_push(&g->ready, &n->ready, n->vtime, n->has_run);
+}
+
+static __always_inline void fair_dequeue(struct group __arena *g, struct tree_node __arena *n)
+{
+	heap_remove(&g->ready, &n->ready);
+}
+
+/* `in` begins to wait, and `out`, which waits, is taken. */
+static __always_inline void fair_exchange(struct group __arena *g, struct tree_node __arena *out,
+					  struct tree_node __arena *in)
+{
+	fair_forget_lag(g, in);
+	if (heap_replace_only(&g->ready, &out->ready, &in->ready, in->vtime, in->has_run))
+		return;
+	fair_enqueue(g, in);
+	fair_dequeue(g, out);
+}
+
+/* A waiting member's virtual time has changed. */
+static __always_inline void fair_follow(struct group __arena *g, struct tree_node __arena *n)
+{
+	heap_move(&g->ready, &n->ready, n->vtime, n->has_run);
+}
+
+/*
+ * A member has had `ns` of CPU time. The group's minimum follows where nobody else is active; else the next choice moves
+ * it: of the others some may run, with a smaller virtual time, and only the host knows.
+ */
+static __always_inline void fair_charge(struct group __arena *g, struct tree_node __arena *n, u64 ns)
+{
+	n->vtime += vtime_of_ns(ns, node_weight(n));
+	if (n->ready.queued)
+		fair_follow(g, n);
+	if (g->nr_active == n->active)
+		g->vmin = vtime_max(g->vmin, n->vtime);
+}
+
+/* A member becomes runnable. */
+static __always_inline void fair_wake(struct group __arena *g, struct tree_node __arena *n)
+{
+	n->vtime = vtime_max(n->vtime, g->vmin);
+	n->has_run = 0;
+}
+
+/* By how much CPU time of its own a member is ahead of the group's minimum; 0 if it is not. */
+static __always_inline u64 fair_lead_ns(const struct group __arena *g,
+					const struct tree_node __arena *n)
+{
+	return vtime_to_ns(n->vtime - g->vmin, node_weight(n));
+}
+
+#endif

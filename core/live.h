@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Liveness: the longest waiter is looked at.
+ *
+ * Problem  By weight alone, one of a weight of 1 beside many of 10000 waits for minutes; the kernel takes half a minute for a
+ *          stall, and ejects the scheduler.
+ * Rule     The waiting tasks of a place are also in a list, by when they began to wait. One that has waited for
+ *          LIVE_WAIT_NS runs next, for a slice, whatever virtual times say, and is charged for it as for any run. Of
+ *          every LIVE_PART slices one at most is given away like that. Its lead is cut to LIVE_LEAD_NS beforehand: who gets a
+ *          slice each time that it must would else be ahead for ever.
+ * Bound    A runnable task waits for LIVE_WAIT_NS and LIVE_PART slices for each that has waited for longer than it.
+ * Source   000 section 2.3.3 has no such rule; the stock scheduler bounds waits by bounding lags.
+ * Limits   One list a place: a task that is moved, or changed in weight, begins to wait anew.
+ */
+#ifndef CORE_LIVE_H
+#define CORE_LIVE_H
+
+#include "types.h"
+
+#define LIVE_WAIT_NS 1500000000ULL
+#define LIVE_PART 4
+#define LIVE_LEAD_NS 8000000ULL
+
+struct waiter {
+	struct waiter __arena *before;
+	struct waiter __arena *next;
+	u64 since_ns;
+};
+
+struct waiters {
+	struct waiter __arena *first;
+	struct waiter __arena *last;
+	u64 again_at_ns; /* when the rule may be used again */
+};
+
+static __always_inline void live_wait(struct waiters __arena *all, struct waiter __arena *w,
+				      u64 now_ns)
+{
+	struct waiter __arena *last = all->last;
+
+	w->before = last;
+	w->next = NULL;
+	w->since_ns = now_ns;
+	all->last = w;
+	if (last)
+		last->next = w;
+	else
+		all->first = w;
+}
+
+static __always_inline void live_wait_no_more(struct waiters __arena *all, struct waiter __arena *w)
+{
+	struct waiter __arena *before = w->before, *next = w->next;
+
+	if (before)
+		before->next = next;
+	else
+		all->first = next;
+	if (next)
+		next->before = before;
+	else
+		all->last = before;
+}
+
+/* The task that has waited for too long; NULL: none has, or another one was served just now. */
+static __always_inline struct waiter __arena *live_overdue(const struct waiters __arena *all,
+							   u64 now_ns)
+{
+	struct waiter __arena *first = all->first;
+
+	if (!first || (s64)(now_ns - first->since_ns) < (s64)LIVE_WAIT_NS ||
+	    now_ns < all->again_at_ns)
+		return NULL;
+	return first;
+}
+
+#endif
