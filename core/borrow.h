@@ -49,12 +49,13 @@ static __always_inline u64 domain_allowed_ns(const struct place __arena *pl,
 	return pl->window_ns + pl->quantum_ns * (nr_active ? nr_active : 1);
 }
 
-/* The lowest group in which the seat, or an account above it, is too far ahead; NULL: the domain may borrow by this seat. */
-static __always_inline struct group __arena *seat_blocked_in(const struct seat __arena *s,
+/*
+ * The lowest group in which a node, or an account above it, is too far ahead to be put further ahead; NULL: it is not. `at`:
+ * that group's virtual time from which on it is not any more.
+ */
+static __always_inline struct group __arena *node_blocked_in(const struct tree_node __arena *n,
 							     u64 allowed_ns, u64 *at)
 {
-	const struct tree_node __arena *n = &s->node;
-
 	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
 		struct group __arena *g = n->parent;
 
@@ -68,6 +69,14 @@ static __always_inline struct group __arena *seat_blocked_in(const struct seat _
 		n = &g->node;
 	}
 	return NULL;
+}
+
+/* Whether a task whose account has the CPU may take over from the one that runs, though others are before that account. */
+core_fn node_may_take_over(struct place __arena *pl in_arena, struct tree_node __arena *n in_arena)
+{
+	u64 at;
+
+	return !node_blocked_in(n, pl->window_ns + pl->quantum_ns, &at);
 }
 
 /* Whether a seat can be picked at all: while nobody of the domain is active, it will be one that has members. */
@@ -89,7 +98,7 @@ core_fn domain_look_blocked(struct place __arena *pl in_arena, struct domain __a
 		if (!s)
 			break;
 		if (seat_takes_part(s)) {
-			g = seat_blocked_in(s, allowed_ns, &at);
+			g = node_blocked_in(&s->node, allowed_ns, &at);
 			d->blocks = g;
 			d->may_borrow_at = at;
 			if (!g)

@@ -6,7 +6,7 @@
  *          stall, and ejects the scheduler.
  * Rule     The waiting tasks of a place are also in a list, by when they began to wait. One that has waited for
  *          LIVE_WAIT_NS runs next, for a slice, whatever virtual times say, and is charged for it as for any run. Of
- *          every LIVE_PART slices one at most is given away like that. Its lead is cut to LIVE_LEAD_NS beforehand: who gets a
+ *          every LIVE_PART slices one at most is given away like that. Its lead is forgotten beforehand: a task that gets a
  *          slice each time that it must would else be ahead for ever.
  * Bound    A runnable task waits for LIVE_WAIT_NS and LIVE_PART slices for each that has waited for longer than it.
  * Source   000 section 2.3.3 has no such rule; the stock scheduler bounds waits by bounding lags.
@@ -19,7 +19,6 @@
 
 #define LIVE_WAIT_NS 1500000000ULL
 #define LIVE_PART 4
-#define LIVE_LEAD_NS 8000000ULL
 
 struct waiter {
 	struct waiter __arena *before;

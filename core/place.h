@@ -181,7 +181,7 @@ static __always_inline struct tree_node __arena *member_pays(struct member __are
 	return m->seat ? &m->seat->node : &m->node;
 }
 
-/* A task that has waited for too long: it is not to be ahead by more than it can ever repay. */
+/* A task that has waited for too long is ahead by more than it can repay: that is forgotten. */
 static __always_inline void place_forgive(struct tree_node __arena *n)
 {
 	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
@@ -189,8 +189,8 @@ static __always_inline void place_forgive(struct tree_node __arena *n)
 
 		if (!g)
 			break;
-		if (g->node.kind == NODE_FAIR && fair_lead_ns(g, n) > LIVE_LEAD_NS) {
-			n->vtime = g->vmin + vtime_of_ns(LIVE_LEAD_NS, node_weight(n));
+		if (g->node.kind == NODE_FAIR && vtime_before(g->vmin, n->vtime)) {
+			n->vtime = g->vmin;
 			if (n->ready.queued)
 				fair_follow(g, n);
 		}

@@ -198,8 +198,8 @@ static __always_inline void tree_move(struct tree_node __arena *n, struct group 
 	n->ends_vtime = n->vtime + n->period_vtime;
 }
 
-/* Whether no waiting member is entitled before `n`, which does not wait, at any level. */
-core_fn tree_is_first(struct tree_node __arena *n in_arena)
+/* Whether no waiting member is entitled before `n`, which does not wait, at any level below that of `until`; NULL: at any. */
+core_fn tree_is_first(struct tree_node __arena *n in_arena, struct group __arena *until in_arena)
 {
 	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
 		struct group __arena *g = n->parent;
@@ -210,6 +210,8 @@ core_fn tree_is_first(struct tree_node __arena *n in_arena)
 		first = group_next(g);
 		if (first && first != n && group_before(g, first, n, 0))
 			return 0;
+		if (g == until)
+			return 1;
 		n = &g->node;
 	}
 	return 1;

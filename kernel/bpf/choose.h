@@ -62,9 +62,11 @@ static __always_inline s64 place_may_lead(const struct place __arena *pl,
  * The CPU's own place goes by its shard's clock: what the shard's virtual time is, its own is with `own_offset` added. One
  * that cannot keep up, as more is bound to this CPU than is its part, has all of it, and earns no credit.
  */
-static __always_inline void own_clock_follow(struct consort_cpu __arena *c, struct place __arena *pl)
+static __always_inline void own_clock_follow(struct consort_cpu __arena *c, struct place __arena *pl,
+					     const struct tree_node __arena *n)
 {
-	u64 least = pl->root.vmin - vtime_of_ns(LAG_MAX_NS, WEIGHT_ONE);
+	/* The shard's clock moves on by a slice of each of its CPUs at a time. */
+	u64 least = pl->root.vmin - vtime_of_ns(2 * LAG_MAX_NS, node_weight(n));
 
 	if (vtime_before(c->place.root.vmin + c->own_offset, least))
 		c->own_offset = least - c->place.root.vmin;
@@ -78,7 +80,7 @@ static __always_inline bool own_goes_first(struct consort_cpu __arena *c, struct
 	const struct choice __arena *best = &c->choice, *own = &c->own_choice;
 	s64 lead;
 
-	own_clock_follow(c, pl);
+	own_clock_follow(c, pl, own_n);
 	lead = own_n->vtime + c->own_offset - n->vtime;
 	if (own->due_ns < best->due_ns)
 		return lead <= place_may_lead(&c->place, own_n);
@@ -100,10 +102,13 @@ static __always_inline bool own_is_owed(const struct consort_cpu __arena *c)
 	       (own->due_ns == best->due_ns && c->own_lead_ns <= 0);
 }
 
-/* Nobody waits in the shard's place: who comes there next is not to go before all that is bound to this CPU. */
-static __always_inline void shard_clock_follow(struct consort_cpu __arena *c, struct place __arena *pl)
+/* Nobody else wants the CPU: what its own place has of it is not owed to anybody. */
+static __always_inline void own_clock_rest(struct consort_cpu __arena *c, struct place __arena *pl)
 {
-	pl->root.vmin = vtime_max(pl->root.vmin, c->place.root.vmin + c->own_offset);
+	s64 lead = c->place.root.vmin + c->own_offset - pl->root.vmin;
+
+	if (lead > 0)
+		c->own_offset -= lead;
 }
 
 /* Chooses among the CPU's two places; `running` competes in its own. The result is the CPU's `choice`. */
@@ -124,8 +129,7 @@ static __always_inline void choose(struct consort_cpu __arena *c, struct task __
 		return;
 	if (!best->task) {
 		own_first = true;
-		if (!pl->root.nr_active)
-			shard_clock_follow(c, pl);
+		own_clock_rest(c, pl);
 	} else {
 		own_n = root_member(&c->place, own);
 		n = root_member(pl, best);

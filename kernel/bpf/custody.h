@@ -20,12 +20,28 @@ static inline u64 kernel_slice_ns(struct consort_cpu __arena *c, u64 now_ns)
 	return c->compare_at_ns > now_ns ? c->compare_at_ns - now_ns : 1;
 }
 
+/* Whether a task that may not run on all CPUs may run on all of the shard's. */
+static inline bool may_run_in_shard(const struct task_struct *p, u32 shard)
+{
+	u32 count = shard_at(shard)->nr_possible;
+
+	if ((u32)p->nr_cpus_allowed < count)
+		return false;
+	for (u32 i = 0; i < MASK_WORDS && can_loop; i++) {
+		u64 of_shard = shard_at(shard)->cpus[i];
+
+		if (of_shard & ~mask_word(p->cpus_ptr, i))
+			return false;
+	}
+	return true;
+}
+
 /* The place in which a task may wait: its CPU's own if it cannot run on all of the shard's. */
 static inline u32 place_for(const struct task_struct *p, u32 cpu, u8 stays)
 {
 	if (one_cpu)
 		return place_of_shard(0);
-	if (p->nr_cpus_allowed < topology.nr_cpus || stays)
+	if (stays || (p->nr_cpus_allowed < topology.nr_cpus && !may_run_in_shard(p, cpu_at(cpu)->shard)))
 		return place_of_cpu(cpu);
 	return place_of_shard(cpu_at(cpu)->shard);
 }

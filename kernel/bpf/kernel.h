@@ -36,6 +36,12 @@
 /* clang-format on */
 #endif
 
+/* A word of a CPU mask. */
+static inline u64 mask_word(const struct cpumask *mask, u32 i)
+{
+	return mask->bits[i];
+}
+
 /* Values differ between kernel versions; the loader fills in the running kernel's. */
 #define ENQ(name) bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_##name)
 #define DEQ(name) bpf_core_enum_value(enum scx_deq_flags, SCX_DEQ_##name)

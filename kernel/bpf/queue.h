@@ -16,6 +16,8 @@ static __always_inline void place_count(struct place __arena *pl, u32 place, s32
 {
 	u32 nr_runnable = pl->nr_runnable += more;
 
+	if (!one_cpu)
+		shard_at(shard_of_place(place))->nr_runnable += more;
 	if (!one_cpu && place < SHARDS_MAX) {
 		u32 nr_cpus = shard_at(place)->nr_cpus ?: 1;
 
@@ -343,14 +345,22 @@ static inline u64 task_slice_ns(struct task __arena *t)
 	return in_domain(t) ? slice * domain_in(t->set, t->place)->group.nr_active : slice;
 }
 
-/* Whether tasks wait for this CPU in its other place. */
-static inline bool other_place_waits(struct consort_cpu __arena *c, u32 place)
+/* How often a CPU looks whose task runs alone while others of its shard do: one of them may come to wait. */
+#define LOOK_NS 20000000ULL
+
+/*
+ * Whom nobody waits beside in its own place is compared all the same: with those that wait for this CPU in its other place,
+ * and with those that run on the shard's other CPUs, which one of them will lose sooner or later.
+ */
+static __always_inline u64 compare_beside_others_ns(struct consort_cpu __arena *c, u32 place,
+						    u64 now_ns, u64 slice)
 {
-	if (one_cpu)
-		return false;
-	if (place < SHARDS_MAX)
-		return place_head(&c->place)->ready.top;
-	return place_head(&shard_at(c->shard)->place)->ready.top;
+	struct shard __arena *s = shard_at(c->shard);
+	struct place __arena *other = place < SHARDS_MAX ? &c->place : &s->place;
+
+	if (place_head(other)->ready.top || s->nr_runnable > s->nr_cpus)
+		return now_ns + slice;
+	return s->nr_runnable > 1 ? now_ns + LOOK_NS : NEVER_NS;
 }
 
 /* The task is not to be taken for the running one any more: it sleeps, ends, or goes to another shard. */
@@ -421,8 +431,12 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 	struct domain __arena *d;
 	struct consort_slot *s;
 
-	if (at_ns > now_ns + slice && other_place_waits(c, t->place))
-		at_ns = now_ns + slice;
+	if (!one_cpu && at_ns > now_ns + slice) {
+		u64 beside_ns = compare_beside_others_ns(c, t->place, now_ns, slice);
+
+		if (beside_ns < at_ns)
+			at_ns = beside_ns;
+	}
 	if (t->set) {
 		d = domain_in(t->set, t->place);
 		t->yield_by_ns = at_ns;

@@ -35,6 +35,8 @@ int consort_init_arena(struct consort_init_args *args)
 		c->timer_at_ns = NEVER_NS;
 		place_init(&c->place);
 		shard_at(c->shard)->nr_cpus++;
+		shard_at(c->shard)->nr_possible++;
+		shard_at(c->shard)->cpus[cpu / 64 % MASK_WORDS] |= 1ULL << cpu % 64;
 		if (use_timers && timer_init(cpu)) {
 			args->error = EOPNOTSUPP; /* this kernel refuses BPF timers */
 			return 0;

@@ -40,6 +40,9 @@ struct group_set {
 	struct group groups[]; /* by place; the root has none: it is the places' root */
 };
 
+/* Words of a CPU mask. */
+#define MASK_WORDS ((CPUS_MAX + 63) / 64)
+
 /* A class: one group in each place, below the place's top. */
 struct class_set {
 	u32 nr_reservations;
@@ -135,6 +138,9 @@ struct shard {
 	struct lock lock;
 	u32 nr_thieves; /* CPUs that are about to take a task from its place */
 	u32 nr_cpus; /* online */
+	u32 nr_possible;
+	u32 nr_runnable; /* tasks, in its place and in its CPUs' own ones */
+	u64 cpus[MASK_WORDS]; /* possible ones: a bit for each */
 	struct place place;
 };
 

@@ -104,6 +104,31 @@ static inline bool wake_beats(struct consort_cpu __arena *c, u32 cpu, struct tas
 	return vtime_beats(t, running, now_ns - c->since_ns - c->estimated_ns);
 }
 
+/*
+ * Whether the woken task goes before all that wait; or before those of the account in which it meets the running one, whose
+ * turn it is: then it takes over, as a member would that is due, within the window.
+ */
+static __always_inline bool takes_over(struct task __arena *t, struct task __arena *running)
+{
+	struct tree_node __arena *n = member_pays(&t->member), *pays = pays_of(running), *up = n;
+
+	if (tree_is_first(n, NULL))
+		return true;
+	if (t->place != running->place || in_domain(t))
+		return false;
+	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+		struct group __arena *g = up->parent;
+
+		if (!g || !g->level)
+			return false;
+		if (tree_member_above(pays, g))
+			return tree_is_first(n, g) &&
+			       node_may_take_over(place_at(t->place), &g->node);
+		up = &g->node;
+	}
+	return false;
+}
+
 static inline enum wake_verdict wake_decide(struct consort_cpu __arena *c, u32 cpu,
 					    struct task __arena *t, u64 now_ns)
 {
@@ -118,7 +143,7 @@ static inline enum wake_verdict wake_decide(struct consort_cpu __arena *c, u32 c
 	/* Whoever was chosen for the CPU may not have begun to run yet: leave the order to the next choice. */
 	if (cpu != bpf_get_smp_processor_id() || task_of(bpf_get_current_task_btf()) != running)
 		return WAKE_KICK;
-	return is_due(t, now_ns) || tree_is_first(member_pays(&t->member)) ? WAKE_RUN : WAKE_WAIT;
+	return is_due(t, now_ns) || takes_over(t, running) ? WAKE_RUN : WAKE_WAIT;
 }
 
 /* A task waits: the running one may have to end sooner, and a member is told what the newcomer wants. */

@@ -3,6 +3,9 @@
  * Rules of how far members may be apart, and how long one may wait. Included once, after check.h.
  */
 
+/* The longest event of a domain, and what it may last longer. */
+#define GRACE_MAX_NS (CONSORT_EVENT_MAX_NS + CONSORT_EVENT_MAX_NS / 8)
+
 /* A task that runs beside nobody is charged when somebody wakes, except for the last of it: ESTIMATE_MIN_NS. */
 static u64 quantum_ns(const struct checking *c)
 {
@@ -24,8 +27,9 @@ static u64 run_max_ns(const struct checking *c, const struct tree_node *n)
 	if (n->kind == NODE_TASK) {
 		const struct task *t = task_of_node((struct tree_node *)n);
 
+		/* A task that has left a domain has taken its part of the lead along. */
 		if (!t->set)
-			return ns;
+			return ns + (t->member.debt_vtime ? 2 * tunables.window_ns + GRACE_MAX_NS : 0);
 		d = domain_in(t->set, t->place);
 	} else if (n->kind == NODE_SEAT) {
 		d = seat_of_node((struct tree_node *)n)->domain;
