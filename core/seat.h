@@ -158,6 +158,7 @@ core_fn seat_join(struct domain __arena *d in_arena, struct member __arena *m in
 	m->seat = s;
 	m->lead_ns = lead_ns;
 	m->node.parent = &d->group;
+	m->node.vtime = d->group.vmin + m->service_lead;
 	return 0;
 }
 
@@ -178,7 +179,9 @@ static __always_inline u64 seat_lead_ns(const struct member __arena *m)
 core_fn seat_leave(struct member __arena *m in_arena)
 {
 	struct seat __arena *s = m->seat;
+	u64 least = s->domain->group.vmin;
 
+	m->service_lead = vtime_before(least, m->node.vtime) ? m->node.vtime - least : 0;
 	if (m->owing.queued) {
 		fifo_remove(&s->owing, &m->owing);
 		s->counted -= m->node.weight;

@@ -30,9 +30,12 @@
 /* Puts interrupted members before every best-effort event. */
 #define INTERRUPTED_FIRST (1ULL << 62)
 
+/* Puts members without a best-effort event behind those that have one. */
+#define NOTHING_TO_DO (1ULL << 61)
+
 enum coop_order {
 	ORDER_PROGRAM, /* as published: (priority, key) */
-	ORDER_PROGRESS, /* fewest due events served first */
+	ORDER_PROGRESS, /* fewest due events served first, then least CPU time */
 	ORDER_SERVICE, /* least CPU time first */
 };
 
@@ -49,6 +52,7 @@ struct domain {
 	struct heap indebted; /* waiting members in due debt, by the virtual time at which they are out of it */
 	struct heap asleep; /* members that sleep until their due time */
 	struct heap_link upcoming; /* in the place's queue of due times, or a group's of blocked domains, see place.h */
+	u64 served_least; /* as many due events as the member last chosen by progress has had: nobody begins with fewer */
 	u64 idle_since_ns; /* when its last active member went to sleep */
 	u8 order; /* enum coop_order */
 	u8 preempt; /* members are preempted at due times, not asked to poll */
@@ -72,6 +76,7 @@ struct member {
 	struct seat __arena *spare; /* what it gives to a domain that has no seat in its account, see seat.h */
 	struct waiter waiter; /* among those that wait in its place, see live.h */
 	struct heap_link owing; /* in its seat's queue of those that are asleep and owe */
+	u64 service_lead; /* by how much it had had more than the least of its domain when it left it, in virtual time */
 	u64 lead_ns; /* what it brings along from where it was, to be counted when it becomes active */
 	u64 served; /* due events that are over */
 };
@@ -130,8 +135,9 @@ static __always_inline void member_best_key(const struct member __arena *m,
 {
 	switch (d->order) {
 	case ORDER_PROGRESS:
-		*major = m->priority == PRIORITY_NONE;
-		*minor = m->served;
+		/* Where these tie, and they mostly do, the one that has had less CPU time. */
+		*major = m->served + (m->priority == PRIORITY_NONE ? NOTHING_TO_DO : 0);
+		*minor = m->node.vtime;
 		break;
 	case ORDER_SERVICE:
 		*major = m->node.vtime;
@@ -314,6 +320,8 @@ static __always_inline void coop_wake(struct domain __arena *d, struct member __
 		d->group.node.vtime += vtime_of_ns(idle_ns, m->node.weight);
 	}
 	m->node.vtime = vtime_max(m->node.vtime, g->vmin);
+	if (m->served < d->served_least)
+		m->served = d->served_least;
 	m->node.active = 1;
 	g->nr_active++;
 	g->weight_active += m->node.weight;
@@ -353,14 +361,15 @@ static __always_inline struct member __arena *
 coop_first(struct domain __arena *d, struct member __arena *running, u64 now_ns)
 {
 	struct member __arena *m = domain_expired(d, now_ns);
-	struct tree_node __arena *first;
+	struct tree_node __arena *first = group_first(&d->group);
 	u64 major, minor;
 
+	if (first && d->order == ORDER_PROGRESS && d->served_least < member_of(first)->served)
+		d->served_least = member_of(first)->served;
 	if (running && running->due_ns <= now_ns && member_due_counts(running, d))
 		return m && m->due.major < running->due_ns ? m : running;
 	if (m)
 		return m;
-	first = group_first(&d->group);
 	if (!first)
 		return running;
 	if (!running)
@@ -369,6 +378,29 @@ coop_first(struct domain __arena *d, struct member __arena *running, u64 now_ns)
 	return heap_key_before(first->ready.major, first->ready.minor, major, minor) ?
 		       member_of(first) :
 		       running;
+}
+
+/*
+ * When a running member is to ask who is next in an order that the scheduler computes: it cannot know itself. It does so
+ * when another one is before it; by service, once it has had more than that one by `lead_ns`; by progress, when its own due
+ * event is over. Members whose order is the program's own compare by themselves.
+ */
+static __always_inline u64 coop_asks_at_ns(struct domain __arena *d, const struct member __arena *m,
+					   u64 now_ns, u64 lead_ns)
+{
+	struct tree_node __arena *first = group_first(&d->group);
+	u64 major, minor;
+
+	if (d->order == ORDER_PROGRAM || !first)
+		return NEVER_NS;
+	if (d->order == ORDER_SERVICE)
+		return now_ns + vtime_to_ns(first->vtime + vtime_of_ns(lead_ns, m->node.weight) -
+						    m->node.vtime,
+					    m->node.weight);
+	member_best_key(m, d, &major, &minor);
+	if (heap_key_before(first->ready.major, first->ready.minor, major, minor))
+		return now_ns;
+	return m->due_ns > now_ns ? m->due_ns : now_ns;
 }
 
 /* The next time at which a member other than the running one wants the CPU; NEVER_NS if none is known. */

@@ -153,7 +153,6 @@ static inline void domain_set_init(struct domain_set __arena *set, u32 id,
 		d->group.node.kind = NODE_COOP;
 		/* So that its clock wraps early, if ever: what is wrong then is seen. */
 		d->group.node.vtime = place_at(place)->root.vmin;
-		d->group.vmin = d->group.node.vtime;
 		d->order = args->order;
 		d->preempt = !!(args->flags & CONSORT_JOIN_PREEMPT);
 		d->grace_ns = grace_ns;

@@ -439,6 +439,12 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 	}
 	if (t->set) {
 		d = domain_in(t->set, t->place);
+		if (in_domain(t) && d->order) {
+			u64 asks_ns = coop_asks_at_ns(d, &t->member, now_ns, slice);
+
+			if (asks_ns < at_ns)
+				at_ns = asks_ns;
+		}
 		t->yield_by_ns = at_ns;
 		s = slot_of(t);
 		if (s) {
@@ -448,6 +454,9 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 		}
 		if (in_domain(t) && at_ns != NEVER_NS && !d->preempt)
 			at_ns += d->grace_ns;
+		/* Whatever is due by now has just been found less urgent. */
+		else if (in_domain(t) && at_ns < now_ns + tunables.min_slice_ns)
+			at_ns = now_ns + tunables.min_slice_ns;
 	}
 	if (!one_cpu && t->cpu != cpu)
 		task_end(t);
