@@ -11,6 +11,7 @@ pub type TaskId = u32;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Event {
     pub at_ns: u64,
+    /// The CPU that it happens to, or on.
     pub cpu: Cpu,
     pub what: What,
 }

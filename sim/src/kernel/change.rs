@@ -204,10 +204,12 @@ impl Kernel {
         self.set_current(cpu, None);
         self.cpus[cpu as usize].idle_since_ns = self.now_ns;
         self.cpus[cpu as usize].need_resched = true;
-        self.emit(What::Switch {
+        // A CPU that goes offline is emptied by another one.
+        let switch = What::Switch {
             prev: Some((task, crate::trace::Left::Preempted)),
             next: None,
-        });
+        };
+        self.emit_of(cpu, switch);
         if !was_realtime && self.attached && !self.cpus[cpu as usize].released {
             self.cpus[cpu as usize].released = true;
             let scheduler = self.scheduler();

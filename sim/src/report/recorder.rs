@@ -48,6 +48,10 @@ pub struct Recorder {
     names: Vec<String>,
     tasks: Vec<TaskRecord>,
     cpus: usize,
+    /// Since when each CPU is offline; none: it is not.
+    offline_since_ns: Vec<Option<u64>>,
+    /// What CPUs were offline for inside the window, in all.
+    offline_ns: u64,
     intervals: Intervals,
     switches: u64,
     stretches: Vec<Interval>,
@@ -58,6 +62,10 @@ pub struct Recorder {
 impl Recorder {
     /// For a run of `setup` whose first `warmup_ns` do not count.
     pub fn new(setup: &Setup, warmup_ns: u64) -> Self {
+        let mut offline_since_ns = vec![None; setup.machine.cpus() as usize];
+        for cpu in &setup.machine.offline {
+            offline_since_ns[*cpu as usize] = Some(0);
+        }
         Self {
             window_start_ns: warmup_ns,
             duration_ns: setup.duration_ns,
@@ -65,6 +73,8 @@ impl Recorder {
             names: setup.tasks.iter().map(|task| task.name.clone()).collect(),
             tasks: Vec::new(),
             cpus: setup.machine.cpus() as usize,
+            offline_since_ns,
+            offline_ns: 0,
             intervals: Intervals::new(setup.machine.cpus() as usize),
             switches: 0,
             stretches: Vec::new(),
@@ -79,6 +89,29 @@ impl Recorder {
         for interval in self.intervals.finish(self.now_ns) {
             self.count(interval);
         }
+        for cpu in 0..self.cpus {
+            self.follow_online(cpu, true);
+        }
+    }
+
+    /// A CPU comes or goes.
+    fn follow_online(&mut self, cpu: usize, online: bool) {
+        let Some(since_ns) = self.offline_since_ns.get_mut(cpu) else {
+            return;
+        };
+        let now_ns = self.now_ns;
+        if !online {
+            since_ns.get_or_insert(now_ns);
+        } else if let Some(since_ns) = since_ns.take() {
+            let from_ns = since_ns.max(self.window_start_ns);
+            self.offline_ns += now_ns.saturating_sub(from_ns);
+        }
+    }
+
+    /// CPU time that there was in the window: of all CPUs, while they were online.
+    pub fn capacity_ns(&self) -> u64 {
+        let all_ns = self.window_ns() * self.cpus as u64;
+        all_ns.saturating_sub(self.offline_ns)
     }
 
     /// Length of the window.
@@ -220,12 +253,12 @@ impl Observer for Recorder {
                 record.polls_in_kernel += u64::from(entered_kernel) * one;
             }
             What::Fault(_) => self.faults += one,
+            What::CpuOnline(online) => self.follow_online(event.cpu as usize, online),
             What::Ended { .. }
             | What::Membership { .. }
             | What::Callback { .. }
             | What::Refused { .. }
-            | What::TimerFired
-            | What::CpuOnline(_) => {}
+            | What::TimerFired => {}
         }
     }
 }
