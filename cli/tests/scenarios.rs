@@ -5,7 +5,7 @@ mod common;
 
 use std::fs;
 
-use common::{json, scenario, shares, Folder};
+use common::{code, json, scenario, shares, sim, stderr, stdout, succeed, Folder};
 use serde_json::Value;
 
 /// Begin and end in us of the slices on a CPU's track, in order of time.
@@ -103,5 +103,140 @@ fn cpus_that_are_possible_and_never_there_do_nothing() {
         assert_eq!(slices(&trace, 2), [], "{configuration}");
         let first = slices(&trace, 3).first().map(|slice| slice.0).unwrap();
         assert!((2e6..2.02e6).contains(&first), "{configuration}: {first}");
+    }
+}
+
+/// Standard error of a run that must fail so.
+fn fail(expected: i32, text: &str) -> String {
+    let folder = Folder::new("refused");
+    let output = sim(&["run", &folder.write("bad.json", text)]);
+    assert_eq!(code(&output), expected, "{text}: {}", stderr(&output));
+    stderr(&output)
+}
+
+#[test]
+fn loops_that_take_no_time_are_refused_with_task_and_phase() {
+    for (task, place) in [
+        (r#"{ "loop": -1, "sleep": 0 }"#, "tasks.a: "),
+        (r#"{ "loop": -1, "run": 0, "sleep": "0us" }"#, "tasks.a: "),
+        (r#"{ "run": { "uniform": [0, 0] } }"#, "tasks.a: "),
+        (r#"{ "poll": 0 }"#, "tasks.a: "),
+        (r#"{ "lock": "l", "unlock": "l" }"#, "tasks.a: "),
+        (
+            r#"{ "phases": { "p": { "run": 5 }, "q": { "loop": -1, "sleep": { "series": [0, 0] } } } }"#,
+            "tasks.a.phases.q: ",
+        ),
+        (
+            r#"{ "phases": { "p": { "loop": 9, "sleep": 0 }, "q": { "fork": "b" } } }"#,
+            "tasks.a: ",
+        ),
+    ] {
+        let text = format!(r#"{{ "tasks": {{ "a": {task}, "b": {{ "hog": true }} }} }}"#);
+        let error = fail(2, &text);
+        assert!(
+            error.contains(place) && error.contains("nothing that takes time"),
+            "{error}"
+        );
+    }
+}
+
+/// What a program may do, it may do again and again: the run ends all the same, and nobody else is kept off.
+#[test]
+fn busy_loops_end_with_the_run() {
+    let folder = Folder::new("busy");
+    for task in [
+        r#"{ "yield": "" }"#,
+        r#"{ "phases": { "p": { "loop": 1000000000000, "sleep": 0 }, "q": { "run": 5 } } }"#,
+        r#"{ "phases": { "p": { "loop": 1000000000000, "lock": "l", "unlock": "l" }, "q": { "run": 5 } } }"#,
+        r#"{ "phases": { "p": { "loop": 1000000000000, "signal": "c" }, "q": { "run": 5, "lock": "l",
+            "wait": { "ref": "c", "mutex": "l" } } } }"#,
+        r#"{ "barrier": "alone" }"#,
+        r#"{ "poll": { "due": { "raw": 0 }, "priority": 3 } }"#,
+    ] {
+        for cpus in [1, 2] {
+            let text = format!(
+                r#"{{ "global": {{ "duration": "300ms" }}, "machine": {{ "cpus": {cpus} }},
+                    "tasks": {{ "a": {task}, "b": {{ "cpus": [0], "run": "1ms", "sleep": "9ms" }} }} }}"#
+            );
+            let file = folder.write("busy.json", &text);
+            for configuration in ["coop", "eevdf"] {
+                let summary = json(&["run", &file, "--as", configuration, "--json"]);
+                let window_s = summary["window_s"].as_f64().unwrap();
+                assert!((0.3..0.301).contains(&window_s), "{task}: {window_s}");
+                let share = shares(&summary)[1].1;
+                assert!(
+                    (8.0..12.0).contains(&share),
+                    "{task}, {cpus}, {configuration}: {share}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn slips_in_the_names_of_domains_are_told() {
+    let domains = r#""domains": { "films": { "event": "1ms" }, "audio": {} }"#;
+    for task in [
+        r#"{ "player": { "domain": "flims" } }"#,
+        r#"{ "phases": { "p": { "join": "flims", "run": 5 } } }"#,
+        r#"{ "mute_liar": "flims" }"#,
+        r#"{ "polite_liar": { "domain": "flims" } }"#,
+        r#"{ "garbage": "flims" }"#,
+    ] {
+        let error = fail(
+            2,
+            &format!(r#"{{ {domains}, "tasks": {{ "a": {task} }} }}"#),
+        );
+        let expected = "is \"flims\", expected the name of a domain: audio, films\n";
+        assert!(error.ends_with(expected), "{error}");
+    }
+    let folder = Folder::new("domains");
+    let text =
+        r#"{ "global": { "duration": 1 }, "tasks": { "a": { "player": { "domain": "new" } } } }"#;
+    succeed(&["run", &folder.write("new.json", text)]);
+}
+
+#[test]
+fn a_refused_reservation_is_said_and_fails() {
+    let folder = Folder::new("reserve");
+    let reserve = r#""reserve": { "class": "all", "rate": 0.4 }"#;
+    let first = format!(r#""a": {{ "hog": true, {reserve} }}, "b": {{ "hog": true, {reserve} }}"#);
+    let later = format!(
+        r#""a": {{ "hog": true, {reserve} }}, "b": {{ "phases": {{ "p": {{ {reserve}, "run": "2s" }} }} }}"#
+    );
+    for tasks in [first, later] {
+        let text = format!(
+            r#"{{ "global": {{ "duration": 1 }}, "classes": {{ "all": {{ "capacity": "50%" }} }},
+                "tasks": {{ {tasks} }} }}"#
+        );
+        let file = folder.write("reserve.json", &text);
+        let report = folder.path("report");
+        for configuration in ["coop", "rc"] {
+            let run = |more: &[&str]| sim(&[&["run", &file, "--as", configuration], more].concat());
+            let output = run(&[]);
+            assert_eq!(code(&output), 9, "{}", stderr(&output));
+            assert!(
+                stderr(&output).contains("1 reservation was refused"),
+                "{}",
+                stderr(&output)
+            );
+            assert!(
+                stdout(&output).contains("refused: b: class all admits"),
+                "{}",
+                stdout(&output)
+            );
+            let output = run(&["--json", "--report", &report]);
+            assert_eq!(code(&output), 9);
+            let summary: Value = serde_json::from_str(&stdout(&output)).unwrap();
+            assert_eq!(summary["refused_reservations"], 1);
+            assert!(summary["refusals"][0]
+                .as_str()
+                .unwrap()
+                .starts_with("b: class all"));
+            let page = fs::read_to_string(folder.path("report/index.html")).unwrap();
+            assert!(page.contains("refused: b: class all"));
+        }
+        let output = sim(&["compare", "eevdf", "coop", &file]);
+        assert_eq!(code(&output), 9, "{}", stderr(&output));
     }
 }

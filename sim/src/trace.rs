@@ -83,6 +83,8 @@ pub enum What {
     Refused {
         task: TaskId,
         text: String,
+        /// It asked for a rate of its own, not for credits.
+        is_reservation: bool,
     },
     CpuOnline(bool),
     /// The simulator broke something, on purpose.

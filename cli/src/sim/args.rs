@@ -36,7 +36,8 @@ pub enum SimCommand {
 
 const SIM_EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 a file could not be read or written, 2 the command line or the scenario is wrong,
-8 the run broke a promise of the scheduler: the text says which, and when.";
+8 the run broke a promise of the scheduler: the text says which, and when, 9 a reservation was refused:
+the text says whose, and why.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = run_help())]

@@ -5,6 +5,7 @@
 use super::{Custody, Errand, Irq, Kernel, Life, NEVER_NS};
 use crate::ffi::{cpumask, task_struct, PF_EXITING};
 use crate::programs;
+use crate::rates::RateRequest;
 use crate::setup::{ActionKind, Policy, TaskIndex};
 use crate::trace::{TaskId, What};
 
@@ -217,8 +218,13 @@ impl Kernel {
             }
             Errand::Rate { task } => {
                 if let Some(request) = self.tasks[task as usize].asks.take() {
+                    let is_reservation = matches!(request, RateRequest::Reserve(_));
                     if let Err(text) = scheduler.ask_rate(self, task, request) {
-                        self.emit(What::Refused { task, text });
+                        self.emit(What::Refused {
+                            task,
+                            text,
+                            is_reservation,
+                        });
                     }
                 }
                 self.wake(task, 0);

@@ -103,6 +103,9 @@ fn overview(summary: &Summary) -> String {
             "<details><summary>What was known then</summary><pre>{state}</pre></details>"
         );
     }
+    for refusal in &summary.refusals {
+        let _ = writeln!(text, "<p class=\"bad\">refused: {}</p>", escape(refusal));
+    }
     let rows: Vec<&Row> = summary.groups.iter().chain([&summary.total]).collect();
     text + &html_table(&rows)
 }

@@ -56,6 +56,7 @@ pub struct Recorder {
     switches: u64,
     stretches: Vec<Interval>,
     refusals: Vec<String>,
+    refused_reservations: usize,
     faults: u64,
 }
 
@@ -80,6 +81,7 @@ impl Recorder {
             stretches: Vec::new(),
             faults: 0,
             refusals: Vec::new(),
+            refused_reservations: 0,
         }
     }
 
@@ -140,6 +142,11 @@ impl Recorder {
     /// What the daemon did not grant, and why.
     pub fn refusals(&self) -> &[String] {
         &self.refusals
+    }
+
+    /// How many of these were reservations, without which the run is not what the scenario says.
+    pub fn refused_reservations(&self) -> usize {
+        self.refused_reservations
     }
 
     pub fn cpus(&self) -> usize {
@@ -231,9 +238,15 @@ impl Observer for Recorder {
         for interval in self.intervals.follow(event) {
             self.count(interval);
         }
-        if let What::Refused { task, text } = &event.what {
+        if let What::Refused {
+            task,
+            text,
+            is_reservation,
+        } = &event.what
+        {
             let name = self.task(*task).name.clone();
             self.refusals.push(format!("{name}: {text}"));
+            self.refused_reservations += usize::from(*is_reservation);
         }
         let one = u64::from(self.counts());
         match event.what {

@@ -45,6 +45,8 @@ pub struct Summary {
     pub faults: u64,
     /// What the daemon did not grant, and why.
     pub refusals: Vec<String>,
+    /// How many of these were reservations.
+    pub refused_reservations: usize,
     pub total: Row,
     /// By scenario task, in the order of the scenario.
     pub groups: Vec<Row>,
@@ -73,6 +75,7 @@ impl Summary {
             decisions_per_s: outcome.decisions as f64 / run_s.max(f64::MIN_POSITIVE),
             faults: recorder.faults(),
             refusals: recorder.refusals().to_vec(),
+            refused_reservations: recorder.refused_reservations(),
             total,
             groups: groups(&records, window_s),
             tasks: records

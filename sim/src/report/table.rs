@@ -160,7 +160,10 @@ fn remarks(summary: &Summary) -> String {
         let _ = writeln!(text, "\n{} faults were injected.", summary.faults);
     }
     for refusal in summary.refusals.iter().take(REFUSALS_MAX) {
-        let _ = writeln!(text, "\nrefused: {refusal}");
+        let _ = writeln!(text, "\n{}: refused: {refusal}", summary.title);
+    }
+    if let more @ 1.. = summary.refusals.len().saturating_sub(REFUSALS_MAX) {
+        let _ = writeln!(text, "\n{}: refused: {more} more", summary.title);
     }
     if let Some(violation) = &summary.violation {
         let at_s = violation.at_ns as f64 / 1e9;
