@@ -240,3 +240,52 @@ fn a_refused_reservation_is_said_and_fails() {
         assert_eq!(code(&output), 9, "{}", stderr(&output));
     }
 }
+
+#[test]
+fn twelve_lines_of_a_plot_look_different_and_have_names() {
+    let folder = Folder::new("plot");
+    let text =
+        r#"{ "global": { "duration": 2 }, "tasks": { "p": { "instance": 12, "hog": true } } }"#;
+    let report = folder.path("report");
+    succeed(&["run", &folder.write("p.json", text), "--report", &report]);
+    let page = fs::read_to_string(folder.path("report/index.html")).unwrap();
+    let plot = page
+        .split("<svg")
+        .find(|svg| svg.contains("each task over time"))
+        .unwrap();
+    let lines = plot.split("<polyline class=\"").skip(1);
+    let looks: Vec<&str> = lines.map(|line| line.split('"').next().unwrap()).collect();
+    assert_eq!(
+        looks.len(),
+        24,
+        "a line and an entry of the legend for each"
+    );
+    assert_eq!(looks[..12], looks[12..], "as the legend says");
+    let different: std::collections::BTreeSet<&str> = looks.iter().copied().collect();
+    assert_eq!(different.len(), 12, "{looks:?}");
+    for task in 0..12 {
+        assert!(plot.contains(&format!("p-{task}</text>")), "{task}");
+    }
+    for class in different.iter().flat_map(|look| look.split(' ')) {
+        assert!(page.contains(&format!(".{class}{{stroke")), "{class}");
+    }
+}
+
+#[test]
+fn timers_that_cannot_be_started_are_counted_and_traced() {
+    let folder = Folder::new("timers");
+    let report = folder.path("report");
+    for (probability, fails) in [("0", false), ("0.5", true)] {
+        let text = format!(
+            r#"{{ "global": {{ "duration": 1 }}, "faults": {{ "timer_fails": {probability} }},
+                "tasks": {{ "h": {{ "instance": 3, "hog": true }} }} }}"#
+        );
+        let file = folder.write("timers.json", &text);
+        // Whether the scheduler keeps its promises then is another matter: exit code 0 or 8.
+        let output = sim(&["run", &file, "--json", "--report", &report]);
+        let summary: Value = serde_json::from_str(&stdout(&output)).unwrap();
+        assert_eq!(summary["faults"].as_u64() > Some(0), fails, "{probability}");
+        let text = fs::read_to_string(folder.path("report/trace.json")).unwrap();
+        assert_eq!(text.contains("\"timer_start\""), fails, "{probability}");
+    }
+}

@@ -483,6 +483,8 @@ pub struct Faults {
     pub lookup: f64,
     /// A timer is late by up to some ms.
     pub timer_late: f64,
+    /// A timer of the scheduler's cannot be started.
+    pub timer_fails: f64,
     /// A CPU pauses inside a callback, so that others overtake it: at each operation that others can see.
     pub pause: f64,
 }
