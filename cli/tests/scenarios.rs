@@ -289,3 +289,68 @@ fn timers_that_cannot_be_started_are_counted_and_traced() {
         assert_eq!(text.contains("\"timer_start\""), fails, "{probability}");
     }
 }
+
+#[test]
+fn a_comparison_says_where_a_model_was_compared_with_nothing() {
+    let folder = Folder::new("limits");
+    let hogs = |machine: &str, more: &str| {
+        let text = format!(
+            r#"{{ "global": {{ "duration": 1 }}, {machine} "tasks": {{ "h": {{ "instance": 2, "hog": true {more} }} }} }}"#
+        );
+        folder.write("hogs.json", &text)
+    };
+    let none: [&str; 0] = [];
+    let eevdf = "the model of EEVDF was compared with no kernel for: ";
+    for (machine, more, unmeasured) in [
+        ("", "", None),
+        (r#""machine": { "cpus": 2 },"#, "", Some("several CPUs")),
+        ("", r#", "taskgroup": "/a""#, Some("tasks in cgroups")),
+        ("", r#", "priority": 3"#, Some("nice values")),
+        ("", r#", "slice": "3ms""#, Some("slices that tasks ask for")),
+    ] {
+        let file = hogs(machine, more);
+        let both = json(&["compare", "eevdf", "coop", &file, "--json"]);
+        let text = succeed(&["compare", "eevdf", "coop", &file]);
+        assert_eq!(both["b"]["title"], "hogs, coop");
+        match unmeasured {
+            None => {
+                assert_eq!(both["a"]["limits"], serde_json::json!(none));
+                assert!(!text.contains("note: "), "{text}");
+            }
+            Some(unmeasured) => {
+                let expected = format!("{eevdf}{unmeasured}");
+                assert_eq!(both["a"]["limits"], serde_json::json!([expected]));
+                assert!(
+                    text.contains(&format!("hogs, eevdf: note: {expected}\n")),
+                    "{text}"
+                );
+            }
+        }
+    }
+    let file = hogs(r#""machine": { "cpus": 2 },"#, "");
+    let both = json(&["compare", "fair", "rr", &file, "--json"]);
+    for (side, part) in [
+        ("a", "on one CPU only"),
+        ("b", "SCHED_RR was compared with nothing"),
+    ] {
+        assert!(
+            both[side]["limits"][0].as_str().unwrap().contains(part),
+            "{both}"
+        );
+    }
+    let file = hogs(r#""classes": { "all": { "capacity": "50%" } },"#, "");
+    let both = json(&["compare", "eevdf", "coop", &file, "--json"]);
+    let limit = both["a"]["limits"][0].as_str().unwrap();
+    assert!(
+        limit.starts_with("this scheduler has no reservations"),
+        "{limit}"
+    );
+}
+
+#[test]
+fn slices_that_no_task_can_ask_for_are_refused() {
+    for slice in ["99us", "101ms"] {
+        let text = format!(r#"{{ "tasks": {{ "a": {{ "hog": true, "slice": "{slice}" }} }} }}"#);
+        assert!(fail(2, &text).contains("expected 100us to 100ms"));
+    }
+}

@@ -93,6 +93,10 @@ pub struct CompareArgs {
 
     #[command(flatten)]
     pub choice: Choice,
+
+    /// Print both summaries as JSON, under "a" and "b"
+    #[arg(long)]
+    pub json: bool,
 }
 
 fn compare_help() -> String {
@@ -101,6 +105,7 @@ fn compare_help() -> String {
 Examples:
   consort sim compare eevdf coop sim/scenarios/players.json
   consort sim compare coop coop,granularity=2ms sim/scenarios/hog.json --report granularity-report
+  consort sim compare eevdf coop sim/scenarios/hotplug.json --json | jq .a.limits
 
 DIR of --report gets index.html with both, and the folders a and b with the trace and the summary of each.
 

@@ -78,7 +78,10 @@ pub fn simulate(
     };
     recorder.finish(end_ns(&outcome));
     let title = format!("{}, {configuration}", scenario.name);
-    let summary = Summary::new(&title, &recorder, &outcome);
+    let summary = Summary {
+        limits: configuration.limits(&scenario.setup),
+        ..Summary::new(&title, &recorder, &outcome)
+    };
     Ok(Simulated {
         recorder,
         summary,

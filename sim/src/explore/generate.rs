@@ -205,6 +205,7 @@ fn punctual(setup: &Setup, random: &mut Random) -> Task {
         name: "punctual".to_owned(),
         cgroup: 0,
         nice,
+        slice_ns: None,
         policy: Policy::Normal,
         affinity: None,
         start_ns: Some(0),

@@ -50,6 +50,16 @@ impl Kernel {
         });
     }
 
+    /// sched_setattr: the runtime of an ordinary task is the slice that it asks for.
+    pub(crate) fn set_asked_slice(&mut self, task: TaskId, slice_ns: Option<u64>) {
+        self.change_task(task, |k| {
+            k.tasks[task as usize].asked_slice_ns = slice_ns;
+            if k.tasks[task as usize].enabled {
+                k.tell_weight(task);
+            }
+        });
+    }
+
     pub(crate) fn tell_weight(&mut self, task: TaskId) {
         let scheduler = self.scheduler();
         // SAFETY: the scheduler lives as long as the kernel.

@@ -76,6 +76,7 @@ impl Kernel {
             program: Some(Box::new(programs::begin(&setup, index, id))),
             work_left_ns: 0,
             sleep_generation: 0,
+            asked_slice_ns: plan.slice_ns,
             slack_ns: programs::slack_ns(&plan.program),
             cgroup: plan.cgroup,
             waits_since_ns: NEVER_NS,

@@ -149,6 +149,8 @@ pub(crate) struct Task {
     /// CPU time that the present piece of work still needs.
     pub work_left_ns: u64,
     pub sleep_generation: u32,
+    /// What it has asked the stock scheduler for (sched_setattr's runtime); none: nothing.
+    pub asked_slice_ns: Option<u64>,
     /// Timers of tasks that did not ask for sharp ones may be this late.
     pub slack_ns: u64,
     pub cgroup: usize,

@@ -95,6 +95,9 @@ fn overview(summary: &Summary) -> String {
             "<details><summary>What was known then</summary><pre>{state}</pre></details>"
         );
     }
+    for limit in &summary.limits {
+        let _ = writeln!(text, "<p>Note: {}.</p>", escape(limit));
+    }
     for refusal in &summary.refusals {
         let _ = writeln!(text, "<p class=\"bad\">refused: {}</p>", escape(refusal));
     }

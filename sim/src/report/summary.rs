@@ -35,6 +35,8 @@ pub struct Row {
 pub struct Summary {
     /// What was run: the scenario, and how it was scheduled.
     pub title: String,
+    /// What the numbers do not show: where the model was compared with no kernel, and what it does not have.
+    pub limits: Vec<String>,
     pub window_s: f64,
     /// Those that were offline for a time included.
     pub cpus: usize,
@@ -67,6 +69,7 @@ impl Summary {
         let run_s = outcome.end_ns as f64 / 1e9;
         Self {
             title: title.to_owned(),
+            limits: Vec::new(),
             window_s,
             cpus: recorder.cpus(),
             // Who sends the last task away from a CPU that goes offline may still do so when it counts as offline.

@@ -156,6 +156,9 @@ pub fn comparison(one: &Summary, other: &Summary) -> String {
 fn remarks(summary: &Summary) -> String {
     let mut text = String::new();
     // Writing into a String cannot fail.
+    for limit in &summary.limits {
+        let _ = writeln!(text, "\n{}: note: {limit}", summary.title);
+    }
     if summary.faults > 0 {
         let _ = writeln!(text, "\n{} faults were injected.", summary.faults);
     }

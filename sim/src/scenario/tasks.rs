@@ -134,6 +134,7 @@ pub fn tasks(entry: &Entry<'_>, world: &mut World<'_>) -> Result<Vec<Task>, BadS
             },
             cgroup: properties.cgroup.unwrap_or(0),
             nice: properties.nice.unwrap_or(0),
+            slice_ns: properties.slice_ns,
             policy: properties.policy(),
             affinity: properties.affinity.clone(),
             start_ns: (entry.instances > 0).then_some(delay_ns.unwrap_or(0)),
