@@ -127,11 +127,6 @@ impl<K: Copy + Ord + Hash> FairQueue<K> {
         }
     }
 
-    /// Those that want the CPU, the running one included.
-    pub fn runnable(&self) -> usize {
-        self.runnable
-    }
-
     pub fn is_runnable(&self, task: K) -> bool {
         matches!(self.entity(task).place, Place::Queued | Place::Current)
     }

@@ -197,14 +197,12 @@ impl FairTree {
         ended
     }
 
-    /// CPU time until somebody's slice has ended beside whom others wait; or the running task's.
+    /// CPU time that is left of the running task's slice; groups that it is in may end theirs before, and are not looked at.
     pub fn slice_left_ns(&self) -> u64 {
-        let path = self.path();
-        let queues = path.iter().map(|group| &self.queues[*group]);
-        let contested = queues.filter(|queue| queue.runnable() > 1);
-        let left_ns = contested.map(FairQueue::slice_left_ns).min();
-        let leaf = path.last().map(|leaf| self.queues[*leaf].slice_left_ns());
-        left_ns.or(leaf).unwrap_or(self.slice_ns)
+        match self.path().pop() {
+            Some(leaf) => self.queues[leaf].slice_left_ns(),
+            None => self.slice_ns,
+        }
     }
 
     /// The running task waits again.
@@ -328,9 +326,9 @@ mod tests {
         // Half is for task 3; a third of the other half for each of 0, 1 and the group with 2.
         assert_eq!(percent(run(&mut tree, 9000)), [17, 17, 17, 50]);
         tree.set_group_weight(1, 3 * 1024);
-        tree.set_weight(0, 2 * 1024);
-        // 3 of 4 for the group: half of it for 0, a quarter each for 1 and the group with 2.
-        assert_eq!(percent(run(&mut tree, 9000)), [38, 19, 19, 25]);
+        tree.set_weight(0, 3 * 1024);
+        // 3 of 4 for the group: three fifths of it for 0, one each for 1 and the group with 2.
+        assert_eq!(percent(run(&mut tree, 9000)), [45, 15, 15, 25]);
     }
 
     #[test]

@@ -99,12 +99,12 @@ fn one_that_sleeps_ahead_of_its_share_stays_queued_until_others_have_caught_up()
     queue.charge(SLICE_NS);
     queue.dequeue(0, true);
     assert_eq!(queue.entity(0).place, Place::Delayed);
-    assert_eq!((queue.runnable(), queue.waiting().count()), (1, 1));
+    assert_eq!((queue.runnable, queue.waiting().count()), (1, 1));
     let ran_ns = run(&mut queue, 3, 3);
     assert_eq!(ran_ns[0], 0, "it sleeps");
     assert_eq!(queue.entity(0).place, Place::Off);
     queue.enqueue(0);
-    assert_eq!(queue.runnable(), 2);
+    assert_eq!(queue.runnable, 2);
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn the_sums_are_empty_when_the_queue_is() {
         queue.dequeue(task, false);
     }
     assert_eq!((queue.weight_sum, queue.weighted_vruntime_sum), (0, 0));
-    assert_eq!((queue.runnable(), queue.pick()), (0, None));
+    assert_eq!((queue.runnable, queue.pick()), (0, None));
 }
 
 /// By hand: with weights 1024 and 2048, virtual time of the second passes half as fast, so its deadline is at half a slice.
