@@ -23,6 +23,7 @@ Exit codes:
   6  another daemon or another sched_ext scheduler is in charge
   7  the kernel ejected the scheduler; everything runs under the stock scheduler
   8  a simulated run broke a promise of the scheduler
+  9  a simulated run refused a reservation
 `consort run` exits as the command it starts: 126 when that cannot be run, 127 when it is not found.";
 
 /// On-time and fair CPU scheduling for cooperating programs.

@@ -1,96 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `consort sim` as a user meets it. Times here are simulated: the same in every run.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::{Command, Output},
-    sync::atomic::{AtomicU32, Ordering},
-};
+mod common;
 
+use std::{fs, path::Path};
+
+use common::{code, json, scenario, scenarios, shares, sim, stderr, stdout, succeed, Folder};
 use serde_json::Value;
-
-/// A folder that is removed when dropped.
-struct Folder(PathBuf);
-
-impl Folder {
-    /// Tests of one process run side by side, and may use the same name.
-    fn new(name: &str) -> Self {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let own = format!("consort-sim-{name}-{}-{number}", std::process::id());
-        let path = std::env::temp_dir().join(own);
-        fs::create_dir_all(&path).unwrap();
-        Self(path)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().to_owned()
-    }
-
-    fn write(&self, name: &str, text: &str) -> String {
-        fs::write(self.0.join(name), text).unwrap();
-        self.path(name)
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn sim(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_consort"))
-        .arg("sim")
-        .args(args)
-        .output()
-        .unwrap()
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().expect("not killed")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
-
-/// Standard output of a run that must succeed.
-fn succeed(args: &[&str]) -> String {
-    let output = sim(args);
-    assert_eq!(code(&output), 0, "{args:?}: {}", stderr(&output));
-    stdout(&output)
-}
-
-fn json(args: &[&str]) -> Value {
-    serde_json::from_str(&succeed(args)).unwrap()
-}
-
-fn scenarios() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../sim/scenarios")
-}
-
-fn scenario(name: &str) -> String {
-    scenarios().join(name).to_str().unwrap().to_owned()
-}
 
 fn mean_ms(summary: &Value) -> f64 {
     summary["total"]["tardiness"]["mean_ms"].as_f64().unwrap()
-}
-
-fn shares(summary: &Value) -> Vec<(String, f64)> {
-    let tasks = summary["tasks"].as_array().unwrap().iter();
-    tasks
-        .map(|task| {
-            let share = task["share_percent"].as_f64().unwrap();
-            (task["name"].as_str().unwrap().to_owned(), share)
-        })
-        .collect()
 }
 
 /// Three seconds of four tasks: short enough for an unoptimised build.

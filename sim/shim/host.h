@@ -38,8 +38,8 @@ struct sim_host {
 	void (*arena_free)(void *at, u32 pages);
 	void (*irq_save)(void);
 	void (*irq_restore)(void);
-	/* Starts, or restarts, the timer of this number: absolute time. */
-	void (*timer_start)(u32 number, u64 at_ns, bool pinned);
+	/* Starts, or restarts, the timer of this number: absolute time. False: there is no memory for that. */
+	bool (*timer_start)(u32 number, u64 at_ns, bool pinned);
 	/* Whether a hash map is to have no memory for one more entry, this time. */
 	bool (*update_fails)(void);
 };

@@ -50,8 +50,7 @@ long sim_timer_start(struct bpf_timer *timer, u64 ns, u64 flags)
 		return -22;
 	if (!(flags & TIMER_ABS))
 		ns += bpf_ktime_get_ns();
-	sim_host->timer_start(timer->number, ns, flags & TIMER_CPU_PIN);
-	return 0;
+	return sim_host->timer_start(timer->number, ns, flags & TIMER_CPU_PIN) ? 0 : -12;
 }
 
 void sim_timer_fire(u32 number)

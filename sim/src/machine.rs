@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine that a run is on: its CPUs, how they share caches, cores and memory, and its kernel.
 
+use crate::setup::Cpu;
 use serde::{Deserialize, Serialize};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -11,7 +12,7 @@ pub enum Kernel {
     V7_2,
 }
 
-/// CPUs are numbered from 0. The vectors have an entry for each CPU.
+/// Possible CPUs are numbered from 0. The vectors have an entry for each CPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Machine {
@@ -21,6 +22,9 @@ pub struct Machine {
     pub core_of: Vec<u32>,
     /// NUMA node of each CPU.
     pub node_of: Vec<u32>,
+    /// Possible CPUs that are not online when the run begins.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub offline: Vec<Cpu>,
     pub kernel: Kernel,
 }
 
@@ -31,11 +35,18 @@ impl Machine {
             llc_of: (0..cpus).map(|cpu| cpu / cpus_per_llc).collect(),
             core_of: (0..cpus).collect(),
             node_of: vec![0; cpus as usize],
+            offline: Vec::new(),
             kernel,
         }
     }
 
+    /// How many are possible.
     pub fn cpus(&self) -> u32 {
         self.llc_of.len() as u32
+    }
+
+    /// Those that are online when the run begins.
+    pub fn online(&self) -> impl Iterator<Item = Cpu> + '_ {
+        (0..self.cpus()).filter(|cpu| !self.offline.contains(cpu))
     }
 }

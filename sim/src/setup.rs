@@ -125,6 +125,7 @@ impl Task {
             name: name.into(),
             cgroup: 0,
             nice: 0,
+            slice_ns: None,
             policy: Policy::Normal,
             affinity: None,
             start_ns: Some(0),
@@ -243,6 +244,9 @@ pub struct Task {
     pub name: String,
     pub cgroup: CgroupIndex,
     pub nice: i32,
+    /// What it asks the stock scheduler for (sched_setattr's runtime); none: nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub slice_ns: Option<u64>,
     pub policy: Policy,
     /// Where it may run; none: everywhere.
     pub affinity: Option<Vec<Cpu>>,
@@ -367,6 +371,8 @@ pub enum Step {
     /// Starts one more instance of a task.
     Fork(TaskIndex),
     Nice(i32),
+    /// Asks the stock scheduler for slices of this length; none: for its own.
+    Slice(Option<u64>),
     Policy(Policy),
     Affinity(Vec<Cpu>),
     MigrateDisable,
@@ -483,6 +489,8 @@ pub struct Faults {
     pub lookup: f64,
     /// A timer is late by up to some ms.
     pub timer_late: f64,
+    /// A timer of the scheduler's cannot be started.
+    pub timer_fails: f64,
     /// A CPU pauses inside a callback, so that others overtake it: at each operation that others can see.
     pub pause: f64,
 }

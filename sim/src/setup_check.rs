@@ -66,6 +66,12 @@ impl Setup {
                 format!("{cpus} entries in core_of and node_of, one for each CPU"),
             ));
         }
+        for cpu in &machine.offline {
+            below("machine.offline", *cpu as usize, cpus, "CPUs")?;
+        }
+        if machine.online().next().is_none() {
+            return Err(wrong("machine.offline", "all CPUs", "at least one online"));
+        }
         for llc in 0..machine.llc_of.iter().max().map_or(0, |llc| *llc) {
             if !machine.llc_of.contains(&llc) {
                 return Err(wrong(

@@ -11,6 +11,7 @@ pub type TaskId = u32;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Event {
     pub at_ns: u64,
+    /// The CPU that it happens to, or on.
     pub cpu: Cpu,
     pub what: What,
 }
@@ -82,6 +83,8 @@ pub enum What {
     Refused {
         task: TaskId,
         text: String,
+        /// It asked for a rate of its own, not for credits.
+        is_reservation: bool,
     },
     CpuOnline(bool),
     /// The simulator broke something, on purpose.

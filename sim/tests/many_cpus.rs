@@ -4,6 +4,8 @@
 mod common;
 
 use common::{assert_fine, players, sleeper, with_domain, MS, S};
+use consort_sim::explore::generate;
+use consort_sim::report::Recorder;
 use consort_sim::setup::{Action, ActionKind, Kernel, Machine, Program, Setup, Task};
 use consort_sim::{consort, run};
 
@@ -62,6 +64,7 @@ fn sleepers_on_many(number: u64) -> Setup {
         llc_of: each(16),
         core_of: each(2),
         node_of: each(256),
+        offline: Vec::new(),
         kernel: Kernel::V6_18,
     };
     let mut setup = with_domain(machine, 100 * MS);
@@ -96,4 +99,24 @@ fn who_waits_bound_to_a_cpu_is_not_in_the_way_of_a_thousand() {
     let sleepers = outcome.tasks.iter().filter(|task| task.name == "sleeper");
     let longest_ns = sleepers.map(|task| task.wait_max_ns).max();
     assert!(longest_ns < Some(MS), "waited for {longest_ns:?} ns");
+}
+
+/// What an observer sees of who runs is what the kernel counts, whoever empties a CPU that goes.
+#[test]
+fn observers_see_each_task_run_as_long_as_it_does() {
+    for seed in 0..40 {
+        let mut setup = generate(seed);
+        // Without memory the scheduler may refuse to start.
+        setup.faults.allocation = 0.0;
+        let mut recorder = Recorder::new(&setup, 0);
+        let outcome = run(&setup, consort(), &mut recorder).unwrap();
+        assert_fine(&outcome);
+        recorder.finish(outcome.end_ns);
+        for (seen, counted) in recorder.tasks().iter().zip(&outcome.tasks) {
+            // A switch is seen a lock later than it is counted.
+            let apart_ns = seen.run_ns.abs_diff(counted.run_ns);
+            let bound_ns = 10 * MS + counted.switches * MS / 10;
+            assert!(apart_ns < bound_ns, "{seed}: {seen:?} {counted:?}");
+        }
+    }
 }

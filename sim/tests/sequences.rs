@@ -6,6 +6,7 @@
 mod common;
 
 use common::recording::{is_other, Entry, Recording};
+use common::ties;
 use common::MS;
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,7 @@ const INTERVAL_ERROR_MAX_NS: u64 = 150_000;
 /// Fewer entries would show nothing.
 const ENTRIES_MIN: usize = 100;
 
-/// A folder for each kernel, in which there is one for each recording.
+/// A folder for each kernel.
 fn kernels() -> Vec<PathBuf> {
     let all = std::env::var_os("CONSORT_RECORDINGS")
         .expect("CONSORT_RECORDINGS: see sim/validation/compare --help");
@@ -40,18 +41,19 @@ fn here() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("validation")
 }
 
-/// From the same entry on: programs start within the time that a guest's daemon takes, not to the microsecond.
-fn side_by_side(
-    recorded: &[Entry],
-    simulated: &[Entry],
+/// From the same entry on: programs start within the time that a guest's daemon takes, not to the microsecond. Returns
+/// what follows, and how much of the recording lies before `until_ns`.
+fn side_by_side<'a>(
+    recorded: &'a [Entry],
+    simulated: &'a [Entry],
     until_ns: u64,
-) -> (Vec<Entry>, Vec<Entry>) {
-    let first = recorded.iter().position(|it| it.at_ns >= FROM_NS).unwrap();
-    let recorded: Vec<Entry> = recorded[first..]
-        .iter()
-        .take_while(|it| it.at_ns < until_ns)
-        .cloned()
-        .collect();
+) -> (&'a [Entry], usize, &'a [Entry]) {
+    // Not in the middle of a tie.
+    let is_apart =
+        |pair: &[Entry]| pair[1].at_ns >= FROM_NS && pair[1].at_ns - pair[0].at_ns > ties::TIE_NS;
+    let first = 1 + recorded.windows(2).position(is_apart).unwrap();
+    let recorded = &recorded[first..];
+    let count = recorded.partition_point(|it| it.at_ns < until_ns);
     let same = simulated
         .iter()
         .enumerate()
@@ -59,12 +61,7 @@ fn side_by_side(
     let (start, _) = same
         .min_by_key(|(_, it)| it.at_ns.abs_diff(recorded[0].at_ns))
         .unwrap();
-    let simulated: Vec<Entry> = simulated[start..]
-        .iter()
-        .take(recorded.len())
-        .cloned()
-        .collect();
-    (recorded, simulated)
+    (recorded, count, &simulated[start..])
 }
 
 /// Who ran, and for how long.
@@ -79,49 +76,47 @@ fn intervals(entries: &[Entry]) -> Vec<(&str, u64)> {
         .collect()
 }
 
-/// As far as the two are the same. They may only differ where another task of the guest has just come between, which is
-/// replayed, but not to the microsecond.
+/// As far as the two are the same, and how often one of a tie came first. They may only differ otherwise where another
+/// task of the guest has just come between, which is replayed, but not to the microsecond.
 fn until_disturbed<'a>(
     recording: &Recording,
     recorded: &'a [Entry],
+    count: usize,
     simulated: &'a [Entry],
-) -> Result<(&'a [Entry], &'a [Entry]), String> {
-    let mut both = recorded.iter().zip(simulated);
-    let Some(number) = both.position(|(one, other)| one.text != other.text) else {
-        return Ok((recorded, simulated));
+) -> Result<(&'a [Entry], &'a [Entry], usize), String> {
+    let same = match ties::compare(recorded, count, simulated) {
+        Ok(same) => same,
+        Err(same) if recording.is_disturbed_at(recorded[same.recorded].at_ns) => same,
+        Err(same) => {
+            let (number, after) = (same.recorded, same.simulated);
+            return Err(format!(
+                "entry {number} differs\nrecorded:\n{}simulated:\n{}",
+                around(recorded, number),
+                around(simulated, after)
+            ));
+        }
     };
-    let around = |entries: &[Entry]| {
-        let lines = entries.iter().skip(number.saturating_sub(6)).take(12);
-        lines
-            .map(|it| format!("{:>12} {}\n", it.at_ns, it.text))
-            .collect::<String>()
-    };
-    if recording.is_disturbed_at(recorded[number].at_ns) {
-        return Ok((&recorded[..number], &simulated[..number]));
-    }
-    Err(format!(
-        "entry {number} differs\nrecorded:\n{}simulated:\n{}",
-        around(recorded),
-        around(simulated)
+    Ok((
+        &recorded[..same.recorded],
+        &simulated[..same.simulated],
+        same.overtook,
     ))
 }
 
-/// Another task of the guest may come between at a moment in which microseconds decide: so one of a kernel's recordings
-/// has to be equal. A model that is wrong is so in each.
+fn around(entries: &[Entry], number: usize) -> String {
+    let lines = entries.iter().skip(number.saturating_sub(6)).take(12);
+    lines
+        .map(|it| format!("{:>12} {}\n", it.at_ns, it.text))
+        .collect()
+}
+
 fn compare(name: &str) {
     for kernel in kernels() {
-        let mut differences = String::new();
-        let is_equal = folders(&kernel).iter().any(|folder| {
-            let path = folder.join(format!("{name}.txt"));
-            let compared = compare_with(name, &path);
-            let text = compared.as_ref().unwrap_or_else(|it| it);
-            println!("{}: {text}", path.display());
-            if let Err(why) = &compared {
-                differences += &format!("{}: {why}\n", path.display());
-            }
-            compared.is_ok()
-        });
-        assert!(is_equal, "{differences}");
+        let path = kernel.join(format!("{name}.txt"));
+        match compare_with(name, &path) {
+            Ok(text) => println!("{}: {text}", path.display()),
+            Err(why) => panic!("{}: {why}", path.display()),
+        }
     }
 }
 
@@ -130,17 +125,12 @@ fn compare_with(name: &str, path: &Path) -> Result<String, String> {
     let recording = Recording::read(path);
     let scenario = here().join(format!("{name}.json"));
     let until_ns = recording.untangled_until_ns(FROM_NS).min(UNTIL_NS);
-    let (recorded, simulated) = side_by_side(
-        &recording.entries(),
-        &recording.simulate(&scenario),
-        until_ns,
-    );
-    let (recorded, simulated) = until_disturbed(&recording, &recorded, &simulated)?;
-    if recorded.len() < ENTRIES_MIN || recorded.len() != simulated.len() {
-        let (recorded, simulated) = (recorded.len(), simulated.len());
-        return Err(format!(
-            "only {recorded} entries before others disturbed it, {simulated} simulated"
-        ));
+    let (recorded, simulated) = (recording.entries(), recording.simulate(&scenario));
+    let (recorded, count, simulated) = side_by_side(&recorded, &simulated, until_ns);
+    let (recorded, simulated, overtook) = until_disturbed(&recording, recorded, count, simulated)?;
+    if recorded.len() < ENTRIES_MIN {
+        let count = recorded.len();
+        return Err(format!("only {count} entries before others disturbed it"));
     }
     let (one, other) = (intervals(recorded), intervals(simulated));
     let both = one.iter().zip(&other).filter(|(it, _)| !is_other(it.0));
@@ -150,13 +140,100 @@ fn compare_with(name: &str, path: &Path) -> Result<String, String> {
         apart.iter().sum::<u64>() / (apart.len() as u64).max(1),
     );
     let text = format!(
-        "{} callbacks and switches, intervals {mean_ns} ns apart, at most {worst_ns}",
+        "{} callbacks and switches, {overtook} of ties the other way round, intervals {mean_ns} ns apart, at most {worst_ns}",
         recorded.len()
     );
     match worst_ns <= INTERVAL_ERROR_MAX_NS {
         true => Ok(text),
         false => Err(text),
     }
+}
+
+/// Entries from lines of a time in us and a text.
+fn entries(lines: &[(u64, &str)]) -> Vec<Entry> {
+    let entry = |(at_us, text): &(u64, &str)| Entry {
+        at_ns: at_us * 1_000,
+        text: (*text).to_owned(),
+    };
+    lines.iter().map(entry).collect()
+}
+
+/// Two tasks, one of which wakes when the other's slice ends.
+const RECORDED: [(u64, &str); 6] = [
+    (0, "enqueue a"),
+    (100, "dispatch b"),
+    (103, "enqueue c"),
+    (104, "switch b+ a"),
+    (900, "dispatch a"),
+    (902, "switch a c"),
+];
+
+fn compared(simulated: &[&str]) -> Result<usize, (usize, usize)> {
+    let simulated: Vec<(u64, &str)> = simulated.iter().map(|text| (0, *text)).collect();
+    ties::compare(&entries(&RECORDED), RECORDED.len(), &entries(&simulated))
+        .map(|same| same.overtook)
+        .map_err(|same| (same.recorded, same.simulated))
+}
+
+#[test]
+fn who_ties_may_come_in_either_order() {
+    let texts: Vec<&str> = RECORDED.iter().map(|(_, text)| *text).collect();
+    assert_eq!(compared(&texts), Ok(0));
+    for tied in [
+        ["enqueue c", "dispatch b", "switch b+ a"],
+        ["dispatch b", "switch b+ a", "enqueue c"],
+    ] {
+        let simulated = [&["enqueue a"][..], &tied, &["dispatch a", "switch a c"]].concat();
+        assert_eq!(compared(&simulated), Ok(1), "{tied:?}");
+    }
+}
+
+#[test]
+fn all_else_comes_as_it_was_recorded() {
+    for (simulated, same) in [
+        // Those that are far apart.
+        (&["dispatch b", "enqueue a"][..], (0, 0)),
+        (
+            &["enqueue a", "dispatch b", "switch b+ a", "dispatch a"],
+            (2, 3),
+        ),
+        // Those about the same task.
+        (&["enqueue a", "switch b+ a"], (1, 1)),
+        (
+            &[
+                "enqueue a",
+                "dispatch b",
+                "enqueue c",
+                "switch b+ a",
+                "switch a c",
+            ],
+            (4, 4),
+        ),
+        // Others than were recorded.
+        (&["enqueue a", "dispatch b", "switch b+ c"], (2, 2)),
+        (&["enqueue a", "enqueue c", "enqueue c"], (1, 2)),
+        (&["enqueue a", "enqueue d"], (1, 1)),
+        // Fewer.
+        (&["enqueue a", "dispatch b", "switch b+ a"], (2, 3)),
+        (&[], (0, 0)),
+    ] {
+        assert_eq!(compared(simulated), Err(same), "{simulated:?}");
+    }
+}
+
+/// A chain of ties is none: each is near to the next, and the first and the last are not.
+#[test]
+fn who_is_near_to_a_neighbour_is_not_near_to_all() {
+    let recorded = entries(&[(0, "enqueue a"), (4, "enqueue b"), (8, "enqueue c")]);
+    let overtakes = |names: [&str; 3]| {
+        let texts = names.map(|name| format!("enqueue {name}"));
+        let simulated = entries(&[(0, &texts[0]), (0, &texts[1]), (0, &texts[2])]);
+        ties::compare(&recorded, 3, &simulated).is_ok()
+    };
+    assert!(overtakes(["b", "a", "c"]) && overtakes(["a", "c", "b"]));
+    assert!(
+        !overtakes(["c", "a", "b"]) && !overtakes(["c", "b", "a"]) && !overtakes(["b", "c", "a"])
+    );
 }
 
 #[test]

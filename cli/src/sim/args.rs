@@ -36,7 +36,8 @@ pub enum SimCommand {
 
 const SIM_EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 a file could not be read or written, 2 the command line or the scenario is wrong,
-8 the run broke a promise of the scheduler: the text says which, and when.";
+8 the run broke a promise of the scheduler: the text says which, and when, 9 a reservation was refused:
+the text says whose, and why.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = run_help())]
@@ -92,6 +93,10 @@ pub struct CompareArgs {
 
     #[command(flatten)]
     pub choice: Choice,
+
+    /// Print both summaries as JSON, under "a" and "b"
+    #[arg(long)]
+    pub json: bool,
 }
 
 fn compare_help() -> String {
@@ -100,6 +105,7 @@ fn compare_help() -> String {
 Examples:
   consort sim compare eevdf coop sim/scenarios/players.json
   consort sim compare coop coop,granularity=2ms sim/scenarios/hog.json --report granularity-report
+  consort sim compare eevdf coop sim/scenarios/hotplug.json --json | jq .a.limits
 
 DIR of --report gets index.html with both, and the folders a and b with the trace and the summary of each.
 

@@ -11,7 +11,7 @@ use consort_sim::{
 use super::{
     args::CompareArgs,
     failure::SimFailure,
-    files::{make_folder, print, write_summary, write_text, PAGE, TRACE},
+    files::{make_folder, print, summaries_json, write_summary, write_text, PAGE, TRACE},
     simulate::{load, simulate, Simulated},
 };
 
@@ -27,7 +27,10 @@ pub fn compare(args: &CompareArgs) -> Result<(), SimFailure> {
         });
         write_text(&folder.join(PAGE), &page(&scenario.name, &runs))?;
     }
-    print(&comparison(&a.summary, &b.summary))?;
+    print(&match args.json {
+        true => summaries_json(&a.summary, &b.summary)?,
+        false => comparison(&a.summary, &b.summary),
+    })?;
     a.verdict().and_then(|()| b.verdict())
 }
 

@@ -26,6 +26,9 @@ pub enum SimFailure {
     #[error("{title} broke the rule {rule}: see above; the same scenario, seed and configuration break it again")]
     Violation { title: String, rule: &'static str },
 
+    #[error("{title}: {count} reservation{s} refused: see above; the tasks ran without", s = if *count == 1 { " was" } else { "s were" })]
+    Refused { title: String, count: usize },
+
     #[error("{0}")]
     Found(String),
 }
@@ -35,6 +38,7 @@ impl SimFailure {
     pub fn exit_code(&self) -> u8 {
         match self {
             SimFailure::Scenario(LoadError::Bad(_)) | SimFailure::Run(Error::Setup { .. }) => 2,
+            SimFailure::Refused { .. } => 9,
             SimFailure::Violation { .. } | SimFailure::Found(_) => 8,
             _ => 1,
         }

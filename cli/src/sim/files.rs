@@ -2,6 +2,7 @@
 //! The files of reports, and standard output.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::{self, Write},
     path::Path,
@@ -34,7 +35,16 @@ pub fn write_text(path: &Path, text: &str) -> Result<(), SimFailure> {
 
 /// A summary as JSON, with a newline at its end.
 pub fn summary_json(summary: &Summary) -> Result<String, SimFailure> {
-    let text = serde_json::to_string_pretty(summary);
+    text_of(serde_json::to_string_pretty(summary))
+}
+
+/// Two summaries as one object.
+pub fn summaries_json(a: &Summary, b: &Summary) -> Result<String, SimFailure> {
+    let both = BTreeMap::from([("a", a), ("b", b)]);
+    text_of(serde_json::to_string_pretty(&both))
+}
+
+fn text_of(text: serde_json::Result<String>) -> Result<String, SimFailure> {
     text.map(|text| text + "\n")
         .map_err(|error| SimFailure::Output(error.into()))
 }

@@ -25,7 +25,7 @@ pub struct Simulated {
 }
 
 impl Simulated {
-    /// An error if the run broke a promise, for whoever has shown all else.
+    /// An error if the run broke a promise, or was not what the scenario asks for, for whoever has shown all else.
     pub fn verdict(&self) -> Result<(), SimFailure> {
         if !self.trace_is_whole {
             let title = &self.summary.title;
@@ -35,12 +35,14 @@ impl Simulated {
                 "consort: {title}: the trace ends early: what follows would be more than viewers take"
             );
         }
-        match &self.summary.violation {
-            None => Ok(()),
-            Some(violation) => Err(SimFailure::Violation {
-                title: self.summary.title.clone(),
+        let title = self.summary.title.clone();
+        match (&self.summary.violation, self.summary.refused_reservations) {
+            (Some(violation), _) => Err(SimFailure::Violation {
+                title,
                 rule: violation.rule,
             }),
+            (None, 0) => Ok(()),
+            (None, count) => Err(SimFailure::Refused { title, count }),
         }
     }
 }
@@ -76,7 +78,10 @@ pub fn simulate(
     };
     recorder.finish(end_ns(&outcome));
     let title = format!("{}, {configuration}", scenario.name);
-    let summary = Summary::new(&title, &recorder, &outcome);
+    let summary = Summary {
+        limits: configuration.limits(&scenario.setup),
+        ..Summary::new(&title, &recorder, &outcome)
+    };
     Ok(Simulated {
         recorder,
         summary,

@@ -59,6 +59,7 @@ fn large(duration_ns: u64) -> Setup {
         llc_of: each(16),
         core_of: each(2),
         node_of: each(64),
+        offline: Vec::new(),
         kernel: Kernel::V7_2,
     };
     let mut setup = Setup::empty(machine, duration_ns);

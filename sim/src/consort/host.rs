@@ -214,8 +214,15 @@ unsafe extern "C" fn irq_save() {}
 
 unsafe extern "C" fn irq_restore() {}
 
-unsafe extern "C" fn timer_start(number: u32, at_ns: u64, _pinned: bool) {
-    kernel().start_timer(number, at_ns);
+unsafe extern "C" fn timer_start(number: u32, at_ns: u64, _pinned: bool) -> bool {
+    let k = kernel();
+    let probability = k.faults.timer_fails;
+    if k.random.chance(probability) {
+        k.emit(What::Fault("timer_start"));
+        return false;
+    }
+    k.start_timer(number, at_ns);
+    true
 }
 
 unsafe extern "C" fn update_fails() -> bool {

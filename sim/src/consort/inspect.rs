@@ -17,6 +17,10 @@ pub(super) fn bounds_of(setup: &Setup) -> ffi::sim_bounds {
     if setup.faults.timer_late > 0.0 {
         late_ns += FAULT_LATE_NS;
     }
+    if setup.faults.timer_fails > 0.0 {
+        // Without timers slices end at the tick.
+        late_ns += setup.costs.tick_period_ns;
+    }
     if setup.machine.cpus() > 1 && setup.faults.pause > 0.0 {
         late_ns += PAUSED_NS;
     }

@@ -403,6 +403,7 @@ impl Consort {
                 k.emit(What::Refused {
                     task,
                     text: refused.text,
+                    is_reservation: true,
                 });
             }
         }

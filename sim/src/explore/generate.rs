@@ -3,6 +3,7 @@
 
 use super::generator::Generator;
 use super::locks::locks;
+use super::timers::timers;
 use crate::kernel::{root_weight, weight_of};
 use crate::random::Random;
 use crate::setup::*;
@@ -21,6 +22,7 @@ pub fn generate(seed: u64) -> Setup {
         }
     }
     orders(&mut setup);
+    timers(&mut setup);
     setup
 }
 
@@ -203,6 +205,7 @@ fn punctual(setup: &Setup, random: &mut Random) -> Task {
         name: "punctual".to_owned(),
         cgroup: 0,
         nice,
+        slice_ns: None,
         policy: Policy::Normal,
         affinity: None,
         start_ns: Some(0),
@@ -283,6 +286,7 @@ fn faults(random: &mut Random) -> Faults {
         allocation: *random.pick(&[0.0, 0.0, 0.0, 0.1]),
         lookup: *random.pick(&[0.0, 0.5]),
         timer_late: *random.pick(&[0.0, 0.0, 0.05]),
+        timer_fails: 0.0,
         pause: *random.pick(&[0.0, 0.02, 0.1, 0.3]),
     }
 }

@@ -73,6 +73,7 @@ impl<'a> Generator<'a> {
                 self.cgroup()
             },
             nice: self.nice(),
+            slice_ns: None,
             policy: if is_realtime {
                 *self
                     .random

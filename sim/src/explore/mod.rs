@@ -6,6 +6,7 @@ mod generate;
 mod generator;
 mod locks;
 mod shrink;
+mod timers;
 
 pub use child::{try_apart, Verdict};
 pub use generate::generate;

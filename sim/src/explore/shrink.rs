@@ -67,6 +67,7 @@ fn candidates(setup: &Setup) -> Vec<Setup> {
     }
     add(&|s| s.faults.allocation = 0.0);
     add(&|s| s.faults.timer_late = 0.0);
+    add(&|s| s.faults.timer_fails = 0.0);
     add(&|s| s.faults.lookup = 0.0);
     all
 }

@@ -50,6 +50,16 @@ impl Kernel {
         });
     }
 
+    /// sched_setattr: the runtime of an ordinary task is the slice that it asks for.
+    pub(crate) fn set_asked_slice(&mut self, task: TaskId, slice_ns: Option<u64>) {
+        self.change_task(task, |k| {
+            k.tasks[task as usize].asked_slice_ns = slice_ns;
+            if k.tasks[task as usize].enabled {
+                k.tell_weight(task);
+            }
+        });
+    }
+
     pub(crate) fn tell_weight(&mut self, task: TaskId) {
         let scheduler = self.scheduler();
         // SAFETY: the scheduler lives as long as the kernel.
@@ -204,10 +214,12 @@ impl Kernel {
         self.set_current(cpu, None);
         self.cpus[cpu as usize].idle_since_ns = self.now_ns;
         self.cpus[cpu as usize].need_resched = true;
-        self.emit(What::Switch {
+        // A CPU that goes offline is emptied by another one.
+        let switch = What::Switch {
             prev: Some((task, crate::trace::Left::Preempted)),
             next: None,
-        });
+        };
+        self.emit_of(cpu, switch);
         if !was_realtime && self.attached && !self.cpus[cpu as usize].released {
             self.cpus[cpu as usize].released = true;
             let scheduler = self.scheduler();

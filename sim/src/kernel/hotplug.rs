@@ -27,7 +27,7 @@ impl Kernel {
         if !self.online.has(cpu) || self.online.count() == 1 || self.tasks.iter().any(is_needed) {
             return;
         }
-        self.emit(What::CpuOnline(false));
+        self.emit_of(cpu, What::CpuOnline(false));
         self.online.clear(cpu);
         // Whoever has chosen this CPU has come here.
         self.synchronize();
@@ -65,7 +65,7 @@ impl Kernel {
         if self.online.has(cpu) {
             return;
         }
-        self.emit(What::CpuOnline(true));
+        self.emit_of(cpu, What::CpuOnline(true));
         self.online.set(cpu);
         self.rq_lock(cpu);
         self.cpus[cpu as usize].online = true;

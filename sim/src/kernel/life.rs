@@ -5,6 +5,7 @@
 use super::{Custody, Errand, Irq, Kernel, Life, NEVER_NS};
 use crate::ffi::{cpumask, task_struct, PF_EXITING};
 use crate::programs;
+use crate::rates::RateRequest;
 use crate::setup::{ActionKind, Policy, TaskIndex};
 use crate::trace::{TaskId, What};
 
@@ -75,6 +76,7 @@ impl Kernel {
             program: Some(Box::new(programs::begin(&setup, index, id))),
             work_left_ns: 0,
             sleep_generation: 0,
+            asked_slice_ns: plan.slice_ns,
             slack_ns: programs::slack_ns(&plan.program),
             cgroup: plan.cgroup,
             waits_since_ns: NEVER_NS,
@@ -217,8 +219,13 @@ impl Kernel {
             }
             Errand::Rate { task } => {
                 if let Some(request) = self.tasks[task as usize].asks.take() {
+                    let is_reservation = matches!(request, RateRequest::Reserve(_));
                     if let Err(text) = scheduler.ask_rate(self, task, request) {
-                        self.emit(What::Refused { task, text });
+                        self.emit(What::Refused {
+                            task,
+                            text,
+                            is_reservation,
+                        });
                     }
                 }
                 self.wake(task, 0);

@@ -149,6 +149,8 @@ pub(crate) struct Task {
     /// CPU time that the present piece of work still needs.
     pub work_left_ns: u64,
     pub sleep_generation: u32,
+    /// What it has asked the stock scheduler for (sched_setattr's runtime); none: nothing.
+    pub asked_slice_ns: Option<u64>,
     /// Timers of tasks that did not ask for sharp ones may be this late.
     pub slack_ns: u64,
     pub cgroup: usize,
@@ -239,7 +241,7 @@ pub(crate) struct CpuState {
 }
 
 impl CpuState {
-    fn new(number: Cpu) -> Self {
+    fn new(number: Cpu, online: bool) -> Self {
         Self {
             current: None,
             local: VecDeque::new(),
@@ -249,7 +251,7 @@ impl CpuState {
                 idle: std::ptr::dangling(),
                 ..Default::default()
             }),
-            online: true,
+            online,
             need_resched: false,
             in_balance: false,
             keep: false,
@@ -339,13 +341,19 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// Of what this CPU does, or what happens on it.
     pub(crate) fn emit(&mut self, what: What) {
+        self.emit_of(self.this_cpu, what);
+    }
+
+    /// Of a CPU that another one does something to.
+    pub(crate) fn emit_of(&mut self, cpu: Cpu, what: What) {
         if !self.observed {
             return;
         }
         let event = Event {
             at_ns: self.now_ns,
-            cpu: self.this_cpu,
+            cpu,
             what,
         };
         // SAFETY: `run` keeps the observer borrowed for as long as the kernel lives.

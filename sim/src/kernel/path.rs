@@ -11,6 +11,8 @@ use corosensei::stack::DefaultStack;
 use corosensei::{Coroutine, Yielder};
 
 const STACK_BYTES: usize = 128 * 1024;
+/// A program that takes so many steps without using the CPU in between makes way for what has become due meanwhile.
+const STEPS_MAX: u32 = 64;
 
 pub(crate) struct Fibre {
     coroutine: Coroutine<*mut Kernel, (), ()>,
@@ -140,6 +142,7 @@ impl Kernel {
     /// From an interrupt, or the end of a piece of work, to the next piece or to idling.
     fn path(&mut self, cpu: Cpu) {
         let index = cpu as usize;
+        let mut steps = 0;
         while self.violation.is_none() && !self.stopping {
             self.cpus[index].pauses += 1;
             if let Some(irq) = self.cpus[index].pending.pop_front() {
@@ -158,7 +161,8 @@ impl Kernel {
                 break;
             };
             let left_ns = self.tasks[task as usize].work_left_ns;
-            if left_ns == 0 {
+            if left_ns == 0 && steps < STEPS_MAX {
+                steps += 1;
                 self.program_step(cpu, task);
                 continue;
             }

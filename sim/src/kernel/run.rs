@@ -27,6 +27,7 @@ impl Kernel {
         observer: &mut dyn Observer,
     ) -> Result<Box<Self>, Error> {
         let cpus = setup.machine.cpus();
+        let online = cpumask::of(setup.machine.online());
         let observed = !observer.is_deaf();
         // SAFETY: only the lifetime changes; `run` outlives the kernel, and no run outlives its observer.
         let observer = unsafe {
@@ -46,11 +47,13 @@ impl Kernel {
             setup: Rc::new(setup.clone()),
             end_ns: setup.duration_ns,
             queue: Queue::default(),
-            cpus: (0..cpus).map(CpuState::new).collect(),
+            cpus: (0..cpus)
+                .map(|cpu| CpuState::new(cpu, online.has(cpu)))
+                .collect(),
             tasks: Vec::new(),
             cgroups: Vec::new(),
-            idle: cpumask::of(0..cpus),
-            online: cpumask::of(0..cpus),
+            idle: online,
+            online,
             global: std::collections::VecDeque::new(),
             shared: Shared::default(),
             rt_mutexes: BTreeMap::new(),

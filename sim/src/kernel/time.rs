@@ -24,8 +24,9 @@ impl Kernel {
             self.now_ns = until_ns;
             return;
         }
-        if self.violation.is_none() && self.queue.next_at_ns().is_none_or(|at_ns| at_ns > until_ns)
-        {
+        // Whoever never leaves the kernel must not carry the clock past the end.
+        let is_first = self.queue.next_at_ns().is_none_or(|at_ns| at_ns > until_ns);
+        if self.violation.is_none() && is_first && until_ns <= self.end_ns {
             self.now_ns = until_ns;
             return;
         }

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The stock scheduling class, for all CPUs: who waits where, when slices end, who moves.
 //!
-//! Rule     A queue for each CPU (fair_queue.rs). A waking task goes to an idle CPU near its previous one, else to that;
-//!          a CPU without work takes some from the fullest queue, and every some ticks from one that is fuller by
-//!          two. An idle CPU is told when somebody begins to wait. Slices last 0.7 ms * (1 + log2 of the CPUs, at most 3): on 7.2 a timer ends them (HRTICK), on 6.18
-//!          the tick does.
+//! Rule     A tree of queues for each CPU (fair_tree.rs). A waking task goes to an idle CPU near its previous one, else to
+//!          that; a CPU without work takes some from the one that has most, and every some ticks from one that has more
+//!          by weight, if that makes the two more alike. An idle CPU is told when somebody begins to wait. Slices last
+//!          0.7 ms * (1 + log2 of the CPUs, at most 3), or what a task has asked for: on 7.2 a timer ends them (HRTICK),
+//!          on 6.18 the tick does.
 //! Source   Linux' scheduler as documented (sched-eevdf, sysctl_sched_base_slice, SCHED_TUNABLESCALING_LOG), and what
 //!          was measured in guests.
-//! Limits   No utilisation, no wake affinity to the waker, no group entities; balancing counts tasks, not load.
+//! Limits   No utilisation, no wake affinity to the waker; what groups and queues weigh is not averaged over time.
 
 use std::cmp::Reverse;
 
 use super::{
-    fair_queue::{Entity, FairQueue},
+    fair_queue::Entity,
+    fair_tree::FairTree,
     runtime_ns, tell_idle,
-    weights::{of_nice, Weights},
+    weights::{of_cgroup, of_nice, Shares},
 };
 use crate::{
     error::Error,
@@ -39,11 +41,13 @@ const TICK_NS: u64 = 4_000_000;
 pub struct Eevdf {
     /// None: the kernel's.
     slice_ns: Option<u64>,
+    /// Of tasks that ask for none.
+    base_slice_ns: u64,
     tick_ns: u64,
     /// Whether slices end by a timer, not only by the tick.
     is_sharp: bool,
-    queues: Vec<FairQueue>,
-    weights: Weights,
+    queues: Vec<FairTree>,
+    shares: Shares,
     tasks: Vec<Known>,
     cpus: Vec<Local>,
 }
@@ -74,7 +78,7 @@ impl Eevdf {
         }
     }
 
-    fn queue(&mut self, cpu: Cpu) -> &mut FairQueue {
+    fn queue(&mut self, cpu: Cpu) -> &mut FairTree {
         &mut self.queues[cpu as usize]
     }
 
@@ -90,43 +94,49 @@ impl Eevdf {
         self.queue(cpu).charge(ran_ns)
     }
 
-    /// Weights of everybody, after somebody's became different.
-    fn weigh(&mut self, k: &Kernel) {
-        for (task, weight) in self.weights.flat() {
-            let cpu = self.tasks[task as usize].cpu;
-            if self.queues[cpu as usize].current() == Some(task) {
-                self.charge(k, cpu);
+    /// What the groups weigh on a CPU, from these upwards to the root.
+    fn weigh(&mut self, k: &Kernel, cpu: Cpu, groups: &[usize]) {
+        if k.cgroups.len() == 1 {
+            return;
+        }
+        self.charge(k, cpu);
+        for group in groups {
+            let weight = self.queues[cpu as usize].weight(*group);
+            self.shares.set_queue(*group, cpu, weight);
+            let share = self.shares.share(*group, cpu);
+            if weight > 0 {
+                self.queue(cpu).set_group_weight(*group, share);
             }
-            self.queue(cpu).set_weight(task, weight);
         }
     }
 
-    fn activate(&mut self, k: &Kernel, task: TaskId) {
-        let (cgroup, weight) = (k.tasks[task as usize].cgroup, of_nice(k.nice(task)));
-        self.weights.activate(task, cgroup, weight);
-        if self.weights.is_flat() {
-            let cpu = self.tasks[task as usize].cpu;
-            self.queue(cpu).set_weight(task, weight);
-        } else {
-            self.weigh(k);
-        }
+    /// After a task has come, gone, or been given another weight.
+    fn weigh_above(&mut self, k: &Kernel, task: TaskId) {
+        let cpu = self.tasks[task as usize].cpu;
+        let groups = self.queues[cpu as usize].groups_above(task);
+        self.weigh(k, cpu, &groups);
     }
 
-    fn deactivate(&mut self, k: &Kernel, task: TaskId) {
-        self.weights.deactivate(task);
-        if !self.weights.is_flat() {
-            self.weigh(k);
-        }
+    /// What other CPUs have changed since.
+    fn weigh_all(&mut self, k: &Kernel, cpu: Cpu) {
+        let groups: Vec<usize> = (0..k.cgroups.len()).rev().collect();
+        self.weigh(k, cpu, &groups);
+    }
+
+    fn slice_of(&self, k: &Kernel, task: TaskId) -> u64 {
+        let asked_ns = k.tasks[task as usize].asked_slice_ns;
+        asked_ns.unwrap_or(self.base_slice_ns)
     }
 
     /// Takes what is known of the task to another CPU's queue.
-    fn move_to(&mut self, task: TaskId, cpu: Cpu) {
+    fn move_to(&mut self, k: &Kernel, task: TaskId, cpu: Cpu) {
         let from = self.tasks[task as usize].cpu;
         if from == cpu {
             return;
         }
         if let Some(entity) = self.queue(from).fetch(task) {
-            self.queue(cpu).bring(task, entity);
+            let group = k.tasks[task as usize].cgroup;
+            self.queue(cpu).bring(task, group, entity);
         }
         self.tasks[task as usize].cpu = cpu;
     }
@@ -163,19 +173,38 @@ impl Eevdf {
         }
     }
 
-    /// Takes a waiting task from the fullest queue of those that have at least `tasks`, and one for this CPU.
-    fn pull(&mut self, k: &Kernel, cpu: Cpu, tasks: usize) {
-        let runnable = |other: &Cpu| self.queues[*other as usize].runnable();
+    /// Takes a waiting task from the CPU that has most, and one for this CPU; where this one has work, too, only if the two
+    /// then have more alike.
+    fn pull(&mut self, k: &Kernel, cpu: Cpu, is_idle: bool) {
+        let own = self.queues[cpu as usize].weight(0);
         let others = (0..self.queues.len() as Cpu).filter(|other| *other != cpu);
-        let mut fuller: Vec<Cpu> = others.filter(|other| runnable(other) >= tasks).collect();
-        fuller.sort_by_key(|other| Reverse(runnable(other)));
-        let task = fuller.into_iter().find_map(|other| {
-            let mut waiting = self.queues[other as usize].waiting();
-            waiting.find(|task| k.is_queued(*task) && k.may_run_on(*task, cpu))
+        let mut fuller: Vec<(u64, Cpu)> = others
+            .map(|other| (self.queues[other as usize].weight(0), other))
+            .filter(|(weight, _)| is_idle || *weight > own)
+            .collect();
+        fuller.sort_by_key(|(weight, _)| Reverse(*weight));
+        let task = fuller.into_iter().find_map(|(weight, other)| {
+            let queue = &self.queues[other as usize];
+            let fits = |task: &TaskId| {
+                let moved = if is_idle {
+                    0.0
+                } else {
+                    queue.weight_at_root(*task)
+                };
+                2.0 * moved <= weight.saturating_sub(own) as f64
+                    && k.is_queued(*task)
+                    && k.may_run_on(*task, cpu)
+            };
+            let task = queue.waiting().find(fits);
+            task
         });
         if let Some(task) = task {
-            self.move_to(task, cpu);
+            let groups = self.queues[self.tasks[task as usize].cpu as usize].groups_above(task);
+            let from = self.tasks[task as usize].cpu;
+            self.move_to(k, task, cpu);
+            self.weigh(k, from, &groups);
             self.queue(cpu).enqueue(task);
+            self.weigh_above(k, task);
         }
     }
 
@@ -185,16 +214,17 @@ impl Eevdf {
         }
         let (now_ns, own) = (k.now_ns(), self.queues[cpu as usize].runnable());
         if own == 0 {
-            self.pull(k, cpu, 1);
+            self.pull(k, cpu, true);
         } else if now_ns >= self.cpus[cpu as usize].balance_at_ns {
             self.cpus[cpu as usize].balance_at_ns = now_ns + BALANCE_TICKS * self.tick_ns;
-            self.pull(k, cpu, own + 2);
+            self.pull(k, cpu, false);
         }
     }
 
     /// The CPU with the fewest tasks, for a new one.
     fn emptiest(&self, k: &Kernel, task: TaskId, otherwise: Cpu) -> Cpu {
-        let usable = (0..self.queues.len() as Cpu).filter(|cpu| k.may_run_on(task, *cpu));
+        let usable = (0..self.queues.len() as Cpu)
+            .filter(|cpu| k.may_run_on(task, *cpu) && k.online.has(*cpu));
         usable
             .min_by_key(|cpu| self.queues[*cpu as usize].runnable())
             .unwrap_or(otherwise)
@@ -207,24 +237,24 @@ impl Scheduler for Eevdf {
     }
 
     fn begin(&mut self, k: &mut Kernel) -> Result<(), Error> {
-        let cpus = k.machine.cpus();
-        let scaling = 1 + cpus.min(SCALING_CPUS_MAX).ilog2();
-        let slice_ns = self.slice_ns.unwrap_or(BASE_SLICE_NS * u64::from(scaling));
+        let (cpus, online) = (k.machine.cpus(), k.machine.online().count() as u32);
+        let scaling = 1 + online.min(SCALING_CPUS_MAX).ilog2();
+        self.base_slice_ns = self.slice_ns.unwrap_or(BASE_SLICE_NS * u64::from(scaling));
         self.tick_ns = match k.costs.tick_period_ns {
             0 => TICK_NS,
             period_ns => period_ns,
         };
         self.is_sharp = k.version == Version::V7_2;
+        let plans = &k.setup.cgroups;
+        let groups: Vec<_> = plans
+            .iter()
+            .map(|group| (group.parent, of_cgroup(group.weight)))
+            .collect();
         self.queues = (0..cpus)
-            .map(|_| FairQueue::new(slice_ns, self.tick_ns))
+            .map(|_| FairTree::new(&groups, self.base_slice_ns, self.tick_ns))
             .collect();
         self.cpus = vec![Local::default(); cpus as usize];
-        let groups = k
-            .setup
-            .cgroups
-            .iter()
-            .map(|group| (group.parent, group.weight));
-        self.weights = Weights::new(groups);
+        self.shares = Shares::new(plans.iter().map(|group| group.weight), cpus);
         Ok(())
     }
 
@@ -234,8 +264,9 @@ impl Scheduler for Eevdf {
             self.tasks.resize(index + 1, Known::default());
         }
         self.tasks[index] = Known { cpu, charged_ns: 0 };
-        self.queue(cpu)
-            .bring(task, Entity::new(of_nice(k.nice(task))));
+        let entity = Entity::new(of_nice(k.nice(task)), self.slice_of(k, task));
+        let group = k.tasks[index].cgroup;
+        self.queue(cpu).bring(task, group, entity);
         true
     }
 
@@ -252,7 +283,7 @@ impl Scheduler for Eevdf {
     fn disable(&mut self, k: &mut Kernel, task: TaskId) {
         let cpu = self.tasks[task as usize].cpu;
         self.queue(cpu).dequeue(task, false);
-        self.deactivate(k, task);
+        self.weigh_above(k, task);
     }
 
     fn select_cpu(&mut self, k: &mut Kernel, task: TaskId, prev_cpu: Cpu, wake_flags: u64) -> Cpu {
@@ -265,13 +296,13 @@ impl Scheduler for Eevdf {
 
     fn enqueue(&mut self, k: &mut Kernel, task: TaskId, flags: u64) {
         let cpu = k.cpu_of(task);
-        self.move_to(task, cpu);
+        self.move_to(k, task, cpu);
         self.charge(k, cpu);
         if self.queues[cpu as usize].current() == Some(task) {
             return self.queue(cpu).put_back();
         }
         self.queue(cpu).enqueue(task);
-        self.activate(k, task);
+        self.weigh_above(k, task);
         let wakes = flags & SCX_ENQ_WAKEUP != 0;
         if wakes && self.queues[cpu as usize].preempts(task) {
             self.resched(k, cpu);
@@ -290,11 +321,12 @@ impl Scheduler for Eevdf {
         }
         let sleeps = flags & u64::from(SCX_DEQ_SLEEP) != 0;
         self.queue(cpu).dequeue(task, sleeps);
-        self.deactivate(k, task);
+        self.weigh_above(k, task);
     }
 
     fn dispatch(&mut self, k: &mut Kernel, cpu: Cpu, prev: Option<TaskId>) {
         self.settle(k, cpu, prev);
+        self.weigh_all(k, cpu);
         self.balance(k, cpu);
         let Some(task) = self.queue(cpu).pick() else {
             return;
@@ -311,6 +343,7 @@ impl Scheduler for Eevdf {
 
     fn tick(&mut self, k: &mut Kernel, cpu: Cpu, _task: TaskId) {
         self.charge(k, cpu);
+        self.weigh_all(k, cpu);
         if self.queues[cpu as usize].is_unprotected() {
             self.resched(k, cpu);
         }
@@ -324,17 +357,26 @@ impl Scheduler for Eevdf {
     }
 
     fn set_weight(&mut self, k: &mut Kernel, task: TaskId) {
-        if k.is_queued(task) {
-            self.activate(k, task);
-        }
+        let cpu = self.tasks[task as usize].cpu;
+        let (weight, slice_ns) = (of_nice(k.nice(task)), self.slice_of(k, task));
+        self.queue(cpu).set_weight(task, weight);
+        self.queue(cpu).set_slice(task, slice_ns);
+        self.weigh_above(k, task);
     }
 
-    fn cgroup_move(&mut self, k: &mut Kernel, task: TaskId, _from: usize, _to: usize) {
-        self.set_weight(k, task);
+    fn cgroup_move(&mut self, k: &mut Kernel, task: TaskId, _from: usize, to: usize) {
+        let cpu = self.tasks[task as usize].cpu;
+        let groups = self.queues[cpu as usize].groups_above(task);
+        if let Some(entity) = self.queue(cpu).fetch(task) {
+            self.queue(cpu).bring(task, to, entity);
+        }
+        self.weigh(k, cpu, &groups);
     }
 
     fn cgroup_set_weight(&mut self, k: &mut Kernel, cgroup: usize, weight: u32) {
-        self.weights.set_group(cgroup, weight);
-        self.weigh(k);
+        self.shares.set_group(cgroup, weight);
+        for cpu in 0..self.queues.len() as Cpu {
+            self.weigh(k, cpu, &[cgroup]);
+        }
     }
 }

@@ -3,23 +3,26 @@
 //!
 //! Problem  To compare Consort with what it replaces, without a kernel.
 //! Rule     Of the entities that are not ahead of the average virtual time (*eligible*), the one whose virtual
-//!          deadline is first. An entity that is picked is protected until its slice ends.
+//!          deadline is first. An entity that is picked is protected until its slice ends, or the shortest slice of
+//!          those that are queued; from one that wakes with a shorter slice than its own it is not.
 //! Source   Stoica, Abdel-Wahab, "Earliest Eligible Virtual Deadline First", 1995; the features PLACE_LAG,
-//!          PLACE_DEADLINE_INITIAL, RUN_TO_PARITY, DELAY_DEQUEUE and DELAY_ZERO as Linux documents them.
-//! Limits   All slices are equal; no group entities (eevdf.rs flattens groups into weights); picking looks through
-//!          entities by deadline until one is eligible.
+//!          PLACE_DEADLINE_INITIAL, RUN_TO_PARITY, PREEMPT_SHORT, DELAY_DEQUEUE and DELAY_ZERO as Linux documents them.
+//! Limits   Picking looks through entities by deadline until one is eligible.
 
-use std::collections::{BTreeSet, HashMap};
-
-use crate::trace::TaskId;
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    hash::Hash,
+};
 
 /// Weight of nice 0.
 pub const WEIGHT_ONE: u64 = 1024;
 
-/// What a queue knows of a task, whether it is on it or not, and what goes with it to another CPU's queue.
+/// What a queue knows of a task or a group, whether it is on it or not, and what goes with it to another CPU's queue.
 #[derive(Debug, Clone, Copy)]
 pub struct Entity {
     weight: u64,
+    /// CPU time that it asks for at once.
+    slice_ns: u64,
     /// Virtual times: ns of CPU time at `WEIGHT_ONE`.
     vruntime: i64,
     deadline: i64,
@@ -34,15 +37,24 @@ pub struct Entity {
 
 impl Entity {
     /// Of a new task.
-    pub fn new(weight: u64) -> Self {
+    pub fn new(weight: u64, slice_ns: u64) -> Self {
         Self {
             weight: weight.max(1),
+            slice_ns,
             vruntime: 0,
             deadline: 0,
             protected_until: 0,
             lag: 0,
             place: Place::Off,
             fresh: true,
+        }
+    }
+
+    /// Of a group, whose first slice is no other than the next.
+    pub fn of_group(weight: u64, slice_ns: u64) -> Self {
+        Self {
+            fresh: false,
+            ..Self::new(weight, slice_ns)
         }
     }
 }
@@ -56,15 +68,16 @@ enum Place {
     Current,
 }
 
-/// See the module.
+/// See the module. `K` is what entities are known by.
 #[derive(Debug)]
-pub struct FairQueue {
-    slice_ns: u64,
+pub struct FairQueue<K> {
     /// How far lags are remembered at least.
     tick_ns: u64,
-    entities: HashMap<TaskId, Entity>,
-    by_deadline: BTreeSet<(i64, TaskId)>,
-    current: Option<TaskId>,
+    entities: HashMap<K, Entity>,
+    by_deadline: BTreeSet<(i64, K)>,
+    current: Option<K>,
+    /// How many of those that are queued or current have which slice.
+    slices_ns: BTreeMap<u64, usize>,
     /// Over all entities that are queued or current.
     weight_sum: i128,
     weighted_vruntime_sum: i128,
@@ -73,15 +86,15 @@ pub struct FairQueue {
     last_average: i64,
 }
 
-impl FairQueue {
-    /// Whose tasks get slices of `slice_ns` on a kernel with ticks of `tick_ns`.
-    pub fn new(slice_ns: u64, tick_ns: u64) -> Self {
+impl<K: Copy + Ord + Hash> FairQueue<K> {
+    /// On a kernel with ticks of `tick_ns`.
+    pub fn new(tick_ns: u64) -> Self {
         Self {
-            slice_ns,
             tick_ns,
             entities: HashMap::new(),
             by_deadline: BTreeSet::new(),
             current: None,
+            slices_ns: BTreeMap::new(),
             weight_sum: 0,
             weighted_vruntime_sum: 0,
             runnable: 0,
@@ -90,43 +103,61 @@ impl FairQueue {
     }
 
     /// A task comes from elsewhere, and is not on the queue yet.
-    pub fn bring(&mut self, task: TaskId, entity: Entity) {
+    pub fn bring(&mut self, task: K, entity: Entity) {
         self.entities.insert(task, entity);
     }
 
     /// A task goes elsewhere; it neither waits nor runs any more. None: it is not known here.
-    pub fn fetch(&mut self, task: TaskId) -> Option<Entity> {
+    pub fn fetch(&mut self, task: K) -> Option<Entity> {
         self.dequeue(task, false);
         self.entities.remove(&task)
     }
 
     /// Of a task that is known here, as the caller knows: nobody else has its number.
-    fn entity(&self, task: TaskId) -> Entity {
+    fn entity(&self, task: K) -> Entity {
         self.entities
             .get(&task)
             .copied()
-            .unwrap_or_else(|| Entity::new(WEIGHT_ONE))
+            .unwrap_or_else(|| Entity::new(WEIGHT_ONE, self.tick_ns))
     }
 
-    fn update(&mut self, task: TaskId, change: impl FnOnce(&mut Entity)) {
+    fn update(&mut self, task: K, change: impl FnOnce(&mut Entity)) {
         if let Some(entity) = self.entities.get_mut(&task) {
             change(entity);
         }
     }
 
-    /// Tasks that want this CPU, the running one included.
-    pub fn runnable(&self) -> usize {
-        self.runnable
+    pub fn is_runnable(&self, task: K) -> bool {
+        matches!(self.entity(task).place, Place::Queued | Place::Current)
+    }
+
+    /// Nobody is queued or current, not even asleep.
+    pub fn is_empty(&self) -> bool {
+        self.weight_sum == 0
+    }
+
+    /// Of all that are queued or current.
+    pub fn weight(&self) -> u64 {
+        self.weight_sum as u64
+    }
+
+    pub fn weight_of(&self, task: K) -> u64 {
+        self.entity(task).weight
+    }
+
+    /// The shortest slice of those that are queued or current.
+    pub fn slice_min_ns(&self) -> Option<u64> {
+        self.slices_ns.keys().next().copied()
     }
 
     /// The running task.
-    pub fn current(&self) -> Option<TaskId> {
+    pub fn current(&self) -> Option<K> {
         self.current
     }
 
     /// Tasks that wait, by deadline.
-    pub fn waiting(&self) -> impl Iterator<Item = TaskId> + '_ {
-        let awake = |task: &TaskId| self.entity(*task).place == Place::Queued;
+    pub fn waiting(&self) -> impl Iterator<Item = K> + '_ {
+        let awake = |task: &K| self.entity(*task).place == Place::Queued;
         self.by_deadline.iter().map(|(_, task)| *task).filter(awake)
     }
 
@@ -142,12 +173,19 @@ impl FairQueue {
     }
 
     fn count_in(&mut self, entity: Entity) {
+        *self.slices_ns.entry(entity.slice_ns).or_insert(0) += 1;
         self.weight_sum += i128::from(entity.weight);
         self.weighted_vruntime_sum += i128::from(entity.weight) * i128::from(entity.vruntime);
     }
 
     fn count_out(&mut self, entity: Entity) {
         self.last_average = self.average();
+        if let Some(count) = self.slices_ns.get_mut(&entity.slice_ns) {
+            *count -= 1;
+            if *count == 0 {
+                self.slices_ns.remove(&entity.slice_ns);
+            }
+        }
         self.weight_sum -= i128::from(entity.weight);
         self.weighted_vruntime_sum -= i128::from(entity.weight) * i128::from(entity.vruntime);
     }
@@ -158,12 +196,12 @@ impl FairQueue {
 
     /// How far behind or ahead of the average the task is; bounded, so that no sleep is saved up.
     fn lag_of(&self, entity: &Entity) -> i64 {
-        let bound = self.virtual_ns(self.tick_ns.max(2 * self.slice_ns), entity.weight);
+        let bound = self.virtual_ns(self.tick_ns.max(2 * entity.slice_ns), entity.weight);
         (self.average() - entity.vruntime).clamp(-bound, bound)
     }
 
     /// Puts the entity where its lag says (PLACE_LAG).
-    fn place(&mut self, task: TaskId) {
+    fn place(&mut self, task: K) {
         let mut entity = self.entity(task);
         let weight = i128::from(entity.weight);
         // Joining moves the average by part of the lag: what is asked for is what the lag is afterwards.
@@ -171,7 +209,7 @@ impl FairQueue {
             0 => 0,
             sum => i128::from(entity.lag) * (sum + weight) / sum,
         };
-        let mut slice = self.virtual_ns(self.slice_ns, entity.weight);
+        let mut slice = self.virtual_ns(entity.slice_ns, entity.weight);
         if entity.fresh {
             slice /= 2;
         }
@@ -182,7 +220,7 @@ impl FairQueue {
     }
 
     /// A task that is neither waiting nor running waits now.
-    pub fn enqueue(&mut self, task: TaskId) {
+    pub fn enqueue(&mut self, task: K) {
         match self.entity(task).place {
             Place::Off => self.insert(task),
             Place::Delayed => self.requeue(task),
@@ -190,7 +228,7 @@ impl FairQueue {
         }
     }
 
-    fn insert(&mut self, task: TaskId) {
+    fn insert(&mut self, task: K) {
         self.place(task);
         self.update(task, |entity| entity.place = Place::Queued);
         let entity = self.entity(task);
@@ -200,7 +238,7 @@ impl FairQueue {
     }
 
     /// A sleeper that was still queued wakes up.
-    fn requeue(&mut self, task: TaskId) {
+    fn requeue(&mut self, task: K) {
         let lag = self.lag_of(&self.entity(task));
         if lag > 0 {
             self.remove_delayed(task);
@@ -212,7 +250,7 @@ impl FairQueue {
     }
 
     /// Takes a delayed sleeper out. It has nothing coming for having been asleep (DELAY_ZERO).
-    fn remove_delayed(&mut self, task: TaskId) {
+    fn remove_delayed(&mut self, task: K) {
         let entity = self.entity(task);
         self.by_deadline.remove(&(entity.deadline, task));
         let lag = self.lag_of(&entity).min(0);
@@ -222,7 +260,7 @@ impl FairQueue {
     }
 
     /// A task that waits or runs does so no longer; `sleeps`: it blocks, else it ends or goes elsewhere.
-    pub fn dequeue(&mut self, task: TaskId, sleeps: bool) {
+    pub fn dequeue(&mut self, task: K, sleeps: bool) {
         let entity = self.entity(task);
         match entity.place {
             Place::Off => return,
@@ -256,7 +294,7 @@ impl FairQueue {
         entity.vruntime += ran;
         let ended = entity.vruntime >= entity.deadline;
         if ended {
-            entity.deadline = entity.vruntime + self.virtual_ns(self.slice_ns, entity.weight);
+            entity.deadline = entity.vruntime + self.virtual_ns(entity.slice_ns, entity.weight);
         }
         self.entities.insert(task, entity);
         ended
@@ -265,7 +303,7 @@ impl FairQueue {
     /// CPU time that is left of the running task's slice.
     pub fn slice_left_ns(&self) -> u64 {
         let Some(task) = self.current else {
-            return self.slice_ns;
+            return 0;
         };
         let entity = self.entity(task);
         let left = (entity.deadline - entity.vruntime).max(0) as u128;
@@ -282,7 +320,7 @@ impl FairQueue {
     }
 
     /// Chooses who runs next and makes it the running one; that may be the one that runs already.
-    pub fn pick(&mut self) -> Option<TaskId> {
+    pub fn pick(&mut self) -> Option<K> {
         loop {
             let best = self.best()?;
             if self.current == Some(best) {
@@ -295,17 +333,33 @@ impl FairQueue {
             }
             self.put_back();
             self.by_deadline.remove(&(deadline, best));
+            let protected_until = self.protection(&self.entity(best));
             self.update(best, |entity| {
                 entity.place = Place::Current;
-                entity.protected_until = deadline;
+                entity.protected_until = protected_until;
             });
             self.current = Some(best);
             return Some(best);
         }
     }
 
+    /// Up to where an entity that is picked now is protected: a shorter slice of another one is as good as its own.
+    fn protection(&self, entity: &Entity) -> i64 {
+        match self.slice_min_ns() {
+            Some(slice_ns) if slice_ns < entity.slice_ns => {
+                let until = entity.vruntime + self.virtual_ns(slice_ns, entity.weight);
+                until.min(entity.deadline)
+            }
+            _ => entity.deadline,
+        }
+    }
+
     /// The running task while it is protected, else the first by deadline of those that are eligible.
-    fn best(&self) -> Option<TaskId> {
+    fn best(&self) -> Option<K> {
+        self.best_where(true)
+    }
+
+    fn best_where(&self, is_protected: bool) -> Option<K> {
         let first = self.first_eligible();
         let Some(current) = self.current else {
             return first;
@@ -314,7 +368,7 @@ impl FairQueue {
         if !self.is_eligible(&entity) {
             return first.or(Some(current));
         }
-        if entity.vruntime < entity.protected_until {
+        if is_protected && entity.vruntime < entity.protected_until {
             return Some(current);
         }
         // The running one loses a tie.
@@ -324,8 +378,8 @@ impl FairQueue {
 
     /// Of those that are queued. Not all can be ahead of their average: where it is none of these, it is the
     /// running one.
-    fn first_eligible(&self) -> Option<TaskId> {
-        let eligible = |(_, task): &&(i64, TaskId)| self.is_eligible(&self.entity(*task));
+    fn first_eligible(&self) -> Option<K> {
+        let eligible = |(_, task): &&(i64, K)| self.is_eligible(&self.entity(*task));
         self.by_deadline
             .iter()
             .find(eligible)
@@ -339,8 +393,10 @@ impl FairQueue {
     }
 
     /// Whether `task`, which has just begun to wait, takes the CPU from the running one at once.
-    pub fn preempts(&self, task: TaskId) -> bool {
-        self.best() == Some(task)
+    pub fn preempts(&self, task: K) -> bool {
+        let slice_ns = self.entity(task).slice_ns;
+        let is_shorter = |current: K| slice_ns < self.entity(current).slice_ns;
+        self.best_where(!self.current.is_some_and(is_shorter)) == Some(task)
     }
 
     /// The running task gives up the rest of its slice.
@@ -349,7 +405,7 @@ impl FairQueue {
             return;
         };
         let mut entity = self.entity(task);
-        let slice = self.virtual_ns(self.slice_ns, entity.weight);
+        let slice = self.virtual_ns(entity.slice_ns, entity.weight);
         if self.is_eligible(&entity) {
             let given_up = (entity.deadline - entity.vruntime).max(0);
             self.weighted_vruntime_sum += i128::from(entity.weight) * i128::from(given_up);
@@ -359,8 +415,24 @@ impl FairQueue {
         self.entities.insert(task, entity);
     }
 
+    /// Changes a task's slice; its deadline stays until the next one.
+    pub fn set_slice(&mut self, task: K, slice_ns: u64) {
+        let entity = self.entity(task);
+        if entity.slice_ns == slice_ns {
+            return;
+        }
+        let is_counted = entity.place != Place::Off;
+        if is_counted {
+            self.count_out(entity);
+        }
+        self.update(task, |entity| entity.slice_ns = slice_ns);
+        if is_counted {
+            self.count_in(self.entity(task));
+        }
+    }
+
     /// Changes a task's weight; what it is ahead or behind stays the same CPU time.
-    pub fn set_weight(&mut self, task: TaskId, weight: u64) {
+    pub fn set_weight(&mut self, task: K, weight: u64) {
         let weight = weight.max(1);
         let mut entity = self.entity(task);
         if entity.weight == weight {

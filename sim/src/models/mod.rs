@@ -3,6 +3,7 @@
 
 mod eevdf;
 mod fair_queue;
+mod fair_tree;
 mod rate_controlled;
 mod rr;
 #[cfg(test)]

@@ -283,7 +283,11 @@ impl Scheduler for RateControlled {
         let planned = setup.rates.iter().flat_map(|rates| &rates.reserved);
         for (_, wanted) in planned.filter(|(index, _)| *index == of) {
             if let Err(text) = self.reserve(k, task, *wanted) {
-                k.emit(What::Refused { task, text });
+                k.emit(What::Refused {
+                    task,
+                    text,
+                    is_reservation: true,
+                });
             }
         }
     }

@@ -59,6 +59,67 @@ fn nice_values_count_for_eevdf_and_not_for_round_robin() {
     assert!((equal[0] - equal[1]).abs() < 0.5, "{equal:?}");
 }
 
+/// Two groups of equal weight on two CPUs: one has three hogs, the other one; a bound hog of the root's beside them. By hand:
+/// 3072 is there, 1024 of it for each group and for the hog, and nobody can use more than a CPU.
+#[test]
+fn groups_are_divided_over_cpus_by_weight() {
+    let text = r#"{"global": {"duration": 20, "warmup": 2}, "machine": {"cpus": 2}, "tasks": {
+        "many": {"instance": 3, "hog": true, "taskgroup": "/many"},
+        "few": {"hog": true, "taskgroup": "/few"},
+        "bound": {"hog": true, "cpus": [0]}}}"#;
+    let shares = shares(&summary(text, eevdf()));
+    let many: f64 = shares[..3].iter().sum();
+    for share in [many, shares[3], shares[4]] {
+        assert!((55.0..78.0).contains(&share), "{shares:?}");
+    }
+    assert!(shares.iter().sum::<f64>() > 199.0, "{shares:?}");
+}
+
+/// 300 beside 100, whatever the number of tasks in them; half of the larger is an inner group's.
+#[test]
+fn nested_groups_get_what_they_weigh() {
+    let text = r#"{"global": {"duration": 10}, "cgroups": {"/a": {"weight": 300}}, "tasks": {
+        "a": {"hog": true, "taskgroup": "/a"}, "inner": {"instance": 4, "hog": true, "taskgroup": "/a/b"},
+        "c": {"instance": 2, "hog": true, "taskgroup": "/c"}}}"#;
+    let shares = shares(&summary(text, eevdf()));
+    let expected = [37.5, 9.375, 9.375, 9.375, 9.375, 12.5, 12.5];
+    for (share, expected) in shares.iter().zip(expected) {
+        assert!((share - expected).abs() < 0.3, "{shares:?}");
+    }
+}
+
+/// Three tasks of nice -5 and three of nice 5 on two CPUs: by weight, not by number.
+#[test]
+fn cpus_are_balanced_by_weight() {
+    let text = r#"{"global": {"duration": 20, "warmup": 2}, "machine": {"cpus": 2}, "tasks": {
+        "heavy": {"instance": 2, "hog": true, "priority": -5}, "light": {"instance": 4, "hog": true, "priority": 5}}}"#;
+    let shares = shares(&summary(text, eevdf()));
+    // Each CPU has one of the heavy ones and two of the light ones: 3121 of 3791.
+    for share in &shares[..2] {
+        assert!((share - 82.3).abs() < 2.0, "{shares:?}");
+    }
+    for share in &shares[2..] {
+        assert!((share - 8.8).abs() < 1.5, "{shares:?}");
+    }
+}
+
+/// A slice of 0.1 ms makes who wakes beside hogs go before all whose own deadlines are later, and leaves the shares as they
+/// are.
+#[test]
+fn who_asks_for_short_slices_waits_less() {
+    let wait_ms = |slice: &str| {
+        let text = format!(
+            r#"{{"global": {{"duration": 10, "warmup": 1}}, "tasks": {{ "hog": {{"instance": 4, "hog": true}},
+                "ticker": {{ {slice} "run": "300us", "timer": {{"ref": "unique", "period": "5ms", "mode": "absolute"}} }} }} }}"#
+        );
+        let summary = summary(&text, eevdf());
+        assert!((summary.tasks[4].share_percent - 6.0).abs() < 0.5);
+        summary.tasks[4].tardiness.mean_ms
+    };
+    let (long, short) = (wait_ms(""), wait_ms(r#""slice": "100us","#));
+    assert!(short < long / 2.0, "{short} {long}");
+}
+
 #[test]
 fn no_cpu_idles_while_there_is_work_and_nobody_starves() {
     let text = r#"{"global": {"duration": 4}, "machine": {"cpus": 4, "llc": 2},

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a task weighs: by its nice value, and inside cgroups by what they weigh.
+//! What tasks and groups weigh: tasks by their nice values, a group on each CPU by its part of what its tasks weigh.
 //!
-//! Problem  The kernel keeps a queue for each cgroup on each CPU; a model need not.
-//! Rule     A cgroup's weight is divided among its active members by theirs, level by level: the product is what a
-//!          task weighs in one flat queue.
-//! Limits   Weights are shared over all CPUs at once. Between changes of who is active, the long-term shares are
-//!          those of the queues; the order inside a slice is not.
+//! Problem  A group weighs what its cpu.weight says, wherever its tasks run; each CPU has a queue of its own.
+//! Rule     On each CPU a group's entity has that part of the group's weight that its queue there has of the weights in
+//!          all of the group's queues.
+//! Source   Linux' calc_group_shares, as the comment there derives it.
+//! Limits   The kernel takes averages over tens of ms for what queues weigh; here it is what they weigh now.
 
 use super::fair_queue::WEIGHT_ONE;
-use crate::trace::TaskId;
-use std::collections::BTreeMap;
+use crate::setup::Cpu;
 
 /// The kernel's weights of nice -20 to 19 (sched_prio_to_weight).
 const OF_NICE: [u64; 40] = [
@@ -19,109 +18,67 @@ const OF_NICE: [u64; 40] = [
 ];
 /// cpu.weight of nice 0.
 const CGROUP_ONE: u64 = 100;
+/// The least that a group's entity weighs.
+const SHARE_MIN: u64 = 2;
 
 /// The weight of a nice value; others are taken as the nearest.
 pub fn of_nice(nice: i32) -> u64 {
     OF_NICE[(nice + 20).clamp(0, 39) as usize]
 }
 
-/// A cgroup: where it is, what it weighs, and the sum of its active members.
+/// The weight of a cpu.weight, rounded to the nearest.
+pub fn of_cgroup(cpu_weight: u32) -> u64 {
+    (u64::from(cpu_weight) * WEIGHT_ONE + CGROUP_ONE / 2) / CGROUP_ONE
+}
+
+/// A group's weight, and what its queues weigh.
 #[derive(Debug, Clone)]
 struct Group {
-    parent: Option<usize>,
     weight: u64,
-    active: u64,
+    of_queues: Vec<u64>,
+    sum: u64,
 }
 
 /// See the module.
 #[derive(Debug, Default)]
-pub struct Weights {
+pub struct Shares {
     groups: Vec<Group>,
-    /// Active tasks: their cgroup, and what they weigh inside it.
-    tasks: BTreeMap<TaskId, (usize, u64)>,
 }
 
-impl Weights {
-    /// For cgroups with these parents and cpu.weights; parents come before their children.
-    pub fn new(groups: impl IntoIterator<Item = (Option<usize>, u32)>) -> Self {
-        let group = |(parent, weight): (Option<usize>, u32)| Group {
-            parent,
-            weight: u64::from(weight) * WEIGHT_ONE / CGROUP_ONE,
-            active: 0,
+impl Shares {
+    /// For groups with these cpu.weights on a machine with so many CPUs; nobody is there yet.
+    pub fn new(cpu_weights: impl IntoIterator<Item = u32>, cpus: Cpu) -> Self {
+        let group = |cpu_weight| Group {
+            weight: of_cgroup(cpu_weight),
+            of_queues: vec![0; cpus as usize],
+            sum: 0,
         };
         Self {
-            groups: groups.into_iter().map(group).collect(),
-            tasks: BTreeMap::new(),
+            groups: cpu_weights.into_iter().map(group).collect(),
         }
     }
 
-    /// Whether there is nothing to divide: all tasks are in the root.
-    pub fn is_flat(&self) -> bool {
-        self.groups.len() <= 1
-    }
-
-    /// A task has become active, or weighs something else now, or is in another cgroup.
-    pub fn activate(&mut self, task: TaskId, group: usize, weight: u64) {
-        self.deactivate(task);
-        self.tasks.insert(task, (group, weight));
-        self.add(group, weight);
-    }
-
-    /// A task is active no more.
-    pub fn deactivate(&mut self, task: TaskId) {
-        if let Some((group, weight)) = self.tasks.remove(&task) {
-            self.remove(group, weight);
-        }
-    }
-
-    /// A cgroup's cpu.weight changes.
+    /// A group's cpu.weight changes.
     pub fn set_group(&mut self, group: usize, cpu_weight: u32) {
-        let Some(parent) = self.groups.get(group).and_then(|it| it.parent) else {
-            return;
-        };
-        let is_active = self.groups[group].active > 0;
-        if is_active {
-            self.remove(parent, self.groups[group].weight);
-        }
-        self.groups[group].weight = u64::from(cpu_weight) * WEIGHT_ONE / CGROUP_ONE;
-        if is_active {
-            self.add(parent, self.groups[group].weight);
-        }
+        self.groups[group].weight = of_cgroup(cpu_weight);
     }
 
-    /// Up the tree, as far as groups become active by it.
-    fn add(&mut self, group: usize, weight: u64) {
-        let was_active = self.groups[group].active > 0;
-        self.groups[group].active += weight;
-        if let (false, Some(parent)) = (was_active, self.groups[group].parent) {
-            self.add(parent, self.groups[group].weight);
-        }
+    /// What the group's queue on a CPU weighs now.
+    pub fn set_queue(&mut self, group: usize, cpu: Cpu, weight: u64) {
+        let group = &mut self.groups[group];
+        let before = std::mem::replace(&mut group.of_queues[cpu as usize], weight);
+        group.sum = group.sum - before + weight;
     }
 
-    fn remove(&mut self, group: usize, weight: u64) {
-        self.groups[group].active -= weight;
-        let is_active = self.groups[group].active > 0;
-        if let (false, Some(parent)) = (is_active, self.groups[group].parent) {
-            self.remove(parent, self.groups[group].weight);
-        }
-    }
-
-    /// What each active task weighs in a flat queue.
-    pub fn flat(&self) -> Vec<(TaskId, u64)> {
-        // The part of a member's weight that counts at the root, for each group.
-        let mut factor = vec![1.0; self.groups.len()];
-        for (index, group) in self.groups.iter().enumerate() {
-            if let Some(parent) = group.parent {
-                factor[index] = factor[parent] * group.weight as f64 / group.active.max(1) as f64;
-            }
-        }
-        let flat = |(task, (group, weight)): (&TaskId, &(usize, u64))| {
-            (
-                *task,
-                ((*weight as f64 * factor[*group]).round() as u64).max(1),
-            )
-        };
-        self.tasks.iter().map(flat).collect()
+    /// What the group's entity weighs on a CPU.
+    pub fn share(&self, group: usize, cpu: Cpu) -> u64 {
+        let Group {
+            weight,
+            of_queues,
+            sum,
+        } = &self.groups[group];
+        let part = weight * of_queues[cpu as usize] / (*sum).max(1);
+        part.clamp(SHARE_MIN.min(*weight), *weight)
     }
 }
 
@@ -130,51 +87,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nice_values_are_the_kernels() {
+    fn nice_values_and_cgroup_weights_are_the_kernels() {
         assert_eq!(
             (of_nice(0), of_nice(-20), of_nice(19), of_nice(99)),
             (1024, 88761, 15, 15)
         );
-    }
-
-    /// The root, /a (weight 300), /a/b and /c.
-    fn weights() -> Weights {
-        Weights::new([(None, 100), (Some(0), 300), (Some(1), 100), (Some(0), 100)])
-    }
-
-    #[test]
-    fn a_group_is_divided_among_its_active_members() {
-        let mut weights = weights();
-        weights.activate(0, 0, 1024);
-        weights.activate(1, 1, 1024);
-        weights.activate(2, 1, 2048);
-        assert_eq!(weights.flat(), [(0, 1024), (1, 1024), (2, 2048)]);
-        weights.deactivate(2);
-        assert_eq!(weights.flat(), [(0, 1024), (1, 3072)]);
+        // DIV_ROUND_CLOSEST of weight * 1024 and 100.
+        assert_eq!(
+            [1, 99, 100, 300, 10_000].map(of_cgroup),
+            [10, 1014, 1024, 3072, 102_400]
+        );
     }
 
     #[test]
-    fn inner_groups_share_with_tasks_beside_them() {
-        let mut weights = weights();
-        weights.activate(0, 1, 1024);
-        weights.activate(1, 2, 1024);
-        weights.activate(2, 2, 1024);
-        assert_eq!(weights.flat(), [(0, 1536), (1, 768), (2, 768)]);
-        weights.set_group(2, 200);
-        assert_eq!(weights.flat(), [(0, 1024), (1, 1024), (2, 1024)]);
+    fn a_group_is_divided_over_cpus_by_what_its_tasks_weigh_there() {
+        let mut shares = Shares::new([100, 100, 300], 2);
+        // Two tasks of nice 0 on CPU 0, one of nice 5 on CPU 1: 2048 and 335 of 2383.
+        shares.set_queue(1, 0, 2048);
+        shares.set_queue(1, 1, 335);
+        assert_eq!((shares.share(1, 0), shares.share(1, 1)), (880, 143));
+        // All of it is on CPU 1.
+        shares.set_queue(2, 1, 15);
+        assert_eq!((shares.share(2, 0), shares.share(2, 1)), (2, 3072));
+        shares.set_queue(1, 0, 0);
+        assert_eq!((shares.share(1, 0), shares.share(1, 1)), (2, 1024));
+        shares.set_group(1, 50);
+        assert_eq!(shares.share(1, 1), 512);
     }
 
     #[test]
-    fn what_is_taken_away_leaves_nothing() {
-        let mut weights = weights();
-        for task in 0..8 {
-            weights.activate(task, task as usize % 4, 1000 + u64::from(task));
-            weights.activate(task, (task as usize + 1) % 4, 77);
-        }
-        weights.set_group(2, 7);
-        for task in 0..8 {
-            weights.deactivate(task);
-        }
-        assert!(weights.groups.iter().all(|group| group.active == 0));
+    fn a_part_is_never_nothing() {
+        let mut shares = Shares::new([100, 1], 2);
+        shares.set_queue(1, 0, 88_761);
+        shares.set_queue(1, 1, 15);
+        assert_eq!((shares.share(1, 0), shares.share(1, 1)), (9, 2));
     }
 }

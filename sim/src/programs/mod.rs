@@ -45,6 +45,7 @@ pub(crate) enum Do {
     Leave,
     Rate(RateRequest),
     Nice(i32),
+    Slice(Option<u64>),
     Policy(Policy),
     Affinity(cpumask),
     MigrateDisable,
@@ -189,6 +190,7 @@ impl Kernel {
                 }
             }
             Do::Nice(nice) => self.set_nice(task, nice),
+            Do::Slice(slice_ns) => self.set_asked_slice(task, slice_ns),
             Do::Policy(policy) => self.set_policy(task, policy),
             Do::Affinity(mask) => self.set_affinity(task, mask),
             Do::MigrateDisable => self.migrate_disable(task),

@@ -199,6 +199,7 @@ impl Steps {
             }
             Step::Fork(index) => Do::Fork(index),
             Step::Nice(nice) => Do::Nice(nice),
+            Step::Slice(slice_ns) => Do::Slice(slice_ns),
             Step::Policy(policy) => Do::Policy(policy),
             Step::Affinity(cpus) => Do::Affinity(cpumask::of(cpus)),
             Step::MigrateDisable => Do::MigrateDisable,

@@ -5,6 +5,7 @@ mod both;
 mod distribution;
 mod intervals;
 mod page;
+mod palette;
 mod perfetto;
 mod recorder;
 mod summary;

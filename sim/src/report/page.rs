@@ -5,17 +5,16 @@ use std::fmt::Write;
 
 use super::{
     distribution::ms,
+    palette::{style, text_class, LOOKS},
     recorder::{Recorder, TaskRecord},
-    summary::{group_name, Row, Summary},
-    svg::{escape, Axis, Plot, COLOURS},
+    summary::{Row, Summary},
+    svg::{escape, Axis, Plot},
     table::cells,
 };
 
 const STYLE: &str = "
-:root { --fg: #222; --bg: #fff; --grid: #ddd; --c0: #c0392b; --c1: #2471a3; --c2: #1e8449; --c3: #d68910;
-  --c4: #7d3c98; --c5: #148f77; --c6: #a04000; --c7: #5d6d7e; }
-@media (prefers-color-scheme: dark) { :root { --fg: #ddd; --bg: #1b1b1b; --grid: #444; --c0: #ff7b6b;
-  --c1: #7fb3ff; --c2: #58d68d; --c3: #f5b041; --c4: #c39bd3; --c5: #76d7c4; --c6: #e59866; --c7: #aeb6bf; } }
+:root { --fg: #222; --bg: #fff; --grid: #ddd; --bad: #c0392b; }
+@media (prefers-color-scheme: dark) { :root { --fg: #ddd; --bg: #1b1b1b; --grid: #444; --bad: #ff7b6b; } }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--fg); background: var(--bg); max-width: 1000px;
   margin: 2em auto; padding: 0 1em; }
 table { border-collapse: collapse; width: 100%; }
@@ -24,11 +23,11 @@ th:first-child, td:first-child { text-align: left; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 1em; }
 figure { margin: 0; } svg { width: 100%; } svg text { font-size: 11px; fill: var(--fg); }
 .grid { stroke: var(--grid); } polyline { fill: none; stroke-width: 1.6; stroke-opacity: .8; }
-.key span { margin-right: 1.5em; } .bad { color: var(--c0); font-weight: bold; }
+.key span { margin-right: 1.5em; } .bad { color: var(--bad); font-weight: bold; }
 ";
 
-/// Rows of a plot, and of the table of all tasks.
-const BARS_MAX: usize = 24;
+/// Rows and lines of a plot: as many as can be told apart; and rows of the table of all tasks.
+const BARS_MAX: usize = LOOKS;
 const TABLE_ROWS_MAX: usize = 1_000;
 /// Points of a line: more could not be told apart.
 const POINTS_MAX: usize = 400;
@@ -48,7 +47,7 @@ pub fn page(scenario: &str, runs: &[Run<'_>]) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><title>{title}: simulated</title>\n\
          <style>{STYLE}{}</style>\n<h1>{title}</h1>\n",
-        colour_rules()
+        style()
     );
     // Writing into a String cannot fail.
     for run in runs {
@@ -70,13 +69,6 @@ pub fn page(scenario: &str, runs: &[Run<'_>]) -> String {
     }
     page.push_str("</html>\n");
     page
-}
-
-fn colour_rules() -> String {
-    let rule = |n| {
-        format!(".c{n}{{stroke:var(--c{n})}}.f{n}{{fill:var(--c{n})}}.k{n}{{color:var(--c{n})}}\n")
-    };
-    (0..COLOURS).map(rule).collect()
 }
 
 fn overview(summary: &Summary) -> String {
@@ -102,6 +94,12 @@ fn overview(summary: &Summary) -> String {
             text,
             "<details><summary>What was known then</summary><pre>{state}</pre></details>"
         );
+    }
+    for limit in &summary.limits {
+        let _ = writeln!(text, "<p>Note: {}.</p>", escape(limit));
+    }
+    for refusal in &summary.refusals {
+        let _ = writeln!(text, "<p class=\"bad\">refused: {}</p>", escape(refusal));
     }
     let rows: Vec<&Row> = summary.groups.iter().chain([&summary.total]).collect();
     text + &html_table(&rows)
@@ -141,8 +139,8 @@ fn details(summary: &Summary) -> String {
 fn key(runs: &[Run<'_>]) -> String {
     let entry = |(index, run): (usize, &Run<'_>)| {
         format!(
-            "<span class=\"k{}\">&mdash; {}</span>",
-            index % COLOURS,
+            "<span class=\"{}\">&mdash; {}</span>",
+            text_class(index),
             escape(&run.summary.title)
         )
     };
@@ -160,7 +158,7 @@ fn tardiness_plot(runs: &[Run<'_>]) -> Option<String> {
     let latest_ns = sorted.iter().filter_map(|late_ns| late_ns.last()).max()?;
     let x = Axis::logarithmic("tardiness, ms", FLOOR_MS, ms(*latest_ns).max(10.0));
     let mut plot = Plot::new(x, Axis::linear("% of due events", 0.0, 100.0));
-    for (colour, late_ns) in sorted.iter().enumerate() {
+    for (look, late_ns) in sorted.iter().enumerate() {
         let step = late_ns.len().div_ceil(POINTS_MAX).max(1);
         let point = |index: usize| {
             (
@@ -174,7 +172,7 @@ fn tardiness_plot(runs: &[Run<'_>]) -> Option<String> {
             .chain(last)
             .map(point)
             .collect();
-        plot.line(&points, colour);
+        plot.line(&points, look);
     }
     Some(plot.finish("Part of the due events that were served within a time"))
 }
@@ -197,7 +195,11 @@ fn plots(run: &Run<'_>) -> String {
         escape(&run.summary.title),
         figure("Share of a CPU", share_plot(run.summary)),
         figure(
-            "Share over time, each second; colours as above",
+            &match run.recorder.tasks().len() {
+                0..=BARS_MAX => "Share over time, each second".to_owned(),
+                tasks =>
+                    format!("Share over time, each second; the first {BARS_MAX} of {tasks} tasks"),
+            },
             share_over_time_plot(run)
         ),
         figure(
@@ -218,20 +220,9 @@ fn share_plot(summary: &Summary) -> String {
     let mut plot = Plot::with_rows(Axis::linear("% of a CPU", 0.0, most), &names);
     for (index, row) in rows.iter().enumerate() {
         let title = format!("{}: {:.2} %", row.name, row.share_percent);
-        let colour = colour_of(&row.name, rows);
-        plot.bar((index, rows.len()), 0.0, row.share_percent, colour, &title);
+        plot.bar((index, rows.len()), 0.0, row.share_percent, index, &title);
     }
     plot.finish("Share of a CPU of each task")
-}
-
-/// Instances of the same task have the same colour.
-fn colour_of(name: &str, rows: &[Row]) -> usize {
-    let mut groups: Vec<&str> = rows.iter().map(|row| group_name(&row.name)).collect();
-    groups.dedup();
-    groups
-        .iter()
-        .position(|group| *group == group_name(name))
-        .unwrap_or(0)
 }
 
 fn share_over_time_plot(run: &Run<'_>) -> String {
@@ -259,9 +250,11 @@ fn share_over_time_plot(run: &Run<'_>) -> String {
         Axis::linear("second", 0.0, seconds),
         Axis::linear("% of a CPU", 0.0, most),
     );
-    for (name, points) in &lines {
-        plot.line(points, colour_of(name, &run.summary.tasks));
+    for (look, (_, points)) in lines.iter().enumerate() {
+        plot.line(points, look);
     }
+    let names = lines.iter().map(|(name, _)| name.as_str());
+    plot.legend(&names.zip(0..).collect::<Vec<_>>());
     plot.finish("Share of a CPU of each task over time")
 }
 

@@ -150,7 +150,7 @@ impl<W: Write> Observer for Trace<W> {
             self.interval(&interval);
         }
         let at_ns = event.at_ns;
-        if let What::Refused { task, text } = &event.what {
+        if let What::Refused { task, text, .. } = &event.what {
             self.instant(at_ns, TASKS, *task, "refused", json!({"why": text}));
         }
         match event.what {

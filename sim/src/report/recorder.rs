@@ -48,16 +48,25 @@ pub struct Recorder {
     names: Vec<String>,
     tasks: Vec<TaskRecord>,
     cpus: usize,
+    /// Since when each CPU is offline; none: it is not.
+    offline_since_ns: Vec<Option<u64>>,
+    /// What CPUs were offline for inside the window, in all.
+    offline_ns: u64,
     intervals: Intervals,
     switches: u64,
     stretches: Vec<Interval>,
     refusals: Vec<String>,
+    refused_reservations: usize,
     faults: u64,
 }
 
 impl Recorder {
     /// For a run of `setup` whose first `warmup_ns` do not count.
     pub fn new(setup: &Setup, warmup_ns: u64) -> Self {
+        let mut offline_since_ns = vec![None; setup.machine.cpus() as usize];
+        for cpu in &setup.machine.offline {
+            offline_since_ns[*cpu as usize] = Some(0);
+        }
         Self {
             window_start_ns: warmup_ns,
             duration_ns: setup.duration_ns,
@@ -65,11 +74,14 @@ impl Recorder {
             names: setup.tasks.iter().map(|task| task.name.clone()).collect(),
             tasks: Vec::new(),
             cpus: setup.machine.cpus() as usize,
+            offline_since_ns,
+            offline_ns: 0,
             intervals: Intervals::new(setup.machine.cpus() as usize),
             switches: 0,
             stretches: Vec::new(),
             faults: 0,
             refusals: Vec::new(),
+            refused_reservations: 0,
         }
     }
 
@@ -79,6 +91,29 @@ impl Recorder {
         for interval in self.intervals.finish(self.now_ns) {
             self.count(interval);
         }
+        for cpu in 0..self.cpus {
+            self.follow_online(cpu, true);
+        }
+    }
+
+    /// A CPU comes or goes.
+    fn follow_online(&mut self, cpu: usize, online: bool) {
+        let Some(since_ns) = self.offline_since_ns.get_mut(cpu) else {
+            return;
+        };
+        let now_ns = self.now_ns;
+        if !online {
+            since_ns.get_or_insert(now_ns);
+        } else if let Some(since_ns) = since_ns.take() {
+            let from_ns = since_ns.max(self.window_start_ns);
+            self.offline_ns += now_ns.saturating_sub(from_ns);
+        }
+    }
+
+    /// CPU time that there was in the window: of all CPUs, while they were online.
+    pub fn capacity_ns(&self) -> u64 {
+        let all_ns = self.window_ns() * self.cpus as u64;
+        all_ns.saturating_sub(self.offline_ns)
     }
 
     /// Length of the window.
@@ -107,6 +142,11 @@ impl Recorder {
     /// What the daemon did not grant, and why.
     pub fn refusals(&self) -> &[String] {
         &self.refusals
+    }
+
+    /// How many of these were reservations, without which the run is not what the scenario says.
+    pub fn refused_reservations(&self) -> usize {
+        self.refused_reservations
     }
 
     pub fn cpus(&self) -> usize {
@@ -198,9 +238,15 @@ impl Observer for Recorder {
         for interval in self.intervals.follow(event) {
             self.count(interval);
         }
-        if let What::Refused { task, text } = &event.what {
+        if let What::Refused {
+            task,
+            text,
+            is_reservation,
+        } = &event.what
+        {
             let name = self.task(*task).name.clone();
             self.refusals.push(format!("{name}: {text}"));
+            self.refused_reservations += usize::from(*is_reservation);
         }
         let one = u64::from(self.counts());
         match event.what {
@@ -220,12 +266,12 @@ impl Observer for Recorder {
                 record.polls_in_kernel += u64::from(entered_kernel) * one;
             }
             What::Fault(_) => self.faults += one,
+            What::CpuOnline(online) => self.follow_online(event.cpu as usize, online),
             What::Ended { .. }
             | What::Membership { .. }
             | What::Callback { .. }
             | What::Refused { .. }
-            | What::TimerFired
-            | What::CpuOnline(_) => {}
+            | What::TimerFired => {}
         }
     }
 }

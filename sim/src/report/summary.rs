@@ -35,14 +35,20 @@ pub struct Row {
 pub struct Summary {
     /// What was run: the scenario, and how it was scheduled.
     pub title: String,
+    /// What the numbers do not show: where the model was compared with no kernel, and what it does not have.
+    pub limits: Vec<String>,
     pub window_s: f64,
+    /// Those that were offline for a time included.
     pub cpus: usize,
+    /// Of the time that CPUs were online.
     pub idle_percent: f64,
     pub decisions_per_s: f64,
     /// Faults that were injected.
     pub faults: u64,
     /// What the daemon did not grant, and why.
     pub refusals: Vec<String>,
+    /// How many of these were reservations.
+    pub refused_reservations: usize,
     pub total: Row,
     /// By scenario task, in the order of the scenario.
     pub groups: Vec<Row>,
@@ -59,16 +65,20 @@ impl Summary {
         let records: Vec<&TaskRecord> = recorder.tasks().iter().collect();
         let mut total = row("all", &records, window_s);
         total.switches_per_s = recorder.switches() as f64 / window_s;
+        let run_ns: u64 = records.iter().map(|record| record.run_ns).sum();
         let run_s = outcome.end_ns as f64 / 1e9;
         Self {
             title: title.to_owned(),
+            limits: Vec::new(),
             window_s,
             cpus: recorder.cpus(),
-            // Sums of what was rounded may be a little more than all.
-            idle_percent: (100.0 - total.share_percent / recorder.cpus().max(1) as f64).max(0.0),
+            // Who sends the last task away from a CPU that goes offline may still do so when it counts as offline.
+            idle_percent: (100.0 - 100.0 * run_ns as f64 / recorder.capacity_ns().max(1) as f64)
+                .max(0.0),
             decisions_per_s: outcome.decisions as f64 / run_s.max(f64::MIN_POSITIVE),
             faults: recorder.faults(),
             refusals: recorder.refusals().to_vec(),
+            refused_reservations: recorder.refused_reservations(),
             total,
             groups: groups(&records, window_s),
             tasks: records

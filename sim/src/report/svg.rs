@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Plots as SVG text. Colours come from the page's style: classes c0, c1, ...
+//! Plots as SVG text. What lines and bars look like comes from the page's style (palette.rs).
 
 use std::fmt::Write;
+
+use super::palette::{fill_class, line_classes};
 
 const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 240.0;
@@ -11,8 +13,10 @@ const LEFT_OF_ROWS: f64 = 100.0;
 const RIGHT: f64 = 12.0;
 const TOP: f64 = 12.0;
 const BOTTOM: f64 = 36.0;
-/// Colours in the page's style.
-pub const COLOURS: usize = 8;
+/// The legend below: entries beside each other, the height of a row, and characters of a name.
+const LEGEND_COLUMNS: usize = 4;
+const LEGEND_ROW: f64 = 15.0;
+const LEGEND_NAME_MAX: usize = 14;
 
 /// Maps values to pixels, linearly or logarithmically.
 #[derive(Debug, Clone)]
@@ -87,6 +91,7 @@ pub struct Plot {
     x: Axis,
     y: Axis,
     left: f64,
+    height: f64,
     body: String,
 }
 
@@ -97,6 +102,7 @@ impl Plot {
             x,
             y,
             left: LEFT,
+            height: HEIGHT,
             body: String::new(),
         };
         plot.draw_grid();
@@ -111,6 +117,7 @@ impl Plot {
             x,
             y,
             left: LEFT_OF_ROWS,
+            height: HEIGHT,
             body: String::new(),
         };
         plot.draw_columns();
@@ -173,17 +180,39 @@ impl Plot {
         ));
     }
 
-    /// A line through `points`.
-    pub fn line(&mut self, points: &[(f64, f64)], colour: usize) {
+    /// A line through `points` that looks like others of this number, of which the palette has so many.
+    pub fn line(&mut self, points: &[(f64, f64)], look: usize) {
         let mut path = String::new();
         for (x, y) in points {
             let _ = write!(path, "{:.1},{:.1} ", self.x(*x), self.y.y(*y));
         }
         self.add(format_args!(
-            r#"<polyline class="c{}" points="{}"/>"#,
-            colour % COLOURS,
+            r#"<polyline class="{}" points="{}"/>"#,
+            line_classes(look),
             path.trim_end()
         ));
+    }
+
+    /// Names lines below the plot, by what they look like.
+    pub fn legend(&mut self, names: &[(&str, usize)]) {
+        const SWATCH: f64 = 22.0;
+        let column = (WIDTH - RIGHT - self.left) / LEGEND_COLUMNS as f64;
+        for (index, (name, look)) in names.iter().enumerate() {
+            let left = self.left + (index % LEGEND_COLUMNS) as f64 * column;
+            let y = self.height + (index / LEGEND_COLUMNS) as f64 * LEGEND_ROW + LEGEND_ROW / 2.0;
+            let (whole, shown) = (escape(name), escape(&shortened(name)));
+            self.add(format_args!(
+                r#"<polyline class="{}" points="{left:.1},{y:.1} {:.1},{y:.1}"/>"#,
+                line_classes(*look),
+                left + SWATCH
+            ));
+            self.add(format_args!(
+                r#"<text x="{:.1}" y="{:.1}"><title>{whole}</title>{shown}</text>"#,
+                left + SWATCH + 4.0,
+                y + 4.0
+            ));
+        }
+        self.height += names.len().div_ceil(LEGEND_COLUMNS) as f64 * LEGEND_ROW;
     }
 
     fn row_middle(&self, row: usize, rows: usize) -> f64 {
@@ -196,7 +225,7 @@ impl Plot {
         (row, rows): (usize, usize),
         from: f64,
         to: f64,
-        colour: usize,
+        look: usize,
         title: &str,
     ) {
         let (left, right) = (self.x(from), self.x(to));
@@ -204,18 +233,31 @@ impl Plot {
         let top = self.row_middle(row, rows) - height / 2.0;
         let (width, title) = ((right - left).max(0.2), escape(title));
         self.add(format_args!(
-            r#"<rect class="f{}" x="{left:.2}" y="{top:.1}" width="{width:.2}" height="{height:.1}"><title>{title}</title></rect>"#,
-            colour % COLOURS
+            r#"<rect class="{}" x="{left:.2}" y="{top:.1}" width="{width:.2}" height="{height:.1}"><title>{title}</title></rect>"#,
+            fill_class(look)
         ));
     }
 
     /// The picture; `title` is what a reader who cannot see it hears.
     pub fn finish(self, title: &str) -> String {
         let title = escape(title);
+        let height = self.height;
         format!(
-            r#"<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}"><title>{title}</title>{}</svg>"#,
+            r#"<svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{title}"><title>{title}</title>{}</svg>"#,
             self.body
         )
+    }
+}
+
+/// A name for which there is little room.
+fn shortened(name: &str) -> String {
+    match name.char_indices().nth(LEGEND_NAME_MAX) {
+        // Numbers of instances are at the end.
+        Some(_) => {
+            let end: Vec<char> = name.chars().rev().take(LEGEND_NAME_MAX - 1).collect();
+            format!("…{}", end.into_iter().rev().collect::<String>())
+        }
+        None => name.to_owned(),
     }
 }
 
@@ -277,6 +319,22 @@ mod tests {
             picture.contains(r#"points="52.0,204.0 448.0,12.0 448.0,12.0""#),
             "{picture}"
         );
+    }
+
+    #[test]
+    fn the_legend_lies_below_and_has_each_name() {
+        let mut plot = Plot::new(Axis::linear("x", 0.0, 1.0), Axis::linear("y", 0.0, 1.0));
+        let names = ["a", "b", "c", "d", "<e>"];
+        let entries: Vec<(&str, usize)> = names.iter().copied().zip(7..).collect();
+        plot.legend(&entries);
+        let picture = plot.finish("t");
+        assert!(
+            picture.starts_with(r#"<svg viewBox="0 0 460 270""#),
+            "{picture}"
+        );
+        assert_eq!(picture.matches("<polyline").count(), 5);
+        assert!(picture.contains(r#"class="c0 d1""#) && picture.contains("&lt;e&gt;</text>"));
+        assert_eq!(shortened("a-rather-long-name-12"), "…-long-name-12");
     }
 
     #[test]

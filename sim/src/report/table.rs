@@ -156,11 +156,17 @@ pub fn comparison(one: &Summary, other: &Summary) -> String {
 fn remarks(summary: &Summary) -> String {
     let mut text = String::new();
     // Writing into a String cannot fail.
+    for limit in &summary.limits {
+        let _ = writeln!(text, "\n{}: note: {limit}", summary.title);
+    }
     if summary.faults > 0 {
         let _ = writeln!(text, "\n{} faults were injected.", summary.faults);
     }
     for refusal in summary.refusals.iter().take(REFUSALS_MAX) {
-        let _ = writeln!(text, "\nrefused: {refusal}");
+        let _ = writeln!(text, "\n{}: refused: {refusal}", summary.title);
+    }
+    if let more @ 1.. = summary.refusals.len().saturating_sub(REFUSALS_MAX) {
+        let _ = writeln!(text, "\n{}: refused: {more} more", summary.title);
     }
     if let Some(violation) = &summary.violation {
         let at_s = violation.at_ns as f64 / 1e9;

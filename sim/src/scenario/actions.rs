@@ -113,6 +113,7 @@ pub fn faults(fields: &Fields<'_>) -> Result<Faults, BadScenario> {
         allocation: part("allocation")?,
         lookup: part("lookup")?,
         timer_late: part("timer_late")?,
+        timer_fails: part("timer_fails")?,
         pause: part("pause")?,
     };
     fields.finish()?;

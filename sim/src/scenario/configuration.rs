@@ -10,7 +10,7 @@ use crate::{
 
 /// Who schedules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Base {
+pub(super) enum Base {
     /// Consort, as the scenario says.
     Coop,
     /// Consort, without any domain.
@@ -41,7 +41,7 @@ const QUANTUM_KEYS: &[&str] = &["quantum"];
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configuration {
     text: String,
-    base: Base,
+    pub(super) base: Base,
     /// Times in ns, by name.
     times: Vec<(&'static str, u64)>,
 }

@@ -29,6 +29,7 @@ pub fn cgroups(fields: &Fields<'_>, shared: &mut Shared) -> Result<(), BadScenar
 
 /// `"domains"`: names and the options of their creation.
 pub fn domains(fields: &Fields<'_>, shared: &mut Shared) -> Result<(), BadScenario> {
+    shared.domains_are_listed = !fields.entries().is_empty();
     for field in fields.entries() {
         if field.key.is_empty() || field.key.len() > NAME_MAX {
             return Err(field.key_error(format!(

@@ -15,6 +15,7 @@ pub fn machine(fields: Option<&Fields<'_>>) -> Result<(Machine, Costs), BadScena
         return Ok((Machine::simple(1, 1, Kernel::V7_2), Costs::default()));
     };
     let cpus = count(fields, "cpus", CPUS_MAX)?;
+    let possible = possible(fields, cpus)?;
     let threads = divisor(fields, "smt", cpus, "CPUs")?;
     let llcs = divisor(fields, "llc", cpus, "CPUs")?;
     let nodes = divisor(fields, "numa", cpus, "CPUs")?;
@@ -33,14 +34,27 @@ pub fn machine(fields: Option<&Fields<'_>>) -> Result<(Machine, Costs), BadScena
         None => Costs::default(),
     };
     fields.finish()?;
-    let each = |per_part: u32| (0..cpus).map(|cpu| cpu / per_part).collect();
+    // Linux does not tell the cache and the node of a CPU that was never there: it is taken for one of the first.
+    let shared = |per_part: u32| {
+        let part = |cpu| if cpu < cpus { cpu / per_part } else { 0 };
+        (0..possible).map(part).collect()
+    };
     let machine = Machine {
-        llc_of: each(cpus / llcs),
-        core_of: each(threads),
-        node_of: each(cpus / nodes),
+        llc_of: shared(cpus / llcs),
+        core_of: (0..possible).map(|cpu| cpu / threads).collect(),
+        node_of: shared(cpus / nodes),
+        offline: (cpus..possible).collect(),
         kernel,
     };
     Ok((machine, costs))
+}
+
+/// `"possible"`: the CPUs that there may be, of which only the first `cpus` are online.
+fn possible(fields: &Fields<'_>, cpus: u32) -> Result<u32, BadScenario> {
+    match fields.get("possible") {
+        Some(node) => Ok(node.whole(i64::from(cpus)..=i64::from(CPUS_MAX))? as u32),
+        None => Ok(cpus),
+    }
 }
 
 fn count(fields: &Fields<'_>, key: &str, max: u32) -> Result<u32, BadScenario> {

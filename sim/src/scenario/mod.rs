@@ -9,6 +9,7 @@ mod configuration;
 mod error;
 mod groups;
 mod json;
+mod limits;
 mod locks;
 mod machine;
 mod mend;

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::error::BadScenario;
+use super::{error::BadScenario, json::Node};
 use crate::setup::{Cgroup, CgroupIndex, Domain, DomainIndex};
 
 /// Numbers for names.
@@ -40,6 +40,8 @@ pub struct Shared {
     woken: BTreeMap<u32, BadScenario>,
     pub cgroups: Vec<Cgroup>,
     pub domains: Vec<Domain>,
+    /// The scenario says which domains there are: others are slips.
+    pub domains_are_listed: bool,
 }
 
 /// A cgroup's or a task's weight where nothing else is said.
@@ -61,6 +63,7 @@ impl Default for Shared {
             woken: BTreeMap::new(),
             cgroups: vec![root],
             domains: Vec::new(),
+            domains_are_listed: false,
         }
     }
 }
@@ -112,6 +115,23 @@ impl Shared {
             });
         }
         group
+    }
+
+    /// The domain that somebody joins.
+    ///
+    /// # Errors
+    /// The scenario lists its domains, and this is none of them.
+    pub fn joined(&mut self, node: &Node<'_>) -> Result<DomainIndex, BadScenario> {
+        let name = node.text()?;
+        let mut names: Vec<&str> = self.domains.iter().map(|it| it.name.as_str()).collect();
+        if self.domains_are_listed && !names.contains(&name) {
+            names.sort_unstable();
+            return Err(node.error(format!(
+                "is {name:?}, expected the name of a domain: {}",
+                names.join(", ")
+            )));
+        }
+        Ok(self.domain(name))
     }
 
     /// The domain of this name; it comes to be when it is first named, as a domain does when it is first joined.

@@ -47,7 +47,7 @@ pub fn read(
         "hog" => all(hog(&node)?),
         "player" => players(&node.fields()?, instances, start_ns, world).map(Some),
         "mute_liar" => all(Program::MuteLiar {
-            domain: world.shared.domain(node.text()?),
+            domain: world.shared.joined(&node)?,
         }),
         "polite_liar" => {
             let (domain, work_ns) = liar(&node, world)?;
@@ -70,16 +70,16 @@ fn hog(node: &Node<'_>) -> Result<Program, BadScenario> {
 /// A domain's name, or an object with it and the time between polls.
 fn liar(node: &Node<'_>, world: &mut World<'_>) -> Result<(DomainIndex, u64), BadScenario> {
     if node.is_text() {
-        return Ok((world.shared.domain(node.text()?), DEFAULT_WORK_NS));
+        return Ok((world.shared.joined(node)?, DEFAULT_WORK_NS));
     }
     let fields = node.fields()?;
-    let domain = fields.need("domain", "a domain's name")?.text()?;
+    let domain = fields.need("domain", "a domain's name")?;
     let work_ns = match fields.get("work") {
         Some(work) => positive_ns(&work)?,
         None => DEFAULT_WORK_NS,
     };
     fields.finish()?;
-    Ok((world.shared.domain(domain), work_ns))
+    Ok((world.shared.joined(&domain)?, work_ns))
 }
 
 fn positive_ns(node: &Node<'_>) -> Result<u64, BadScenario> {
@@ -105,7 +105,7 @@ fn players(
         None => DEFAULT_CHUNK_NS,
     };
     let domain = match fields.get("domain") {
-        Some(node) => Some(world.shared.domain(node.text()?)),
+        Some(node) => Some(world.shared.joined(&node)?),
         None => None,
     };
     let seed = match fields.get("seed") {

@@ -5,6 +5,7 @@ use super::{
     error::BadScenario,
     json::{Fields, Node},
     tasks::World,
+    times::time_ns,
 };
 use crate::setup::{CgroupIndex, Cpu, Policy, Step};
 
@@ -13,12 +14,14 @@ use crate::setup::{CgroupIndex, Cpu, Policy, Step};
 pub struct Properties {
     policy: Option<Policy>,
     pub nice: Option<i32>,
+    /// What it asks the stock scheduler for.
+    pub slice_ns: Option<u64>,
     pub affinity: Option<Vec<Cpu>>,
     pub cgroup: Option<CgroupIndex>,
 }
 
-/// rt-app's keys that mean nothing here: a simulated CPU has one speed and no pages, slices that a task asks the
-/// stock scheduler for are not those of another, and nobody holds a task of SCHED_DEADLINE to its budget.
+/// rt-app's keys that mean nothing here: a simulated CPU has one speed and no pages, and nobody holds a task of
+/// SCHED_DEADLINE to its budget.
 const WITHOUT_EFFECT: [&str; 7] = [
     "dl-deadline",
     "dl-period",
@@ -28,6 +31,9 @@ const WITHOUT_EFFECT: [&str; 7] = [
     "util_max",
     "util_min",
 ];
+
+const SLICE_MIN_NS: u64 = 100_000;
+const SLICE_MAX_NS: u64 = 100_000_000;
 
 impl Properties {
     pub fn policy(&self) -> Policy {
@@ -39,6 +45,7 @@ impl Properties {
         Self {
             policy: self.policy.or(defaults.policy),
             nice: self.nice.or(defaults.nice),
+            slice_ns: self.slice_ns.or(defaults.slice_ns),
             affinity: self.affinity.or_else(|| defaults.affinity.clone()),
             cgroup: self.cgroup.or(defaults.cgroup),
         }
@@ -49,6 +56,7 @@ impl Properties {
         let mut steps = Vec::new();
         steps.extend(self.policy.map(Step::Policy));
         steps.extend(self.nice.map(Step::Nice));
+        steps.extend(self.slice_ns.map(|ns| Step::Slice(Some(ns))));
         steps.extend(self.cgroup.map(Step::Cgroup));
         steps
     }
@@ -95,6 +103,10 @@ pub fn read(fields: &Fields<'_>, world: &mut World<'_>) -> Result<Properties, Ba
         Some(node) => Some(node.whole(-20..=19)? as i32),
         None => None,
     };
+    let slice_ns = fields
+        .get("slice")
+        .map(|node| slice_ns(&node))
+        .transpose()?;
     let affinity = fields.get("cpus").map(|node| cpu_list(&node, world.cpus));
     let cgroup = match fields.get("taskgroup") {
         Some(node) => Some(world.shared.cgroup(node.text()?)),
@@ -103,9 +115,19 @@ pub fn read(fields: &Fields<'_>, world: &mut World<'_>) -> Result<Properties, Ba
     Ok(Properties {
         policy,
         nice,
+        slice_ns,
         affinity: affinity.transpose()?,
         cgroup,
     })
+}
+
+/// Outside of these the kernel takes the nearest.
+fn slice_ns(node: &Node<'_>) -> Result<u64, BadScenario> {
+    let ns = time_ns(node)?;
+    if (SLICE_MIN_NS..=SLICE_MAX_NS).contains(&ns) {
+        return Ok(ns);
+    }
+    Err(node.error(format!("is {}, expected 100us to 100ms", node.shown())))
 }
 
 /// A list of CPUs of the machine, not empty.

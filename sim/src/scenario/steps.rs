@@ -142,7 +142,7 @@ fn add(
         "exec" => Step::Exec,
         "fork" => Step::Fork(context.directory.first(node)?),
         "poll" => poll(node, context)?,
-        "join" => Step::Join(shared.domain(node.text()?)),
+        "join" => Step::Join(shared.joined(node)?),
         "reserve" => Step::Rates(rates::reserve(node, context)?),
         "release" => Step::Rates(rates::release(context)),
         "lend" => Step::Rates(rates::lend(node, context)?),

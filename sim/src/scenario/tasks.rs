@@ -13,7 +13,7 @@ use super::{
     steps::{steps, Context},
     times::time_ns,
 };
-use crate::setup::{Cpu, Program, Step, Task, TaskIndex};
+use crate::setup::{Cpu, Due, Length, Program, Step, Task, TaskIndex};
 
 /// The most tasks of a scenario.
 const TASKS_MAX: i64 = 100_000;
@@ -134,6 +134,7 @@ pub fn tasks(entry: &Entry<'_>, world: &mut World<'_>) -> Result<Vec<Task>, BadS
             },
             cgroup: properties.cgroup.unwrap_or(0),
             nice: properties.nice.unwrap_or(0),
+            slice_ns: properties.slice_ns,
             policy: properties.policy(),
             affinity: properties.affinity.clone(),
             start_ns: (entry.instances > 0).then_some(delay_ns.unwrap_or(0)),
@@ -161,7 +162,8 @@ fn script(
     };
     if !uses_time(&body) {
         return Err(fields.node().error(
-            "does nothing that takes time, expected events such as run or sleep, or a program such as hog",
+            "does nothing that takes time, expected events such as run or sleep with a time above 0, or a program \
+             such as hog",
         ));
     }
     Ok(vec![Step::Loop { times, steps: body }])
@@ -212,7 +214,7 @@ fn phase(
         Some(1) => Ok(body),
         None if !uses_time(&body) => Err(fields
             .node()
-            .error("loops for ever over nothing that takes time, expected events such as run")),
+            .error("loops for ever over nothing that takes time, expected events such as run with a time above 0")),
         times => Ok(vec![Step::Loop { times, steps: body }]),
     }
 }
@@ -229,14 +231,28 @@ fn repetitions(fields: &Fields<'_>, default: Option<u64>) -> Result<Option<u64>,
 fn uses_time(steps: &[Step]) -> bool {
     steps.iter().any(|step| match step {
         Step::Loop { times, steps } => *times != Some(0) && uses_time(steps),
-        Step::Run(_)
-        | Step::Sleep(_)
+        Step::Run(length) | Step::Sleep(length) => is_above_zero(length),
+        Step::Poll { due, best_effort } => match due {
+            Due::In(length) => is_above_zero(length),
+            Due::Raw(_) => best_effort.is_some(),
+            Due::Never | Due::Timer { .. } => true,
+        },
+        // Who yields alone comes back at once, as in the kernel, and uses the CPU for it.
+        Step::Yield
         | Step::Timer { .. }
-        | Step::Yield
         | Step::Wait { .. }
         | Step::Barrier { .. }
-        | Step::Poll { .. }
         | Step::Exit => true,
         _ => false,
     })
+}
+
+/// Whether some draw is above 0.
+fn is_above_zero(length: &Length) -> bool {
+    match length {
+        Length::Fixed(ns) => *ns > 0,
+        Length::Uniform { max_ns, .. } => *max_ns > 0,
+        Length::Series(all_ns) => all_ns.iter().any(|ns| *ns > 0),
+        Length::Normal { .. } | Length::Exponential { .. } | Length::Vbr { .. } => true,
+    }
 }

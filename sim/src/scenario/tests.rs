@@ -215,7 +215,7 @@ fn consorts_own_keys() {
         "machine": { "cpus": 8, "llc": 2, "smt": 2, "numa": 2, "kernel": "6.18", "costs": {"switch": "3us"} },
         "tunables": { "granularity": "2ms", "min_slice": 200 },
         "cgroups": { "/a": { "weight": 300 } },
-        "domains": { "studio": { "event": "1.2ms", "order": "progress", "preempt": true } },
+        "domains": { "studio": { "event": "1.2ms", "order": "progress", "preempt": true }, "other": {} },
         "tasks": {
             "ticker": { "join": "studio",
                         "poll0": { "due": {"timer": "unique", "period": "10ms"} },

@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test uses its part
 
 pub mod recording;
+pub mod ties;
 
 use consort_sim::setup::*;
 use consort_sim::trace::{Event, Outcome, What};
