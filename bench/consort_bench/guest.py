@@ -19,6 +19,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import children
 from .model import GUEST_CLASSES, GUEST_SCENARIO, GuestFile, Run, Scheduler, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,7 +32,6 @@ VM_RUN = ROOT / "vm" / "run"
 TARGET = "x86_64-unknown-linux-gnu"
 # Where cargo leaves what guests run.
 BUILT = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / TARGET / "release"
-GUEST_PLAYER = "/bin/consort-bench-player"
 GUEST_CONSORT = "/bin/consort"
 SERVE_CGROUP = "/sys/fs/cgroup/consort-bench"
 # Host seconds to boot and settle, and at worst for a busy guest second.
@@ -41,6 +41,23 @@ WORST_S_PER_GUEST_S = 20
 LOAD_TRIES = 60
 # A run that takes this many times its length hangs.
 HANG_FACTOR = 4
+
+
+def built_static(package: str) -> GuestFile:
+    """A program of this repository, static, as guests have no libraries."""
+    words = ("cargo", "build", "--release", "--target", TARGET, "-p", package)
+    return GuestFile(
+        BUILT / package,
+        f"/bin/{package}",
+        f"bench/run builds it with {' '.join(words)}, unless it is told --no-build",
+        ("env", "RUSTFLAGS=-C target-feature=+crt-static", *words),
+    )
+
+
+PLAYER = built_static("consort-bench-player")
+CONSORT = GuestFile(
+    BUILT.parents[1] / "guest" / "consort", "/bin/consort", "cli/build-static makes it", ("cli/build-static",)
+)
 
 
 class GuestError(Exception):
@@ -66,6 +83,11 @@ class Boot:
         programs = [run.program for run in self.runs if run.program]
         return list(dict.fromkeys([*programs, *(file for run in self.runs for file in run.files)]))
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether it must run by itself. A guest with one CPU is exact beside any other."""
+        return self.settings.cpus > 1 or any(run.is_timed for run in self.runs)
+
     def label(self) -> str:
         settings = " ".join(self.settings.arguments())
         pages = "" if self.settings.huge_pages else "no huge pages"
@@ -87,7 +109,7 @@ class Machine:
         words = [str(VM_RUN), "--icount", "--kernel", self.kernel, "--seed", str(boot.start)]
         words += ["--timeout", str(int(BOOT_S * 4 + boot.guest_s * WORST_S_PER_GUEST_S))]
         words += ["--cpus", str(boot.settings.cpus)] if boot.settings.cpus > 1 else []
-        words += ["--file", f"{self.player}:{GUEST_PLAYER}"]
+        words += ["--file", f"{self.player}:{PLAYER.guest_path}"]
         if boot.scheduler is Scheduler.CONSORT:
             words += ["--file", f"{self.consort}:{GUEST_CONSORT}"]
         for file in boot.files:
@@ -127,9 +149,7 @@ class Machine:
             script = Path(work) / "script"
             out = Path(work) / "out"
             script.write_text(script_of(boot))
-            done = subprocess.run(
-                self.command(script, out, boot), capture_output=True, text=True, check=False
-            )
+            done = children.run(self.command(script, out, boot))
             if done.returncode != 0:
                 # Not kept: the next bench tries again.
                 raise GuestError(_reason(done, out))
@@ -192,7 +212,7 @@ def script_of(boot: Boot) -> str:
         if run.scenario:
             lines += [f"cat >{GUEST_SCENARIO} <<'EOF'", run.scenario, "EOF"]
         limit_s = int(run.guest_s * HANG_FACTOR) + 20
-        program = run.program.guest_path if run.program else GUEST_PLAYER
+        program = run.program.guest_path if run.program else PLAYER.guest_path
         command = shlex.join(["timeout", str(limit_s), program, *options, *words])
         lines += [
             f"{command} >/results/{run.name}.json 2>/results/{run.name}.err",

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from . import timeline
+from . import children, timeline
 from .model import Run
 
 # A scenario of 20 s takes well below a second.
@@ -24,11 +24,14 @@ def measured(run: Run) -> tuple[dict | None, str]:
     """What a program of the simulator's own says about it, or why it says nothing."""
     words = [str(REPOSITORY / run.arguments[0]), *run.arguments[1:]]
     try:
-        done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False, timeout=MEASURE_LIMIT_S)
+        done = children.run(words, MEASURE_LIMIT_S)
     except subprocess.TimeoutExpired:
         return None, f"did not end within {MEASURE_LIMIT_S} s"
     if done.returncode != 0:
-        return None, f"{' '.join(run.arguments)} ended with status {done.returncode}"
+        return (
+            None,
+            f"{' '.join(run.arguments)} ended with status {done.returncode}: {done.stderr.strip()[-1500:]}",
+        )
     return {"result": json.loads(done.stdout), "kernel": ""}, ""
 
 
@@ -42,7 +45,7 @@ def output(consort: Path, run: Run, seed: int) -> tuple[dict | None, str]:
         words = [str(consort), "sim", "run", str(scenario), "--seed", str(seed), "--json"]
         words += ["--as", run.configuration, *(("--report", folder) if run.traced else ())]
         try:
-            done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+            done = children.run(words, LIMIT_S)
         except subprocess.TimeoutExpired:
             return None, f"did not end within {LIMIT_S} s"
         if done.returncode != 0:
