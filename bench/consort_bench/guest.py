@@ -92,7 +92,9 @@ class Boot:
         settings = " ".join(self.settings.arguments())
         pages = "" if self.settings.huge_pages else "no huge pages"
         cpus = f"{self.settings.cpus} CPUs" if self.settings.cpus > 1 else ""
-        parts = (self.experiment, self.scheduler.value, settings, pages, cpus, f"start {self.start}")
+        # Where an experiment has a guest for each run, else all of these would be called the same.
+        alone = self.runs[0].name if len(self.runs) == 1 else ""
+        parts = (self.experiment, self.scheduler.value, alone, settings, pages, cpus, f"start {self.start}")
         return " ".join(part for part in parts if part)
 
 

@@ -85,6 +85,8 @@ class Run:
     traced: bool = False
     # What is run; the player if there is nothing here.
     program: GuestFile | None = None
+    # For the simulator: whether no rule may be broken. Where one may, the rows judge what comes of it.
+    broken_rules_fail: bool = True
     # Whether this machine's own clock is in its result: then nothing else may run beside it.
     is_timed: bool = False
 
@@ -141,15 +143,23 @@ class Samples:
         """One value a start: `path` is like "tardiness.mean_ms" or "bystanders.0.share_percent"."""
         return [_follow(result, path) for result in self.results(run)]
 
+    def require(self, run: str, path: str, otherwise: str) -> None:
+        """Raises Missing, with what is so `otherwise`, if a value is 0 in any start."""
+        if not all(self.values(run, path)):
+            raise Missing(f"{run}: {otherwise}")
+
     def value(self, run: str, path: str) -> float:
         return median(self.values(run, path))
 
 
 def _follow(result: dict, path: str) -> float:
     node = result
-    for step in path.split("."):
-        node = node[int(step)] if isinstance(node, list) else node[step]
-    return float(node)
+    try:
+        for step in path.split("."):
+            node = node[int(step)] if isinstance(node, list) else node[step]
+        return float(node)
+    except (LookupError, TypeError, ValueError) as error:
+        raise Missing(f"the result has no number {path}") from error
 
 
 @dataclass(frozen=True)

@@ -63,18 +63,19 @@ def judge(experiment: Experiment, row: Row, samples: Samples, commit: Commit = U
             against[name] = _rounded(extract(samples))
         value = _rounded(row.value(samples))
         each = [_rounded(row.value(samples.alone(start))) for start in starts]
-    except Missing as missing:
+    except Exception as error:  # a row that cannot be made says why; the others are made
+        reason = str(error) if isinstance(error, Missing) else f"{type(error).__name__}: {error}"
         return Judged(
             row,
             experiment.name,
             None,
             against,
             False if has_target else None,
-            str(missing),
+            reason,
             kernel,
             len(starts),
             commit=commit,
-            is_untried=isinstance(missing, NotRun),
+            is_untried=isinstance(error, NotRun),
         )
     met = row.target.met(value, against) if has_target else None
     spread = (min(each), max(each)) if each else None
