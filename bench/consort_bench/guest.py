@@ -16,6 +16,7 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -140,8 +141,11 @@ class Machine:
 
     def run(self, boot: Boot) -> Path:
         """Boots, unless an equal boot was done before. Returns the folder of the outputs."""
-        if kept := self.kept(boot):
-            return kept
+        # Experiments may have equal boots: the second one waits for the first.
+        with _lock_of(self.digest(boot)):
+            return self.kept(boot) or self._boot(boot)
+
+    def _boot(self, boot: Boot) -> Path:
         for file in boot.files:
             if not file.path.is_file():
                 raise GuestError(f"{file.path} is missing: {file.maker}")
@@ -161,6 +165,14 @@ class Machine:
             shutil.rmtree(folder, ignore_errors=True)
             out.rename(folder)
         return folder
+
+
+_locks: dict[str, threading.Lock] = {}
+
+
+def _lock_of(digest: str) -> threading.Lock:
+    # One step, whatever other threads do.
+    return _locks.setdefault(digest, threading.Lock())
 
 
 @functools.cache

@@ -3,20 +3,24 @@
 
 import io
 import json
+import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from consort_bench import bench, children  # noqa: E402
 from consort_bench.book import Book, Finished  # noqa: E402
 from consort_bench.commits import Commit, Repository  # noqa: E402
-from consort_bench.guest import Boot, GuestError  # noqa: E402
+from consort_bench.guest import Boot, GuestError, Machine  # noqa: E402
 from consort_bench.model import Experiment, Row, Run, Scheduler, Settings, of  # noqa: E402
 
 
@@ -136,6 +140,26 @@ class Running(unittest.TestCase):
         lines = self.said.getvalue().splitlines()
         self.assertEqual(sum(line.startswith("[  1/2] ") for line in lines), 1)
         self.assertIn("left", [line for line in lines if line.startswith("[  1/2] ")][0])
+
+
+class EqualBoots(unittest.TestCase):
+    def test_an_equal_boot_of_another_experiment_is_not_run_twice(self):
+        booted = []
+
+        def boot(words: list[str]) -> subprocess.CompletedProcess[str]:
+            booted.append(words)
+            time.sleep(0.05)
+            Path(words[words.index("--out") + 1]).mkdir()
+            return subprocess.CompletedProcess(words, 0, "", "")
+
+        with tempfile.TemporaryDirectory() as folder, mock.patch.object(children, "run", boot):
+            player = Path(folder) / "player"
+            player.write_text("")
+            machine = Machine("7", player, None, Path(folder) / "cache")
+            boots = [Boot(name, Scheduler.EEVDF, Settings(), 1, experiment("x").runs) for name in ("a", "b")]
+            with ThreadPoolExecutor(2) as pool:
+                first, second = pool.map(machine.run, boots)
+        self.assertEqual((first, len(booted)), (second, 1))
 
 
 class Children(unittest.TestCase):
