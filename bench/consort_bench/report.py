@@ -45,9 +45,10 @@ def markdown(
 
 
 def _missed_line(entry: dict) -> str:
-    value = _number(entry["value"])
-    why = f" ({_one_line(entry['missing'])})" if "missing" in entry else ""
-    return f"`{entry['id']}` is {value} {entry['unit']}, target {entry['target']}{why}"
+    if entry["value"] is None:
+        why = _one_line(entry.get("missing", ""))
+        return f"`{entry['id']}` has no value, target {entry['target']}: {why}"
+    return f"`{entry['id']}` is {_number(entry['value'])} {entry['unit']}, target {entry['target']}"
 
 
 def _table(rows: list[dict], marks: dict[str, str]) -> list[str]:

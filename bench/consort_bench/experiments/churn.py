@@ -9,6 +9,7 @@ have.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from ..commits import CLIENT, SCHEDULER, SERVICE, SIMULATOR
 from ..model import GUEST_SCENARIO, Experiment, Extract, Row, Run, Samples, Scheduler, Target
@@ -75,7 +76,7 @@ def in_guest(name: str, scheduler: Scheduler, scenario: dict, seconds: int) -> R
     return Run(name, scheduler, words, seconds + AROUND_S, moving=moving, scenario=text)
 
 
-def gain(where: str, shares_of) -> Extract:
+def gain(where: str, shares_of: Callable[[dict], dict[str, float]]) -> Extract:
     """Points of a hundred, of the pattern that gains most."""
 
     def value(samples: Samples) -> float:

@@ -8,6 +8,8 @@ that was decoded is a due event, so who has decoded less has served fewer, and i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..commits import COOPERATION
 from ..model import Experiment, Extract, Row, Run, Samples, Target, of
 from ..workloads import Length, fleet
@@ -40,12 +42,12 @@ def experiment(length: Length) -> Experiment:
     return Experiment("orders", "Orders that the scheduler computes", runs, rows, measures=COOPERATION)
 
 
-def row(order: str, id: str, unit: str, value, at_most: float | None = None) -> Row:
+def row(order: str, id: str, unit: str, value: Callable[[str], Extract], at_most: float | None = None) -> Row:
     others = {it: value(f"{order}.{it}") for it in ("eevdf", "program")}
     return Row(f"coop.{order}.n{PLAYERS}.{id}", unit, value(order), Target(at_most=at_most), others)
 
 
-def shown(path: str):
+def shown(path: str) -> Callable[[str], Extract]:
     """Of players that show frames at all: twelve that do nothing are equal, too."""
 
     def of_run(run: str) -> Extract:
