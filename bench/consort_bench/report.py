@@ -45,10 +45,10 @@ def markdown(
 
 
 def _missed_line(entry: dict) -> str:
-    if entry["value"] is None:
-        why = _one_line(entry.get("missing", ""))
-        return f"`{entry['id']}` has no value, target {entry['target']}: {why}"
-    return f"`{entry['id']}` is {_number(entry['value'])} {entry['unit']}, target {entry['target']}"
+    is_none = entry["value"] is None
+    said = "has no value" if is_none else f"is {_number(entry['value'])} {entry['unit']}"
+    why = f" ({_one_line(entry['missing'])})" if "missing" in entry else ""
+    return f"`{entry['id']}` {said}, target {entry['target']}{why}"
 
 
 def _table(rows: list[dict], marks: dict[str, str]) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .commits import UNKNOWN, Commit
-from .model import Experiment, Missing, NotRun, Row, Samples
+from .model import Experiment, Extract, Missing, NotRun, Row, Samples
 
 # Significant digits: more than a reader wants, fewer than would change from nothing.
 DIGITS = 6
@@ -54,32 +54,47 @@ class Judged:
 
 def judge(experiment: Experiment, row: Row, samples: Samples, commit: Commit = UNKNOWN) -> Judged:
     """A target that cannot be judged, because something was not measured, counts as missed."""
-    has_target = bool(row.target.text())
-    kernel = ", ".join(sorted(samples.kernels))
-    starts = samples.starts()
+    value, error = _tried(row.value, samples)
     against: dict[str, float] = {}
+    # A comparison that is missing takes nothing from the value.
+    reasons = [_reason(error)] if error else []
+    for name, extract in row.against.items():
+        other, fault = _tried(extract, samples)
+        if other is not None:
+            against[name] = other
+        elif value is not None:
+            reasons.append(f"{name}: {_reason(fault)}")
+    met = None
+    if row.target.text():
+        can_be = value is not None and (not row.target.reference or row.target.reference in against)
+        met = can_be and row.target.met(value, against)
+    starts = samples.starts()
+    each = [_tried(row.value, samples.alone(start))[0] for start in starts] if value is not None else []
+    each = [one for one in each if one is not None]
+    return Judged(
+        row,
+        experiment.name,
+        value,
+        against,
+        met,
+        "; ".join(reasons),
+        ", ".join(sorted(samples.kernels)),
+        len(starts),
+        (min(each), max(each)) if each else None,
+        commit,
+        isinstance(error, NotRun),
+    )
+
+
+def _tried(extract: Extract, samples: Samples) -> tuple[float | None, Exception | None]:
     try:
-        for name, extract in row.against.items():
-            against[name] = _rounded(extract(samples))
-        value = _rounded(row.value(samples))
-        each = [_rounded(row.value(samples.alone(start))) for start in starts]
-    except Exception as error:  # a row that cannot be made says why; the others are made
-        reason = str(error) if isinstance(error, Missing) else f"{type(error).__name__}: {error}"
-        return Judged(
-            row,
-            experiment.name,
-            None,
-            against,
-            False if has_target else None,
-            reason,
-            kernel,
-            len(starts),
-            commit=commit,
-            is_untried=isinstance(error, NotRun),
-        )
-    met = row.target.met(value, against) if has_target else None
-    spread = (min(each), max(each)) if each else None
-    return Judged(row, experiment.name, value, against, met, "", kernel, len(starts), spread, commit)
+        return _rounded(extract(samples)), None
+    except Exception as error:  # whatever it is, other rows can be made
+        return None, error
+
+
+def _reason(error: Exception | None) -> str:
+    return str(error) if isinstance(error, Missing) else f"{type(error).__name__}: {error}"
 
 
 def _rounded(value: float) -> float:

@@ -94,6 +94,26 @@ class Rows(unittest.TestCase):
         self.assertEqual((judged.value, judged.met), (None, False))
         self.assertIn("ejected", judged.reason)
 
+    def test_a_comparison_that_failed_takes_nothing_from_the_value(self):
+        samples = Samples()
+        samples.add("coop", 1, output(result={"x": {"y": 1.0}}))
+        samples.add_fault("eevdf", "start 1: no room")
+        others = {"eevdf": of("eevdf", "x.y")}
+        for target, met in ((Target(at_most=3), True), (Target(at_most=1, reference="eevdf"), False)):
+            row = Row("a.b", "ms", of("coop", "x.y"), target, others)
+            judged = results.judge(self.experiment, row, samples)
+            self.assertEqual((judged.value, judged.met), (1.0, met))
+            self.assertIn("no room", judged.reason)
+
+    def test_a_value_that_cannot_be_made_says_why(self):
+        samples = Samples()
+        samples.add("coop", 1, output(result={"x": {"y": None}}))
+        broken = Row("a.b", "ms", lambda it: 1 / 0, Target(at_most=3))
+        for row, why in ((self.row, "no number x.y"), (broken, "ZeroDivisionError")):
+            judged = results.judge(self.experiment, row, samples)
+            self.assertEqual((judged.value, judged.met), (None, False))
+            self.assertIn(why, judged.reason)
+
     def test_a_missed_target_is_shown_first(self):
         samples = Samples()
         samples.add("coop", 1, output(result={"x": {"y": 8.0}}))

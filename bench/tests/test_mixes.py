@@ -113,27 +113,54 @@ class Mixes(unittest.TestCase):
         with mock.patch.object(mix, "FOLDER", Path(folder.name)):
             self.experiment = mix.experiment(Length())
 
-    def results(self, **changes: dict) -> dict[str, dict]:
-        one = {"share_ratio_min": 0.99, "wait_ratio_max": 1.2}
-        joined = {"share_ratio_min": 1.0, "tardiness_p99_ratio_max": 0.9}
-        found = {f"mix.{it}": {"mixes": [{**one, "join": joined}]} for it in ("desktop", "wd3")}
-        found["mix.wd5"] = {"mixes": [{**one, "join": None}]}
-        found["wait.wd3"] = {"total": {"wait_max_ms": 31034.6}}
-        found["wait.wd5"] = {"total": {"wait_max_ms": 100.0}}
-        found["generated"] = {
-            "generated": {"join": {"share_ratio_min": 0.97, "tardiness_p99_ratio_max": None}}
+    def results(self) -> dict[str, dict]:
+        good = {
+            "share_ratio_min": 0.99,
+            "wait_ratio_max": 1.2,
+            "wait_max_ms": 100.0,
+            "join.share_ratio_min": 1.0,
+            "join.tardiness_p99_ratio_max": 0.9,
+            "fluid_lag_max_slices": 2.0,
+            "fluid_lag_bound_slices": 2.5,
         }
-        found["generated.lag"] = {"generated": {"fluid_lag_max_slices": 3.0, "fluid_lag_bound_slices": 2.5}}
-        return {**found, **changes}
+        return {run.name: {"worst": dict(good)} for run in self.experiment.runs}
 
-    def test_the_worst_of_all_counts(self):
+    def test_all_is_well_where_all_is_well(self):
         rows = judged(self.experiment, self.results())
-        self.assertEqual(rows["liveness.wait_max_ms"].value, 31034.6)
-        self.assertEqual(rows["mix.join.share_ratio_min"].value, 0.97)
-        self.assertEqual(rows["mix.join.share_ratio_min"].met, False)
-        self.assertEqual(rows["mix.join.tardiness_p99_ratio_max"].value, 0.9)
-        self.assertEqual(rows["mix.generated.fluid_lag_max_slices"].met, False)
-        self.assertEqual(rows["mix.desktop.share_ratio_min"].met, True)
+        self.assertEqual({row.met for row in rows.values()}, {True})
+
+    def test_one_bad_mix_misses_its_rows_and_those_of_all(self):
+        last = f"generated.{mix.PARTS - 1}"
+        for run, name, bad, ids in (
+            ("mix.desktop", "share_ratio_min", 0.9, ["mix.desktop.share_ratio_min"]),
+            ("mix.wd3", "wait_max_ms", 31034.6, ["liveness.wait_max_ms"]),
+            ("generated.1", "wait_max_ms", 2501.0, ["liveness.wait_max_ms"]),
+            ("mix.desktop", "join.share_ratio_min", 0.97, ["mix.join.share_ratio_min"]),
+            ("generated.0", "join.tardiness_p99_ratio_max", 1.1, ["mix.join.tardiness_p99_ratio_max"]),
+            (last, "fluid_lag_max_slices", 2.6, ["mix.generated.fluid_lag_max_slices"]),
+        ):
+            with self.subTest(run=run, name=name):
+                found = self.results()
+                found[run]["worst"][name] = bad
+                rows = judged(self.experiment, found)
+                missed = [id for id, row in rows.items() if not row.met]
+                self.assertEqual(missed, ids)
+                self.assertEqual(rows[ids[0]].value, bad)
+
+    def test_where_nobody_joins_nothing_is_compared(self):
+        found = self.results()
+        found["mix.wd5"]["worst"]["join.share_ratio_min"] = None
+        self.assertTrue(judged(self.experiment, found)["mix.join.share_ratio_min"].met)
+        for said in found.values():
+            said["worst"]["join.share_ratio_min"] = None
+        self.assertIn("no mix", judged(self.experiment, found)["mix.join.share_ratio_min"].reason)
+
+    def test_a_bound_that_is_not_stated_is_not_kept(self):
+        found = self.results()
+        for said in found.values():
+            del said["worst"]["fluid_lag_bound_slices"]
+        row = judged(self.experiment, found)["mix.generated.fluid_lag_max_slices"]
+        self.assertEqual((row.value, row.met), (2.0, False))
 
     def test_a_mix_that_did_not_run_misses_what_is_said_of_all(self):
         found = self.results()
@@ -142,6 +169,11 @@ class Mixes(unittest.TestCase):
         self.assertIsNone(rows["mix.join.share_ratio_min"].value)
         self.assertIsNone(rows["mix.desktop.wait_ratio_max"].value)
         self.assertEqual(rows["mix.wd3.wait_ratio_max"].value, 1.2)
+
+    def test_every_seed_is_drawn_once(self):
+        words = [run.arguments for run in self.experiment.runs if "--generated" in run.arguments]
+        first = [int(it[it.index("--seed") + 1]) for it in words]
+        self.assertEqual(first, list(range(0, mix.PARTS * mix.OF_PART, mix.OF_PART)))
 
 
 class Simulating(unittest.TestCase):
