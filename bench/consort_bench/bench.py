@@ -95,7 +95,7 @@ def run(boots: list[Boot], machine: Machine, jobs: int, finished: Finished) -> N
     Those that are exact run first, `jobs` at a time: who counts instructions is not disturbed by others.
     """
     fresh = [boot for boot in boots if not machine.kept(boot)]
-    print(f"{len(boots)} guests, {len(boots) - len(fresh)} of them kept from before", flush=True)
+    print(f"{len(boots)} boots, {len(boots) - len(fresh)} of them kept from before", flush=True)
     progress = Progress(boots, jobs)
     gathered = Gathered(boots, finished)
     for part, at_a_time in (

@@ -17,7 +17,7 @@ from .build import BuildError
 from .commits import UNKNOWN, Commit, GitError, Repository
 from .experiments import all_experiments
 from .guest import ROOT, Machine
-from .model import Experiment
+from .model import Experiment, Row, Run, Scheduler
 from .workloads import Length
 
 RESULTS = "docs/results"
@@ -136,9 +136,19 @@ def choose(experiments: list[Experiment], pattern: str) -> list[Experiment]:
             continue
         rows = tuple(row for row in experiment.rows if fnmatch(row.id, pattern))
         if rows:
-            # All runs stay: which ones a row needs is its own affair.
-            chosen.append(replace(experiment, rows=rows, plot=None))
+            chosen.append(replace(experiment, rows=rows, runs=needed(experiment, rows), plot=None))
     return chosen
+
+
+def needed(experiment: Experiment, rows: tuple[Row, ...]) -> tuple[Run, ...]:
+    """Guests keep all their runs, as one follows the other; of the simulator's only those that are read."""
+    read = [row.runs() for row in rows]
+    if None in read:
+        return experiment.runs
+    names = frozenset().union(*read)
+    return tuple(
+        run for run in experiment.runs if run.scheduler is not Scheduler.SIMULATOR or run.name in names
+    )
 
 
 def show(chosen: list[Experiment], book: Book, only_stale: bool) -> None:

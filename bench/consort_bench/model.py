@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -199,7 +199,13 @@ Extract = Callable[[Samples], float]
 
 def of(run: str, path: str) -> Extract:
     """The median over the starts of a run."""
-    return lambda samples: samples.value(run, path)
+    return reading((run,), lambda samples: samples.value(run, path))
+
+
+def reading(runs: Iterable[str], extract: Extract) -> Extract:
+    """Says which runs it reads, so that others need not be run for it."""
+    extract.runs = frozenset(runs)
+    return extract
 
 
 @dataclass(frozen=True)
@@ -211,6 +217,11 @@ class Row:
     value: Extract
     target: Target = Target()
     against: dict[str, Extract] = field(default_factory=dict)
+
+    def runs(self) -> frozenset[str] | None:
+        """Those that it reads; None if it does not say."""
+        read = [getattr(it, "runs", None) for it in (self.value, *self.against.values())]
+        return None if None in read else frozenset().union(*read)
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from consort_bench import results, simulator  # noqa: E402
 from consort_bench.experiments import churn, mix, orders, preempt  # noqa: E402
+from consort_bench.main import choose  # noqa: E402
 from consort_bench.model import Experiment, Run, Samples, Scheduler  # noqa: E402
 from consort_bench.results import Judged  # noqa: E402
 from consort_bench.workloads import Length  # noqa: E402
+
+ORDERS = orders.experiment(Length.quick())
 
 
 def judged(experiment: Experiment, of: dict[str, dict]) -> dict[str, Judged]:
@@ -169,6 +172,22 @@ class Mixes(unittest.TestCase):
         self.assertIsNone(rows["mix.join.share_ratio_min"].value)
         self.assertIsNone(rows["mix.desktop.wait_ratio_max"].value)
         self.assertEqual(rows["mix.wd3.wait_ratio_max"].value, 1.2)
+
+    def test_one_mix_does_not_need_the_others(self):
+        def runs(pattern: str) -> list[str]:
+            (chosen,) = choose([self.experiment], pattern)
+            return [run.name for run in chosen.runs]
+
+        self.assertEqual(runs("mix.desktop.*"), ["mix.desktop"])
+        self.assertEqual(
+            runs("liveness.*"), ["mix.wd3", "mix.wd5", *(f"generated.{n}" for n in range(mix.JOINING_PARTS))]
+        )
+        self.assertEqual(len(runs("mix")), 3 + mix.PARTS)
+
+    def test_guests_keep_all_their_runs(self):
+        (whole,) = choose([ORDERS], "orders")
+        (part,) = choose([ORDERS], "coop.service.n12.share_cv_percent")
+        self.assertEqual(part.runs, whole.runs)
 
     def test_every_seed_is_drawn_once(self):
         words = [run.arguments for run in self.experiment.runs if "--generated" in run.arguments]

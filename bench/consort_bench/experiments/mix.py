@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..commits import ROOT, SIMULATION
-from ..model import Experiment, Extract, Missing, Row, Run, Samples, Scheduler, Target, of
+from ..model import Experiment, Extract, Missing, Row, Run, Samples, Scheduler, Target, of, reading
 from ..workloads import Length
 
 FOLDER = ROOT / "sim" / "scenarios" / "mixes"
@@ -96,4 +96,4 @@ def worst(runs: list[str], name: str, of_all: Callable) -> Extract:
             raise Missing(f"no mix says {name}")
         return of_all(numbers)
 
-    return value
+    return reading(runs, value)
