@@ -34,21 +34,27 @@ def programs(chosen: list[Experiment], player: Path | None, consort: Path | None
 
 def build(files: list[GuestFile]) -> None:
     """Runs each one's command; what is up to date takes a second."""
-    environment = dict(os.environ)
-    # Where rustup puts Rust, which not every login has on its path.
-    environment["PATH"] = f"{environment.get('PATH', '')}:{Path.home() / '.cargo' / 'bin'}"
     for file in files:
         if file.build:
             print(f"building {file.path.name}", flush=True)
-            # Its output is for whoever waits, not part of the bench's.
-            done = subprocess.run(
-                file.build, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=False
-            )
-            if done.returncode != 0:
-                raise BuildError(
-                    f"could not build {file.path.name}: '{' '.join(file.build)}' ended with status "
-                    f"{done.returncode}; what it needs, tools/setup installs"
-                )
+            _build(file)
     for file in files:
         if not file.path.is_file():
             raise BuildError(f"there is no program {file.path}: {file.maker}")
+
+
+def _build(file: GuestFile) -> None:
+    environment = dict(os.environ)
+    # Where rustup puts Rust, which not every login has on its path.
+    environment["PATH"] = f"{environment.get('PATH', '')}:{Path.home() / '.cargo' / 'bin'}"
+    try:
+        # Where the program is, is nothing that the bench's output needs; complaints are.
+        done = subprocess.run(file.build, cwd=ROOT, env=environment, stdout=subprocess.DEVNULL, check=False)
+        ended = f"ended with status {done.returncode}" if done.returncode else ""
+    except OSError as error:
+        ended = f"could not be started: {error}"
+    if ended:
+        command = " ".join(file.build)
+        raise BuildError(
+            f"could not build {file.path.name}: '{command}' {ended}; tools/setup installs what it needs"
+        )

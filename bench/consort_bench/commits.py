@@ -56,7 +56,10 @@ class Repository:
 
     def commit(self, name: str) -> str:
         """The full name of a commit; raises GitError if there is none."""
-        return self._git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        try:
+            return self._git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+        except GitError as error:
+            raise GitError(f"git knows no commit '{name}'; git log lists those that there are") from error
 
     def changed_since(self, id: str, paths: tuple[str, ...]) -> str | None:
         """The last commit after `id` that changed `paths`; empty if none, None if `id` is unknown."""
