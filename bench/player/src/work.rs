@@ -13,8 +13,8 @@ pub const GUEST_INSTRUCTIONS_PER_US: u64 = 500;
 /// 98 no-ops, a decrement and a branch: long blocks are what an emulator runs fastest.
 const INSTRUCTIONS_PER_TURN: u64 = 100;
 
-/// Work between looks at the clock, where a time ends it.
-const PIECE_NS: u64 = 20_000;
+/// Work between looks at the clock, where a time ends it: shorter pieces cost more than they tell.
+const PIECE_NS: u64 = 100_000;
 
 static INSTRUCTIONS_PER_US: AtomicU64 = AtomicU64::new(GUEST_INSTRUCTIONS_PER_US);
 
