@@ -11,7 +11,6 @@
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
 # Where rustup puts Rust, which not every login has on its path.
 export PATH := $(PATH):$(HOME)/.cargo/bin
-STATIC := RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --target $(shell uname -m)-unknown-linux-gnu
 
 demo: build
 	demo/run --consort $(CARGO_TARGET_DIR)/guest/consort
@@ -38,9 +37,7 @@ test-system: build
 	CONSORT_COMMAND=$(CARGO_TARGET_DIR)/guest/consort tests/run
 
 bench: build
-	$(STATIC) -p consort-bench-player -p consort-bench-rates
-	cargo build --release -p consort-daemon --example admission
-	bench/run --consort $(CARGO_TARGET_DIR)/guest/consort
+	bench/run
 
 lint: setup
 	tools/lint

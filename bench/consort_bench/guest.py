@@ -16,9 +16,11 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import children
 from .model import GUEST_CLASSES, GUEST_SCENARIO, GuestFile, Run, Scheduler, Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -31,16 +33,33 @@ VM_RUN = ROOT / "vm" / "run"
 TARGET = "x86_64-unknown-linux-gnu"
 # Where cargo leaves what guests run.
 BUILT = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / TARGET / "release"
-GUEST_PLAYER = "/bin/consort-bench-player"
 GUEST_CONSORT = "/bin/consort"
 SERVE_CGROUP = "/sys/fs/cgroup/consort-bench"
-# Host seconds to boot and settle, and at worst for a busy guest second.
+# Host seconds to boot and settle, and for a busy guest second beside others: a run that hangs is to be ended
+# by its guest, which says so and goes on with the next.
 BOOT_S = 15
-WORST_S_PER_GUEST_S = 20
+HOST_S_PER_GUEST_S = 6
 # Guest seconds that loading may take: the kernel verifies the program, at 500 instructions to the us.
 LOAD_TRIES = 60
 # A run that takes this many times its length hangs.
 HANG_FACTOR = 4
+
+
+def built_static(package: str) -> GuestFile:
+    """A program of this repository, static, as guests have no libraries."""
+    words = ("cargo", "build", "--release", "--target", TARGET, "-p", package)
+    return GuestFile(
+        BUILT / package,
+        f"/bin/{package}",
+        f"bench/run builds it with {' '.join(words)}, unless it is told --no-build",
+        ("env", "RUSTFLAGS=-C target-feature=+crt-static", *words),
+    )
+
+
+PLAYER = built_static("consort-bench-player")
+CONSORT = GuestFile(
+    BUILT.parents[1] / "guest" / "consort", "/bin/consort", "cli/build-static makes it", ("cli/build-static",)
+)
 
 
 class GuestError(Exception):
@@ -66,11 +85,18 @@ class Boot:
         programs = [run.program for run in self.runs if run.program]
         return list(dict.fromkeys([*programs, *(file for run in self.runs for file in run.files)]))
 
+    @property
+    def is_alone(self) -> bool:
+        """Whether it must run by itself. A guest with one CPU is exact beside any other."""
+        return self.settings.cpus > 1 or any(run.is_timed for run in self.runs)
+
     def label(self) -> str:
         settings = " ".join(self.settings.arguments())
         pages = "" if self.settings.huge_pages else "no huge pages"
         cpus = f"{self.settings.cpus} CPUs" if self.settings.cpus > 1 else ""
-        parts = (self.experiment, self.scheduler.value, settings, pages, cpus, f"start {self.start}")
+        # Where an experiment has a guest for each run, else all of these would be called the same.
+        alone = self.runs[0].name if len(self.runs) == 1 else ""
+        parts = (self.experiment, self.scheduler.value, alone, settings, pages, cpus, f"start {self.start}")
         return " ".join(part for part in parts if part)
 
 
@@ -85,9 +111,10 @@ class Machine:
 
     def command(self, script: Path, out: Path, boot: Boot) -> list[str]:
         words = [str(VM_RUN), "--icount", "--kernel", self.kernel, "--seed", str(boot.start)]
-        words += ["--timeout", str(int(BOOT_S * 4 + boot.guest_s * WORST_S_PER_GUEST_S))]
+        limit_s = BOOT_S * 4 + HOST_S_PER_GUEST_S * sum(limit_guest_s(run) for run in boot.runs)
+        words += ["--timeout", str(limit_s)]
         words += ["--cpus", str(boot.settings.cpus)] if boot.settings.cpus > 1 else []
-        words += ["--file", f"{self.player}:{GUEST_PLAYER}"]
+        words += ["--file", f"{self.player}:{PLAYER.guest_path}"]
         if boot.scheduler is Scheduler.CONSORT:
             words += ["--file", f"{self.consort}:{GUEST_CONSORT}"]
         for file in boot.files:
@@ -116,8 +143,11 @@ class Machine:
 
     def run(self, boot: Boot) -> Path:
         """Boots, unless an equal boot was done before. Returns the folder of the outputs."""
-        if kept := self.kept(boot):
-            return kept
+        # Experiments may have equal boots: the second one waits for the first.
+        with _lock_of(self.digest(boot)):
+            return self.kept(boot) or self._boot(boot)
+
+    def _boot(self, boot: Boot) -> Path:
         for file in boot.files:
             if not file.path.is_file():
                 raise GuestError(f"{file.path} is missing: {file.maker}")
@@ -127,9 +157,7 @@ class Machine:
             script = Path(work) / "script"
             out = Path(work) / "out"
             script.write_text(script_of(boot))
-            done = subprocess.run(
-                self.command(script, out, boot), capture_output=True, text=True, check=False
-            )
+            done = children.run(self.command(script, out, boot))
             if done.returncode != 0:
                 # Not kept: the next bench tries again.
                 raise GuestError(_reason(done, out))
@@ -139,6 +167,14 @@ class Machine:
             shutil.rmtree(folder, ignore_errors=True)
             out.rename(folder)
         return folder
+
+
+_locks: dict[str, threading.Lock] = {}
+
+
+def _lock_of(digest: str) -> threading.Lock:
+    # One step, whatever other threads do.
+    return _locks.setdefault(digest, threading.Lock())
 
 
 @functools.cache
@@ -157,6 +193,11 @@ def _reason(done: subprocess.CompletedProcess[str], out: Path) -> str:
     said = log.read_text(errors="replace") if log.exists() else ""
     text = "\n".join(part for part in (said, done.stdout, done.stderr) if part.strip())
     return f"vm/run ended with status {done.returncode}, expected 0: {text.strip()[-1500:]}"
+
+
+def limit_guest_s(run: Run) -> int:
+    """When a run is taken to hang."""
+    return int(run.guest_s * HANG_FACTOR) + 20
 
 
 def script_of(boot: Boot) -> str:
@@ -191,9 +232,8 @@ def script_of(boot: Boot) -> str:
         words = [word.format(seed=boot.start) for word in run.arguments]
         if run.scenario:
             lines += [f"cat >{GUEST_SCENARIO} <<'EOF'", run.scenario, "EOF"]
-        limit_s = int(run.guest_s * HANG_FACTOR) + 20
-        program = run.program.guest_path if run.program else GUEST_PLAYER
-        command = shlex.join(["timeout", str(limit_s), program, *options, *words])
+        program = run.program.guest_path if run.program else PLAYER.guest_path
+        command = shlex.join(["timeout", str(limit_guest_s(run)), program, *options, *words])
         lines += [
             f"{command} >/results/{run.name}.json 2>/results/{run.name}.err",
             f"echo $? >/results/{run.name}.status",

@@ -5,28 +5,31 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
-from . import bench, report, results
+from . import bench, build
+from .book import Book, Finished
+from .build import BuildError
+from .commits import UNKNOWN, Commit, GitError, Repository
 from .experiments import all_experiments
-from .guest import BUILT, ROOT, Machine
-from .model import Experiment, Missing, Samples, Scheduler
+from .guest import ROOT, Machine
+from .model import Experiment, Row, Run, Scheduler
 from .workloads import Length
 
 RESULTS = "docs/results"
 # A quick look is no result.
 QUICK_RESULTS = "target/bench-quick"
 EPILOG = """\
-Build the programs first, static, as guests have no libraries:
-  RUSTFLAGS='-C target-feature=+crt-static' cargo build --release --target x86_64-unknown-linux-gnu \\
-      -p consort-bench-player -p consort-bench-rates -p consort
+The programs that the chosen rows need are brought up to date first, with cargo and cli/build-static. Rows are
+written as soon as their experiment is done; the outputs of guests are kept by a hash of their inputs: an
+interrupted bench goes on where it was, and a changed program is measured anew. bench/README.md has more.
 
-The outputs of guests are kept by a hash of their inputs: an interrupted bench goes on where it was, and a
-changed program is measured anew. Exit status: 0 when every target was met, 1 when one was missed, 2 when the
-bench could not be run.
+Exit status: 0 when every target was met, 1 when one was missed, 2 when the bench could not be run, 130 when
+it was interrupted.
 """
 
 
@@ -35,24 +38,50 @@ def main() -> int:
     length = Length.quick() if options.quick else Length()
     experiments = all_experiments(length)
     chosen = choose(experiments, options.only)
-    if options.list:
-        for experiment in chosen:
-            for row in experiment.rows:
-                print(f"{row.id:42} {row.unit:12} {row.target.text()}")
-            if not experiment.rows:
-                print(f"{experiment.name:42} plots")
-        return 0
     if not chosen:
         return fail(f"no row matches --only '{options.only}'; see bench/run --list")
-    for path in programs(options, chosen):
-        if not path.is_file():
-            return fail(f"there is no program {path}; build it first, see bench/run --help")
-    machine = Machine(options.kernel, options.player, options.consort, options.cache)
-    starts = 1 if options.quick else options.starts
-    boots = bench.plan(chosen, starts, options.consort is not None)
+    book = Book(options.out, experiments, Repository())
+    if options.list or options.stale:
+        show(chosen, book, options.stale)
+        return 0
+    if options.report:
+        book.report()
+        return 0
+    try:
+        return measure(options, chosen, book)
+    except (BuildError, GitError) as error:
+        return fail(str(error))
+
+
+def measure(options: argparse.Namespace, chosen: list[Experiment], book: Book) -> int:
+    files = build.programs(chosen, options.player, None if options.no_consort else options.consort)
+    if options.no_consort:
+        files = [file for file in files if file != build.CONSORT]
+    if options.no_build:
+        files = [replace(file, build=()) for file in files]
+    build.build(files)
+    commits = {experiment.name: commit_of(options, experiment, book.repository) for experiment in chosen}
+    consort = None if options.no_consort else options.consort or build.CONSORT.path
+    machine = Machine(options.kernel, options.player or build.PLAYER.path, consort, options.cache)
+    boots = bench.plan(chosen, 1 if options.quick else options.starts, consort is not None)
     if options.kept:
         boots = [boot for boot in boots if machine.kept(boot)]
-    return finish(options, chosen, experiments, bench.run(boots, machine, options.jobs))
+    finished = Finished(chosen, commits, book)
+    # Whoever ends the bench from outside loses no more than with Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        bench.run(boots, machine, options.jobs, finished.experiment)
+    except KeyboardInterrupt:
+        print(f"interrupted; done before that: {', '.join(finished.names()) or 'nothing'}", file=sys.stderr)
+        return 130
+    return finished.all()
+
+
+def commit_of(options: argparse.Namespace, experiment: Experiment, repository: Repository) -> Commit:
+    """What was built from the work tree is of its commit; what was given is of whichever the caller says."""
+    if not (options.no_build or options.player or options.consort):
+        return repository.head((*experiment.measures, "bench"))
+    return Commit(repository.commit(options.commit)) if options.commit else UNKNOWN
 
 
 def parse() -> argparse.Namespace:
@@ -65,14 +94,24 @@ def parse() -> argparse.Namespace:
     add = parser.add_argument
     add("--only", default="*", metavar="GLOB", help="rows by id, or experiments by name")
     add("--quick", action="store_true", help="one short start of each: to see that all works")
-    add("--list", action="store_true", help="show the rows and their targets")
-    add("--starts", type=int, default=3, help="starts of each run; rows are medians (default 3)")
+    add("--list", action="store_true", help="show the rows, their targets, and which are stale")
+    add("--stale", action="store_true", help="show only rows that are to be measured anew, and why")
+    add("--report", action="store_true", help="write results.md anew from results.json; measure nothing")
+    add("--starts", type=at_least_1, default=3, help="starts of each run; rows are medians (default 3)")
     add("--kernel", default="7", help="line of kernels, see vm/run --help (default 7)")
-    add("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="guests at a time")
-    add("--player", type=Path, default=BUILT / "consort-bench-player", help="the player program")
-    add("--consort", type=Path, default=BUILT / "consort", help="the consort command")
+    cores = len(os.sched_getaffinity(0))
+    add(
+        "--jobs",
+        type=at_least_1,
+        default=cores,
+        help=f"guests at a time (default: this machine's {cores} cores)",
+    )
+    add("--no-build", action="store_true", help="take the programs that were built before")
+    add("--player", type=Path, help="the player program, instead of building it")
+    add("--consort", type=Path, help="the consort command, instead of building it")
+    add("--commit", metavar="REV", help="what such programs were built from: rows carry it")
     add("--kept", action="store_true", help="boot nothing: only what is kept from before")
-    add("--no-consort", dest="consort", action="store_const", const=None, help="only EEVDF's side")
+    add("--no-consort", action="store_true", help="only EEVDF's side")
     add("--out", type=Path, help=f"folder of tables and plots (default {RESULTS}; --quick: {QUICK_RESULTS})")
     add("--cache", type=Path, default=ROOT / "target" / "bench", help="folder of kept outputs")
     options = parser.parse_args()
@@ -81,11 +120,11 @@ def parse() -> argparse.Namespace:
     return options
 
 
-def programs(options: argparse.Namespace, chosen: list[Experiment]) -> list[Path]:
-    """What must have been built; the simulator needs no player."""
-    runs = (run for experiment in chosen for run in experiment.runs)
-    has_guests = any(run.scheduler is not Scheduler.SIMULATOR for run in runs)
-    return [path for path in (options.player if has_guests else None, options.consort) if path]
+def at_least_1(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected at least 1, got {text}")
+    return number
 
 
 def choose(experiments: list[Experiment], pattern: str) -> list[Experiment]:
@@ -97,45 +136,31 @@ def choose(experiments: list[Experiment], pattern: str) -> list[Experiment]:
             continue
         rows = tuple(row for row in experiment.rows if fnmatch(row.id, pattern))
         if rows:
-            # All runs stay: which ones a row needs is its own affair.
-            chosen.append(replace(experiment, rows=rows, plot=None))
+            chosen.append(replace(experiment, rows=rows, runs=needed(experiment, rows), plot=None))
     return chosen
 
 
-def finish(options, chosen: list[Experiment], experiments: list[Experiment], samples) -> int:
-    judged = [
-        results.judge(experiment, row, samples.get(experiment.name, Samples()))
-        for experiment in chosen
-        for row in experiment.rows
-    ]
-    options.out.mkdir(parents=True, exist_ok=True)
-    order = [row.id for experiment in experiments for row in experiment.rows]
-    entries = results.write(options.out / "results.json", judged, order)
-    draw(chosen, samples, options.out)
-    plots = sorted(path.name for path in options.out.glob("*.svg"))
-    (options.out / "results.md").write_text(report.markdown(entries, experiments, plots))
-    new = {one.row.id for one in judged}
-    print(report.terminal([entry for entry in entries if entry["id"] in new]))
-    for name, of_experiment in samples.items():
-        for reason in of_experiment.faults():
-            print(f"failed: {name}: {reason}", file=sys.stderr)
-    print(f"written to {options.out}")
-    return 1 if any(one.met is False for one in judged) else 0
+def needed(experiment: Experiment, rows: tuple[Row, ...]) -> tuple[Run, ...]:
+    """Guests keep all their runs, as one follows the other; of the simulator's only those that are read."""
+    read = [row.runs() for row in rows]
+    if None in read:
+        return experiment.runs
+    names = frozenset().union(*read)
+    return tuple(
+        run for run in experiment.runs if run.scheduler is not Scheduler.SIMULATOR or run.name in names
+    )
 
 
-def draw(chosen: list[Experiment], samples, folder: Path) -> None:
-    with_plots = [experiment for experiment in chosen if experiment.plot]
-    try:
-        for experiment in with_plots:
-            try:
-                experiment.plot(samples.get(experiment.name, Samples()), folder)
-            except Missing as missing:
-                print(f"no plots of {experiment.name}: {missing}", file=sys.stderr)
-    except ImportError as error:
-        print(
-            f"no plots: {error}; install them with `pip install -r bench/requirements.txt`",
-            file=sys.stderr,
-        )
+def show(chosen: list[Experiment], book: Book, only_stale: bool) -> None:
+    """The rows with their targets, and why they should be measured anew."""
+    marks, known = book.marks(), book.entries()
+    for experiment in chosen:
+        for row in experiment.rows:
+            mark = marks.get(row.id, "") if row.id in known else "not measured"
+            if mark or not only_stale:
+                print(f"{row.id:42} {row.unit:12} {row.target.text():14} {mark}".rstrip())
+        if not experiment.rows and not only_stale:
+            print(f"{experiment.name:42} plots")
 
 
 def fail(text: str) -> int:

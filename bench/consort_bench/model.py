@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -62,6 +62,8 @@ class GuestFile:
     path: Path
     guest_path: str
     maker: str
+    # The command that brings it up to date before anything is measured; none where its maker is asked to.
+    build: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -83,22 +85,31 @@ class Run:
     traced: bool = False
     # What is run; the player if there is nothing here.
     program: GuestFile | None = None
+    # For the simulator: whether no rule may be broken. Where one may, the rows judge what comes of it.
+    broken_rules_fail: bool = True
+    # Whether this machine's own clock is in its result: then nothing else may run beside it.
+    is_timed: bool = False
 
 
 class Missing(Exception):
     """A value that a row needs was not measured; the text says why."""
 
 
+class NotRun(Missing):
+    """Nobody tried to measure it: what was measured before still holds."""
+
+
 class Samples:
     """The results of all starts of all runs of an experiment."""
 
     def __init__(self) -> None:
-        self._results: dict[str, list[dict]] = {}
+        # By run and number of the start.
+        self._results: dict[str, dict[int, dict]] = {}
         self._faults: dict[str, list[str]] = {}
         self.kernels: set[str] = set()
 
-    def add(self, run: str, output: dict) -> None:
-        self._results.setdefault(run, []).append(output["result"])
+    def add(self, run: str, start: int, output: dict) -> None:
+        self._results.setdefault(run, {})[start] = output["result"]
         if output["kernel"]:
             self.kernels.add(output["kernel"])
 
@@ -108,21 +119,34 @@ class Samples:
     def faults(self) -> list[str]:
         return [f"{run}: {reason}" for run, reasons in self._faults.items() for reason in reasons]
 
-    def starts(self) -> int:
-        """How many starts the values are medians of; the fewest, where runs differ in that."""
-        return min((len(results) for results in self._results.values()), default=0)
+    def starts(self) -> list[int]:
+        """The numbers of the starts that all runs have."""
+        numbers = [set(results) for results in self._results.values()]
+        return sorted(set.intersection(*numbers)) if numbers else []
+
+    def alone(self, start: int) -> Samples:
+        """Of that start only."""
+        one = Samples()
+        one._results = {run: {start: it[start]} for run, it in self._results.items() if start in it}
+        one._faults, one.kernels = self._faults, self.kernels
+        return one
 
     def results(self, run: str) -> list[dict]:
         """Of all starts; raises Missing if any start of the run failed, for then a median would flatter."""
         if run in self._faults:
             raise Missing(f"{run}: {self._faults[run][0]}")
         if run not in self._results:
-            raise Missing(f"{run} was not run")
-        return self._results[run]
+            raise NotRun(f"{run} was not run")
+        return [result for _, result in sorted(self._results[run].items())]
 
     def values(self, run: str, path: str) -> list[float]:
         """One value a start: `path` is like "tardiness.mean_ms" or "bystanders.0.share_percent"."""
         return [_follow(result, path) for result in self.results(run)]
+
+    def require(self, run: str, path: str, otherwise: str) -> None:
+        """Raises Missing, with what is so `otherwise`, if a value is 0 in any start."""
+        if not all(self.values(run, path)):
+            raise Missing(f"{run}: {otherwise}")
 
     def value(self, run: str, path: str) -> float:
         return median(self.values(run, path))
@@ -130,9 +154,12 @@ class Samples:
 
 def _follow(result: dict, path: str) -> float:
     node = result
-    for step in path.split("."):
-        node = node[int(step)] if isinstance(node, list) else node[step]
-    return float(node)
+    try:
+        for step in path.split("."):
+            node = node[int(step)] if isinstance(node, list) else node[step]
+        return float(node)
+    except (LookupError, TypeError, ValueError) as error:
+        raise Missing(f"the result has no number {path}") from error
 
 
 @dataclass(frozen=True)
@@ -172,7 +199,13 @@ Extract = Callable[[Samples], float]
 
 def of(run: str, path: str) -> Extract:
     """The median over the starts of a run."""
-    return lambda samples: samples.value(run, path)
+    return reading((run,), lambda samples: samples.value(run, path))
+
+
+def reading(runs: Iterable[str], extract: Extract) -> Extract:
+    """Says which runs it reads, so that others need not be run for it."""
+    extract.runs = frozenset(runs)
+    return extract
 
 
 @dataclass(frozen=True)
@@ -185,6 +218,11 @@ class Row:
     target: Target = Target()
     against: dict[str, Extract] = field(default_factory=dict)
 
+    def runs(self) -> frozenset[str] | None:
+        """Those that it reads; None if it does not say."""
+        read = [getattr(it, "runs", None) for it in (self.value, *self.against.values())]
+        return None if None in read else frozenset().union(*read)
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -194,6 +232,8 @@ class Experiment:
     title: str
     runs: tuple[Run, ...]
     rows: tuple[Row, ...]
+    # Whose changes make the rows stale: paths, as git log takes them.
+    measures: tuple[str, ...] = field(kw_only=True)
     # Draws the experiment's own plots into a folder; returns the files' names.
     plot: Callable[[Samples, object], list[str]] | None = None
     # Number of starts, where the usual number is not worth its time.

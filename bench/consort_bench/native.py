@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 
+from . import children
 from .model import Run
 
 LIMIT_S = 300
@@ -18,7 +19,7 @@ def output(run: Run) -> tuple[dict | None, str]:
         return None, f"there is no {program and program.path}: {program and program.maker}"
     try:
         words = [str(program.path), *run.arguments]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+        done = children.run(words, LIMIT_S)
     except subprocess.TimeoutExpired:
         return None, f"did not end within {LIMIT_S} s"
     if done.returncode != 0:

@@ -47,10 +47,24 @@ def fleet(
     )
 
 
-def simulated(name: str, scenario: dict, configuration: str = "coop", traced: bool = False) -> Run:
+def simulated(
+    name: str,
+    scenario: dict,
+    configuration: str = "coop",
+    traced: bool = False,
+    broken_rules_fail: bool = True,
+) -> Run:
     """A scenario in the simulator, with the number of the start as its seed."""
-    text = json.dumps(scenario)
-    return Run(name, Scheduler.SIMULATOR, (), 0, scenario=text, configuration=configuration, traced=traced)
+    return Run(
+        name,
+        Scheduler.SIMULATOR,
+        (),
+        0,
+        scenario=json.dumps(scenario),
+        configuration=configuration,
+        traced=traced,
+        broken_rules_fail=broken_rules_fail,
+    )
 
 
 def tardiness_row(id: str, statistic: str, run: str, target: Target, against: dict[str, str]) -> Row:

@@ -65,40 +65,83 @@ class Targets(unittest.TestCase):
 
 class Rows(unittest.TestCase):
     row = Row("a.b", "ms", of("coop", "x.y"), Target(at_most=3))
-    experiment = Experiment("a", "A", (COOP,), (row,))
+    experiment = Experiment("a", "A", (COOP,), (row,), measures=("core",))
 
     def test_the_value_is_the_median_of_the_starts(self):
         samples = Samples()
-        for value in (9.0, 1.0, 2.0):
-            samples.add("coop", output(result={"x": {"y": value}}))
+        for start, value in enumerate((9.0, 1.0, 2.0), 1):
+            samples.add("coop", start, output(result={"x": {"y": value}}))
         judged = results.judge(self.experiment, self.row, samples)
         self.assertEqual((judged.value, judged.met), (2.0, True))
+        entry = judged.as_json()
+        self.assertEqual((entry["starts"], entry["min"], entry["max"]), (3, 1.0, 9.0))
+
+    def test_the_spread_of_a_ratio_is_that_of_its_starts(self):
+        ratio = Row("a.ratio", "", lambda it: it.value("coop", "x") / it.value("eevdf", "x"))
+        samples = Samples()
+        for start, (ours, theirs) in enumerate(((2.0, 1.0), (3.0, 2.0), (8.0, 2.0)), 1):
+            samples.add("coop", start, output(result={"x": ours}))
+            samples.add("eevdf", start, output(result={"x": theirs}))
+        judged = results.judge(self.experiment, ratio, samples)
+        # Median over median; of a start, its own pair.
+        self.assertEqual((judged.value, judged.spread), (1.5, (1.5, 4.0)))
 
     def test_one_failed_start_spoils_the_row(self):
         samples = Samples()
-        samples.add("coop", output(result={"x": {"y": 1.0}}))
+        samples.add("coop", 1, output(result={"x": {"y": 1.0}}))
         samples.add_fault("coop", "start 2: ejected")
         judged = results.judge(self.experiment, self.row, samples)
         self.assertEqual((judged.value, judged.met), (None, False))
         self.assertIn("ejected", judged.reason)
 
+    def test_a_comparison_that_failed_takes_nothing_from_the_value(self):
+        samples = Samples()
+        samples.add("coop", 1, output(result={"x": {"y": 1.0}}))
+        samples.add_fault("eevdf", "start 1: no room")
+        others = {"eevdf": of("eevdf", "x.y")}
+        for target, met in ((Target(at_most=3), True), (Target(at_most=1, reference="eevdf"), False)):
+            row = Row("a.b", "ms", of("coop", "x.y"), target, others)
+            judged = results.judge(self.experiment, row, samples)
+            self.assertEqual((judged.value, judged.met), (1.0, met))
+            self.assertIn("no room", judged.reason)
+
+    def test_a_value_that_cannot_be_made_says_why(self):
+        samples = Samples()
+        samples.add("coop", 1, output(result={"x": {"y": None}}))
+        broken = Row("a.b", "ms", lambda it: 1 / 0, Target(at_most=3))
+        for row, why in ((self.row, "no number x.y"), (broken, "ZeroDivisionError")):
+            judged = results.judge(self.experiment, row, samples)
+            self.assertEqual((judged.value, judged.met), (None, False))
+            self.assertIn(why, judged.reason)
+
     def test_a_missed_target_is_shown_first(self):
         samples = Samples()
-        samples.add("coop", output(result={"x": {"y": 8.0}}))
+        samples.add("coop", 1, output(result={"x": {"y": 8.0}}))
         entry = results.judge(self.experiment, self.row, samples).as_json()
-        page = report.markdown([entry], [self.experiment], [])
+        page = report.markdown([entry], [self.experiment], [], {})
         self.assertIn("0 of 1", page)
         self.assertIn("`a.b` is 8 ms, target <= 3", page)
 
     def test_other_rows_of_the_file_stay_and_unknown_ones_go(self):
         samples = Samples()
-        samples.add("coop", output(result={"x": {"y": 1.0}}))
+        samples.add("coop", 1, output(result={"x": {"y": 1.0}}))
         judged = results.judge(self.experiment, self.row, samples)
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "results.json"
             path.write_text(json.dumps([{"id": "kept", "value": 1}, {"id": "gone", "value": 1}]))
             entries = results.write(path, [judged], ["a.b", "kept"])
         self.assertEqual([entry["id"] for entry in entries], ["a.b", "kept"])
+
+    def test_what_was_not_run_leaves_the_row_and_what_failed_does_not(self):
+        failed = Samples()
+        failed.add_fault("coop", "start 1: ejected")
+        for samples, value in ((Samples(), 1), (failed, None)):
+            judged = results.judge(self.experiment, self.row, samples)
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder) / "results.json"
+                path.write_text(json.dumps([{"id": "a.b", "value": 1}]))
+                (entry,) = results.write(path, [judged], ["a.b"])
+            self.assertEqual(entry["value"], value)
 
 
 class Planning(unittest.TestCase):
@@ -108,8 +151,9 @@ class Planning(unittest.TestCase):
         repository = Path(__file__).resolve().parents[2]
         for run in (run for experiment in self.experiments for run in experiment.runs):
             if run.scheduler is Scheduler.SIMULATOR:
-                program = run.arguments[:1]
-                self.assertTrue(run.scenario or (program and (repository / program[0]).exists()), run)
+                program = run.arguments[0] if run.arguments else ""
+                is_there = program == "consort" or (program and (repository / program).exists())
+                self.assertTrue(run.scenario or is_there, run)
 
     def test_ids_are_unique(self):
         ids = [row.id for experiment in self.experiments for row in experiment.rows]

@@ -20,7 +20,7 @@ def values(experiment: Experiment, samples: Samples) -> dict[str, float]:
 def sampled(results: dict[str, dict]) -> Samples:
     samples = Samples()
     for run, result in results.items():
-        samples.add(run, {"result": result, "kernel": ""})
+        samples.add(run, 1, {"result": result, "kernel": ""})
     return samples
 
 

@@ -20,4 +20,6 @@ def experiment(length: Length) -> Experiment:
         for statistic in ("mean", "p99", "max")
         for path in (f"tardiness.{statistic}_ms",)
     )
-    return Experiment("baseline", "Players under EEVDF, and the ideal", runs, rows)
+    return Experiment(
+        "baseline", "Players under EEVDF, and the ideal", runs, rows, measures=("bench/player",)
+    )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Finer events: players that poll every 100 us."""
 
+from ..commits import COOPERATION
 from ..model import Experiment, Row, Target, of
 from ..workloads import Length, fleet, tardiness_row
 
@@ -24,4 +25,4 @@ def experiment(length: Length) -> Experiment:
             against={name: of(run, "decode_cpu_percent") for name, run in others.items()},
         ),
     )
-    return Experiment("chunks", "Players that poll every 100 us", runs, rows)
+    return Experiment("chunks", "Players that poll every 100 us", runs, rows, measures=COOPERATION)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Twelve players, a twofold overload, in one cooperation domain; and four, which leave the CPU idle."""
 
+from ..commits import COOPERATION
 from ..model import Experiment, Row, Target, of
 from ..workloads import Length, fleet, tardiness_row
 
@@ -45,7 +46,7 @@ def experiment(length: Length) -> Experiment:
             {"eevdf": of("eevdf.n10hog", "bystanders.0.share_percent")},
         ),
     )
-    return Experiment("coop", "Players in one cooperation domain", runs, rows)
+    return Experiment("coop", "Players in one cooperation domain", runs, rows, measures=COOPERATION)
 
 
 def _n12(path: str, unit: str, target: Target) -> Row:

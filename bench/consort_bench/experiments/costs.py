@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What a poll, a switch and a pipe round trip cost."""
 
+from ..commits import COOPERATION
 from ..model import Experiment, Row, Run, Scheduler, Target, of
 from ..workloads import Length
 
@@ -40,4 +41,4 @@ def experiment(length: Length) -> Experiment:
             {"eevdf": of("eevdf.pipe", "us_per_round")},
         ),
     )
-    return Experiment("costs", "Costs of polls and switches", runs, rows)
+    return Experiment("costs", "Costs of polls and switches", runs, rows, measures=COOPERATION)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Fair share without cooperation: slices below the tick, and shares by nice and cpu.weight."""
 
+from ..commits import SCHEDULER
 from ..model import DEFAULTS, Experiment, Row, Run, Samples, Scheduler, Settings, Target, of
 from ..workloads import Length
 
@@ -40,7 +41,7 @@ def experiment(length: Length) -> Experiment:
             {"eevdf": _worse("eevdf.nice", "eevdf.weights")},
         ),
     )
-    return Experiment("fair", "Fair share between hogs", runs, rows)
+    return Experiment("fair", "Fair share between hogs", runs, rows, measures=SCHEDULER)
 
 
 def _worse(*names: str):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Hackbench: many short messages between many processes."""
 
+from ..commits import SCHEDULER
 from ..model import COMPARED, Experiment, Row, Run, Samples, Target, of
 from ..workloads import Length
 
@@ -37,7 +38,7 @@ def experiment(length: Length) -> Experiment:
         )
         for transport in TRANSPORTS
     )
-    return Experiment("hackbench", "Hackbench", runs, rows)
+    return Experiment("hackbench", "Hackbench", runs, rows, measures=SCHEDULER)
 
 
 def of_one(_samples: Samples) -> float:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """One player that needs 70 % of the CPU, beside a hog that takes its half."""
 
+from ..commits import COOPERATION
 from ..model import Experiment, Row, Target, of
 from ..workloads import Length, fleet, tardiness_row
 
@@ -30,4 +31,4 @@ def experiment(length: Length) -> Experiment:
             against={"eevdf": of("eevdf", "frames_per_s_mean")},
         ),
     )
-    return Experiment("hog", "A 70 % player beside a hog", runs, rows)
+    return Experiment("hog", "A 70 % player beside a hog", runs, rows, measures=COOPERATION)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Members that break the contract: what do they gain, and what do the honest members lose?"""
 
+from ..commits import COOPERATION
 from ..model import Experiment, Row, Samples, Target
 from ..workloads import Length, fleet, tardiness_row
 
@@ -24,7 +25,7 @@ def experiment(length: Length) -> Experiment:
         tardiness_row("coop.liar_polite", "mean", "polite", Target(), others),
         Row("coop.liar.share_percent", "%", _worse_share, Target(at_most=9.6)),
     )
-    return Experiment("liars", "Members that break the contract", runs, rows)
+    return Experiment("liars", "Members that break the contract", runs, rows, measures=COOPERATION)
 
 
 def _worse_share(samples: Samples) -> float:

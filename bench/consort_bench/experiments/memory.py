@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Memory that the scheduler spends on a task, and scheduler and daemon on a program that joined."""
 
+from ..commits import RESERVATIONS
 from ..guest import SERVE_CGROUP
 from ..model import Experiment, Row, Run, Scheduler, Settings, Target, of
 from ..workloads import Length
@@ -23,4 +24,4 @@ def experiment(_length: Length) -> Experiment:
         Row("memory.client_kernel_bytes", "B", of("members", "bytes.kernel")),
         Row("memory.client_daemon_bytes", "B", of("members", "bytes.anon")),
     )
-    return Experiment("memory", "Memory of tasks and programs", runs, rows)
+    return Experiment("memory", "Memory of tasks and programs", runs, rows, measures=RESERVATIONS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 
 from .. import papers
+from ..commits import SIMULATION
 from ..model import Experiment, Row, Run, Samples
 from ..papers import Line, Panel, Tasks, tasks_of
 from ..workloads import Length
@@ -42,7 +43,15 @@ def experiment(_length: Length) -> Experiment:
     runs += papers.runs("4.4", papers.load("001-figure-4.4"), SCHEDULERS)
     runs += (*isolation_runs(), *player_runs())
     rows = (*rows_of_shares(), *rows_of_player())
-    return Experiment("paper_001", "001's figures, simulated", runs, rows, plot, starts=1)
+    return Experiment(
+        "paper_001",
+        "001's figures, simulated",
+        runs,
+        rows,
+        plot,
+        starts=1,
+        measures=(*SIMULATION, "sim/papers"),
+    )
 
 
 def isolation_runs() -> list[Run]:

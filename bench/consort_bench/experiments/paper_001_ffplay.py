@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from .. import papers
+from ..commits import RESERVATIONS
 from ..guest import GUEST_CONSORT, USER_CACHE
 from ..model import Experiment, GuestFile, Missing, Row, Run, Samples, Scheduler, Settings, of
 from ..papers import Line, Panel, Tasks
@@ -50,7 +51,16 @@ def experiment(_length: Length) -> Experiment:
     runs += [replace(merged(it), name=f"merged.{it}") for it in SCHEDULERS]
     runs.append(player("short", "eevdf", 1, film_s=SHORT_S))
     title = "001's player, in the guest"
-    return Experiment("paper_001_ffplay", title, tuple(runs), tuple(rows()), plot, starts=1, runs_per_guest=3)
+    return Experiment(
+        "paper_001_ffplay",
+        title,
+        tuple(runs),
+        tuple(rows()),
+        plot,
+        starts=1,
+        runs_per_guest=3,
+        measures=(*RESERVATIONS, "apps/play"),
+    )
 
 
 def player(

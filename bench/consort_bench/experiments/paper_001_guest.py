@@ -10,6 +10,7 @@ import copy
 from itertools import pairwise
 
 from .. import papers
+from ..commits import RESERVATIONS
 from ..model import Experiment, Row, Run, Samples, Scheduler, of
 from ..papers import Panel, Tasks, tasks_of
 from ..workloads import Length
@@ -38,7 +39,16 @@ def experiment(_length: Length) -> Experiment:
     runs += isolation_runs()
     rows = (*rows_of_overhead(), *rows_of_shares())
     title = "001's figures, in the guest"
-    return Experiment("paper_001_guest", title, tuple(runs), rows, plot, starts=1, runs_per_guest=4)
+    return Experiment(
+        "paper_001_guest",
+        title,
+        tuple(runs),
+        rows,
+        plot,
+        starts=1,
+        runs_per_guest=4,
+        measures=(*RESERVATIONS, "sim/papers"),
+    )
 
 
 def build(scheduler: str) -> Run:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from statistics import median, pstdev
 
 from .. import papers
+from ..commits import SIMULATION
 from ..model import Experiment, Row, Samples
 from ..workloads import Length
 
@@ -24,7 +25,14 @@ def experiment(_length: Length) -> Experiment:
         for run in papers.runs(table, papers.load(f"001-table-{table}"), ("coop", "eevdf"))
     )
     rows = tuple(row for table in TABLES for row in rows_of(table))
-    return Experiment("paper_001_overhead", "001's overheads, simulated", runs, rows, starts=STARTS)
+    return Experiment(
+        "paper_001_overhead",
+        "001's overheads, simulated",
+        runs,
+        rows,
+        starts=STARTS,
+        measures=(*SIMULATION, "sim/papers"),
+    )
 
 
 def rows_of(table: str) -> tuple[Row, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from statistics import mean
 
 from .. import papers
+from ..commits import SIMULATION
 from ..model import Experiment, Row, Samples
 from ..papers import Line, Panel, Tasks, instances, percentile, tasks_of
 from ..workloads import Length
@@ -50,7 +51,15 @@ def experiment(_length: Length) -> Experiment:
         runs += papers.runs(f"{figure}.inherits", scenario, SCHEDULERS)
         runs += papers.runs(f"{figure}.ordinary", papers.with_ordinary_locks(scenario), SCHEDULERS)
     rows = (*rows_of_shares(), *rows_of_players(), *rows_of_locks())
-    return Experiment("paper_004", "004's figures, simulated", runs, rows, plot, starts=1)
+    return Experiment(
+        "paper_004",
+        "004's figures, simulated",
+        runs,
+        rows,
+        plot,
+        starts=1,
+        measures=(*SIMULATION, "sim/papers"),
+    )
 
 
 def rows_of_shares() -> tuple[Row, ...]:

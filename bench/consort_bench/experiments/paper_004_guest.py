@@ -8,6 +8,7 @@ chapter.
 from __future__ import annotations
 
 from .. import papers
+from ..commits import RESERVATIONS
 from ..guest import USER_CACHE
 from ..model import Experiment, GuestFile, Row, Samples
 from ..papers import Panel, Tasks, instances, tasks_of
@@ -45,7 +46,16 @@ def experiment(_length: Length) -> Experiment:
         runs += [papers.in_guest(figure, it, scenario, *options, files=(PLAY, FILM)) for it in SCHEDULERS]
     rows = (*rows_of_shares(), *rows_of_players())
     title = "004's figures, in the guest"
-    return Experiment("paper_004_guest", title, tuple(runs), rows, plot, starts=1, runs_per_guest=3)
+    return Experiment(
+        "paper_004_guest",
+        title,
+        tuple(runs),
+        rows,
+        plot,
+        starts=1,
+        runs_per_guest=3,
+        measures=(*RESERVATIONS, "sim/papers"),
+    )
 
 
 def row(id: str, unit: str, figure: str, value, others=("eevdf",)) -> Row:

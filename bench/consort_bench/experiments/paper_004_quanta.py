@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 
 from .. import papers
+from ..commits import SIMULATION
 from ..model import Experiment, Extract, Row, Run, Samples
 from ..papers import Line, Panel, Tasks, instances, tasks_of
 from ..workloads import Length
@@ -45,7 +46,15 @@ def experiment(_length: Length) -> Experiment:
         for n in COUNTS
     ]
     title = "004's completion times, simulated"
-    return Experiment("paper_004_quanta", title, tuple(runs), tuple(rows), plot, starts=1)
+    return Experiment(
+        "paper_004_quanta",
+        title,
+        tuple(runs),
+        tuple(rows),
+        plot,
+        starts=1,
+        measures=(*SIMULATION, "sim/papers"),
+    )
 
 
 def figure_11(paper: str, counts: tuple[int, ...]) -> list[Row]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .. import papers
+from ..commits import RESERVATIONS
 from ..model import Experiment, Row, Run
 from ..workloads import Length
 from .paper_004_quanta import CLASSES, QUANTUM_MS, completion, figure_11, of_count
@@ -34,7 +35,15 @@ def experiment(_length: Length) -> Experiment:
         )
     )
     title = "004's completion times, in the guest"
-    return Experiment("paper_004_quanta_guest", title, tuple(runs), tuple(rows), starts=1, runs_per_guest=4)
+    return Experiment(
+        "paper_004_quanta_guest",
+        title,
+        tuple(runs),
+        tuple(rows),
+        starts=1,
+        runs_per_guest=4,
+        measures=(*RESERVATIONS, "sim/papers"),
+    )
 
 
 def in_guest(part: str, n: int, quantum_ms: int) -> Run:

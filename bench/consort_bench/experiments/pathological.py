@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The workloads that 000 (section 5.1.1) leaves to future work, against EEVDF."""
 
+from ..commits import SCHEDULER
 from ..model import COMPARED, Experiment, Row, Run, of
 from ..workloads import Length
 
@@ -25,4 +26,4 @@ def experiment(length: Length) -> Experiment:
             ("massive_intr.rounds_cv_percent", "%", "massive_intr", "rounds_cv_percent"),
         )
     )
-    return Experiment("pathological", "Ring and massive_intr", runs, rows)
+    return Experiment("pathological", "Ring and massive_intr", runs, rows, measures=SCHEDULER)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ..commits import COOPERATION
 from ..guest import USER_CACHE
 from ..model import Experiment, GuestFile, Row, Run, Samples, Scheduler, Target, of
 from ..workloads import Length
@@ -39,7 +40,7 @@ def experiment(length: Length) -> Experiment:
         row("frames_per_s_cv_percent", "frames_per_s_cv_percent", "%"),
         row("switches_per_s", "switches_per_s", "1/s"),
     )
-    return Experiment("play", "Real video", runs, rows)
+    return Experiment("play", "Real video", runs, rows, measures=(*COOPERATION, "apps/play"))
 
 
 def _films(name: str, mode: str, length: Length) -> Run:

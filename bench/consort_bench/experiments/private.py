@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Every player in a private domain: cooperation with the scheduler alone."""
 
+from ..commits import COOPERATION
 from ..model import Experiment, Row, Target, of
 from ..workloads import Length, fleet, tardiness_row
 
@@ -22,4 +23,4 @@ def experiment(length: Length) -> Experiment:
             against={"eevdf": of("eevdf.n12", "switches_per_s")},
         ),
     )
-    return Experiment("private", "Every player in a private domain", runs, rows)
+    return Experiment("private", "Every player in a private domain", runs, rows, measures=COOPERATION)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """A storm of requests to a daemon that holds 10 000 reservations: new ones, changes, refusals, releases."""
 
+from ..commits import SERVICE
 from ..guest import BUILT
 from ..model import Experiment, GuestFile, Row, Run, Scheduler, Target, of
 from ..workloads import Length
@@ -8,14 +9,15 @@ from ..workloads import Length
 PROGRAM = GuestFile(
     BUILT.parents[1] / "release" / "examples" / "admission",
     "",
-    "build it: cargo build --release -p consort-daemon --example admission",
+    "cargo build --release -p consort-daemon --example admission makes it",
+    ("cargo", "build", "--release", "-p", "consort-daemon", "--example", "admission"),
 )
 
 
 def experiment(_length: Length) -> Experiment:
-    runs = (Run("storm", Scheduler.NATIVE, (), 5, program=PROGRAM),)
+    runs = (Run("storm", Scheduler.NATIVE, (), 5, program=PROGRAM, is_timed=True),)
     rows = (
         Row("rate.admission.p99_us", "us", of("storm", "p99_us"), Target(at_most=1000)),
         Row("rate.admission.p50_us", "us", of("storm", "p50_us")),
     )
-    return Experiment("rate_admission", "A storm of requests, on this machine", runs, rows)
+    return Experiment("rate_admission", "A storm of requests, on this machine", runs, rows, measures=SERVICE)

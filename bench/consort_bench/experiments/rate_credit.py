@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """A client lends most of its rate to its server, and takes it back (001, Figures 4.4 and 4.5)."""
 
+from ..commits import RESERVATIONS
 from ..model import Experiment, Row, Scheduler, Target, of
 from ..workloads import Length
 from .rates import run
@@ -23,4 +24,4 @@ def experiment(_length: Length) -> Experiment:
         Row("rate.credit.call_mean_ms", "ms", of("consort", "call_mean_ms")),
         Row("rate.credit.call_max_ms", "ms", of("consort", "call_max_ms")),
     )
-    return Experiment("rate_credit", "Credits", runs, rows)
+    return Experiment("rate_credit", "Credits", runs, rows, measures=RESERVATIONS)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """A video with a guaranteed rate beside what may disturb it, against alone (004 Figure 7; 001 Figure 4.6)."""
 
+from ..commits import RESERVATIONS
 from ..model import Experiment, Row, Samples, Scheduler, Target, of
 from ..workloads import Length
 from .rates import against_cgroups, run
@@ -51,7 +52,7 @@ def experiment(length: Length) -> Experiment:
             for other in ("alone", *OTHERS)
         ),
     )
-    return Experiment("rate_isolation", "A video with a guaranteed rate", runs, rows)
+    return Experiment("rate_isolation", "A video with a guaranteed rate", runs, rows, measures=RESERVATIONS)
 
 
 def _added(name: str):

@@ -6,6 +6,7 @@ The player needs what the paper's does: 15.6 of 27.8 frames/s with 20 % of the C
 SCHED_DEADLINE does not compare: it promises to one thread, which may then start no other.
 """
 
+from ..commits import RESERVATIONS
 from ..model import Experiment, Row, Run, Samples, Scheduler, Settings, Target, of
 from ..workloads import Length
 from .rates import BY_CGROUPS, run
@@ -56,7 +57,7 @@ def experiment(length: Length) -> Experiment:
         )
         for percent in TARGETS
     )
-    return Experiment("rate_player", "A player with a reserved share", runs, rows)
+    return Experiment("rate_player", "A player with a reserved share", runs, rows, measures=RESERVATIONS)
 
 
 def _of_idle(means: str, percent: int):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Hogs with reservations in two classes, beside hogs without: the share of each in any window of a second."""
 
+from ..commits import RESERVATIONS
 from ..model import Experiment, Row, Scheduler, Target, of
 from ..workloads import Length
 from .rates import BY_CGROUPS, BY_DEADLINE, run
@@ -22,4 +23,6 @@ def experiment(length: Length) -> Experiment:
             {name: of(name, "window_error_percent") for name in ("eevdf", "deadline")},
         ),
     )
-    return Experiment("rate_shares", "Reserved shares, in any window of a second", runs, rows)
+    return Experiment(
+        "rate_shares", "Reserved shares, in any window of a second", runs, rows, measures=RESERVATIONS
+    )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Hogs with reservations in two classes, beside hogs without, on four simulated CPUs: see rate_shares.py."""
 
+from ..commits import SIMULATION
 from ..model import Experiment, Extract, Row, Samples, Target
 from ..workloads import Length, simulated
 
@@ -23,7 +24,9 @@ ERROR_MAX_PERCENT = 1.0
 def experiment(length: Length) -> Experiment:
     row = Row("rate.smp4.error_percent", "%", worst_error("smp4"), Target(at_most=ERROR_MAX_PERCENT))
     run = simulated("smp4", scenario(length))
-    return Experiment("rate_smp", "Reserved shares on four CPUs, simulated", (run,), (row,), starts=1)
+    return Experiment(
+        "rate_smp", "Reserved shares on four CPUs, simulated", (run,), (row,), starts=1, measures=SIMULATION
+    )
 
 
 def scenario(length: Length) -> dict:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..commits import RESERVATIONS
 from ..model import Experiment, Extract, Row, Run, Samples, Scheduler
 from ..workloads import Length
 from .rate_smp import CPUS, HOGS, RESERVED
@@ -27,7 +28,9 @@ def experiment(length: Length) -> Experiment:
         for name, value in (("reserved", reserved_error), ("any", any_error))
     )
     title = "Reserved shares on four CPUs, in the guest"
-    return Experiment("rate_smp_guest", title, against_cgroups(runs_of), rows, starts=1)
+    return Experiment(
+        "rate_smp_guest", title, against_cgroups(runs_of), rows, starts=1, measures=RESERVATIONS
+    )
 
 
 def errors_percent(samples: Samples, name: str) -> list[float]:

@@ -7,6 +7,7 @@ any guest. Under EEVDF the same programs are moved between cgroups, whose weight
 
 from __future__ import annotations
 
+from ..commits import SIMULATION
 from ..model import Experiment, Extract, Row, Run, Samples, of
 from ..workloads import Length, simulated
 
@@ -74,7 +75,7 @@ def experiment(length: Length) -> Experiment:
                 runs.append(simulated(f"{name}.{cpus}.eevdf", by_weights, "eevdf"))
             rows += rows_of(name, cpus)
     title = "A storm of reservations, simulated"
-    return Experiment("rate_storm", title, tuple(runs), tuple(rows), starts=1)
+    return Experiment("rate_storm", title, tuple(runs), tuple(rows), starts=1, measures=SIMULATION)
 
 
 def rows_of(name: str, cpus: int) -> list[Row]:

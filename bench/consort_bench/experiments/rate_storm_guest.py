@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..commits import RESERVATIONS
 from ..model import Experiment, Extract, Row, Run, Samples, Scheduler, Target, of
 from ..workloads import Length
 from .rates import against_cgroups, run
@@ -55,7 +56,14 @@ def experiment(length: Length) -> Experiment:
         Row("rate.guest_storm.window1s_after.error_percent", "%", of("after", "window_error_percent"))
     )
     title = "A storm of requests for reservations, in the guest"
-    return Experiment("rate_storm_guest", title, (*against_cgroups(runs_of), after), tuple(rows), starts=1)
+    return Experiment(
+        "rate_storm_guest",
+        title,
+        (*against_cgroups(runs_of), after),
+        tuple(rows),
+        starts=1,
+        measures=RESERVATIONS,
+    )
 
 
 def rows_of(cpus: int, situation: str) -> list[Row]:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """A switch between tasks three levels below the top, against one between tasks without reservations."""
 
+from ..commits import RESERVATIONS
 from ..model import Experiment, Row, Run, Samples, Scheduler, Target, of
 from ..workloads import Length
 from .rates import run
@@ -20,7 +21,7 @@ def experiment(_length: Length) -> Experiment:
             against={"flat": of("flat", "us_per_switch")},
         ),
     )
-    return Experiment("rate_switch", "Switches between reservations", runs, rows)
+    return Experiment("rate_switch", "Switches between reservations", runs, rows, measures=RESERVATIONS)
 
 
 def _ratio(samples: Samples) -> float:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Somebody who has reserved, beside 1000 threads that have not (004, section 5)."""
 
+from ..commits import RESERVATIONS
 from ..model import Experiment, Row, Samples, Scheduler, Target, of
 from ..workloads import Length
 from .rates import against_cgroups, run
@@ -40,7 +41,9 @@ def experiment(length: Length) -> Experiment:
             for pattern in PATTERNS
         ),
     )
-    return Experiment("rate_wait", "A reservation beside 1000 threads without", runs, rows)
+    return Experiment(
+        "rate_wait", "A reservation beside 1000 threads without", runs, rows, measures=RESERVATIONS
+    )
 
 
 def _worst(name: str):

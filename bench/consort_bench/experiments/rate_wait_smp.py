@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..commits import RESERVATIONS, SIMULATOR
 from ..model import Experiment, Extract, Row, Run, Samples, Scheduler, Target, of
 from ..workloads import Length, simulated
 from .rate_wait import PATTERNS, START_S
@@ -88,7 +89,14 @@ def experiment(length: Length) -> Experiment:
         return tuple(replace(one, settings=replace(one.settings, cpus=CPUS)) for one in made)
 
     title = "Reservations beside 1000 threads without, on four CPUs"
-    return Experiment("rate_wait_smp", title, (*runs, *against_cgroups(in_guest)), rows, starts=1)
+    return Experiment(
+        "rate_wait_smp",
+        title,
+        (*runs, *against_cgroups(in_guest)),
+        rows,
+        starts=1,
+        measures=(*RESERVATIONS, *SIMULATOR),
+    )
 
 
 def scenario(length: Length, number: str, pattern: str, configuration: str) -> dict:

@@ -3,14 +3,10 @@
 
 from __future__ import annotations
 
-from ..guest import BUILT
-from ..model import DEFAULTS, GuestFile, Run, Scheduler, Settings
+from ..guest import built_static
+from ..model import DEFAULTS, Run, Scheduler, Settings
 
-PROGRAM = GuestFile(
-    BUILT / "consort-bench-rates",
-    "/bin/consort-bench-rates",
-    "build consort-bench-rates, see bench/run --help",
-)
+PROGRAM = built_static("consort-bench-rates")
 # Starting, and the end after the window.
 OVERHEAD_S = 4
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ..commits import SIMULATION
 from ..model import Experiment, Row, Run, Scheduler, Target, of
 from ..workloads import Length
 
@@ -41,7 +42,14 @@ def experiment(length: Length) -> Experiment:
             Target(at_least=COVERAGE_MIN_PERCENT),
         ),
     )
-    return Experiment("simulator", "The simulator itself", runs, rows, starts=1)
+    return Experiment(
+        "simulator",
+        "The simulator itself",
+        runs,
+        rows,
+        starts=1,
+        measures=(*SIMULATION, "sim/measure", "sim/coverage"),
+    )
 
 
 def row(id: str, unit: str, run: str, path: str, target: Target) -> Row:
@@ -49,4 +57,4 @@ def row(id: str, unit: str, run: str, path: str, target: Target) -> Row:
 
 
 def measure(what: str) -> Run:
-    return Run(what, Scheduler.SIMULATOR, ("sim/measure", what), 0)
+    return Run(what, Scheduler.SIMULATOR, ("sim/measure", what), 0, is_timed=True)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from ..commits import SCHEDULER
 from ..model import COMPARED, Experiment, GuestFile, Row, Run, Samples, of
 from ..workloads import Length
 from .hackbench import of_one
@@ -45,7 +46,7 @@ def experiment(length: Length) -> Experiment:
         )
         for stressor in STRESSORS
     )
-    return Experiment("stress", "stress-ng", runs, rows)
+    return Experiment("stress", "stress-ng", runs, rows, measures=SCHEDULER)
 
 
 def _ratio(stressor: str):

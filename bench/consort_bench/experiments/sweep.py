@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ..commits import COOPERATION
 from ..model import Experiment, Run, Samples, Scheduler, Settings
 from ..workloads import Length, fleet
 
@@ -47,7 +48,14 @@ def experiment(length: Length) -> Experiment:
     runs.append(fleet("time.eevdf", "plain", 12, over_time))
     runs.append(fleet("time.domain", "coop", 12, over_time, settings=period))
     return Experiment(
-        "sweep", "Period against players", tuple(runs), (), plot, starts=1, runs_per_guest=len(PLAYERS)
+        "sweep",
+        "Period against players",
+        tuple(runs),
+        (),
+        plot,
+        starts=1,
+        runs_per_guest=len(PLAYERS),
+        measures=COOPERATION,
     )
 
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Players of 0.5 to 1.5 times the load in one domain: do all show as many frames?"""
 
+from ..commits import COOPERATION
 from ..model import Experiment, Row, Target, of
 from ..workloads import Length, fleet, tardiness_row
 
@@ -23,4 +24,4 @@ def experiment(length: Length) -> Experiment:
         ),
         tardiness_row("coop.unequal", "mean", "coop.n12", Target(), others),
     )
-    return Experiment("unequal", "Players of unequal load", runs, rows)
+    return Experiment("unequal", "Players of unequal load", runs, rows, measures=COOPERATION)

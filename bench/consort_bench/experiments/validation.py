@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from ..commits import COOPERATION, SIMULATOR
 from ..model import Experiment, Extract, Row, Run, Samples, Target, of
 from ..workloads import Length, fleet, simulated
 
@@ -39,7 +40,13 @@ def experiment(length: Length) -> Experiment:
         for players in PLAYERS
         for statistic in STATISTICS
     ]
-    return Experiment("validation", "The simulator against the kernel", tuple(runs), tuple(rows))
+    return Experiment(
+        "validation",
+        "The simulator against the kernel",
+        tuple(runs),
+        tuple(rows),
+        measures=(*COOPERATION, *SIMULATOR),
+    )
 
 
 def guest(players: int) -> str:

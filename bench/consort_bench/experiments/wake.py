@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """A process that wakes every 10 ms beside hogs, and does not cooperate: how late does it run?"""
 
+from ..commits import SCHEDULER
 from ..model import COMPARED, Experiment, Row, Run, Scheduler, Target, of
 from ..workloads import Length
 
@@ -24,4 +25,4 @@ def experiment(length: Length) -> Experiment:
         for hogs in (1, 4)
         for statistic in ("mean", "max")
     )
-    return Experiment("wake", "Waking beside hogs", runs, rows)
+    return Experiment("wake", "Waking beside hogs", runs, rows, measures=SCHEDULER)

@@ -6,14 +6,37 @@ use crate::error::Error;
 use crate::fleet::{FleetOptions, Schedule};
 use crate::player::{Player, Record};
 use crate::work::burn_ns;
-use clap::Args;
-use consort::{Domain, Member, Next, Standing};
+use clap::{Args, ValueEnum};
+use consort::{Domain, Member, Next, Order, Standing};
 use serde::Serialize;
 
 /// What is declared as the longest event, over the chunk: interrupts lengthen a chunk.
 const EVENT_MARGIN_PERCENT: u64 = 120;
 /// How long the polite liar works between polls.
 const POLITE_WORK_NS: u64 = NS_PER_MS;
+
+/// What `enum consort_order` calls them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum BestEffort {
+    /// By the keys that members publish
+    #[default]
+    Program,
+    /// Fewest due events served first
+    Progress,
+    /// Least CPU time first
+    Service,
+}
+
+impl From<BestEffort> for Order {
+    fn from(order: BestEffort) -> Self {
+        match order {
+            BestEffort::Program => Order::Program,
+            BestEffort::Progress => Order::Progress,
+            BestEffort::Service => Order::Service,
+        }
+    }
+}
 
 /// How members join.
 #[derive(Clone, Debug, Args, Serialize)]
@@ -27,6 +50,9 @@ pub struct Membership {
     /// Ask for members to be preempted at the others' due times
     #[arg(long)]
     pub preempt: bool,
+    /// Order of the members' best-effort events
+    #[arg(long, value_enum, default_value_t)]
+    pub order: BestEffort,
 }
 
 impl Membership {
@@ -39,7 +65,8 @@ impl Membership {
         };
         let declared_ns = (event_ns * EVENT_MARGIN_PERCENT / 100)
             .clamp(consort::EVENT_MIN_NS, consort::EVENT_MAX_NS);
-        let member = domain.event_ns(declared_ns).preempt(self.preempt).join();
+        let domain = domain.event_ns(declared_ns).preempt(self.preempt);
+        let member = domain.order(self.order.into()).join();
         let member = member.map_err(Error::Cooperation)?;
         if member.others().map_err(Error::Cooperation)?.standing() == Standing::Outside {
             return Err(Error::NotAMember);

@@ -52,6 +52,12 @@ pub struct FleetOptions {
     /// Longest piece of decoding between two looks at the clock, in us
     #[arg(long, default_value_t = 1000)]
     pub chunk_us: u64,
+    /// End a chunk when the player's own next frame is due
+    #[arg(long)]
+    pub cut_chunks: bool,
+    /// A frame that is skipped is no due event
+    #[arg(long)]
+    pub only_shown: bool,
     /// Length of the measured window
     #[arg(long, default_value_t = 20)]
     pub seconds: u64,
@@ -106,6 +112,9 @@ struct PlayerSummary {
     decode_percent: f64,
     wasted_percent: f64,
     polls_per_s: f64,
+    served: u64,
+    /// Of the CPU, all work included; null where players share a process.
+    share_percent: Option<f64>,
     shown_per_s: Vec<u64>,
 }
 
@@ -135,27 +144,48 @@ pub struct FleetResult {
     useful_cpu_percent: f64,
     switches_per_s: f64,
     polls_per_s: f64,
+    /// Of the players' CPU time.
+    share_cv_percent: Option<f64>,
+    /// Between the players with the most and the fewest due events served, from the beginning on.
+    served_spread: u64,
     bystanders: Vec<Bystander>,
     players: Vec<PlayerSummary>,
 }
 
-/// Counters of the machine and of the bystanders at one instant.
+/// Counters of the machine, of the players' processes and of the bystanders at one instant.
 struct Snapshot {
     at_ns: u64,
     switches: u64,
+    players_cpu_ns: Vec<u64>,
     cpu_ns: Vec<u64>,
 }
 
 impl Snapshot {
-    fn take(bystanders: &[(&'static str, Child<()>)]) -> Result<Self, Error> {
+    fn take(
+        players: &[Child<Vec<Record>>],
+        bystanders: &[(&'static str, Child<()>)],
+    ) -> Result<Self, Error> {
+        let players = players.iter().map(|child| child.pid);
+        let bystanders = bystanders.iter().map(|(_, child)| child.pid);
         Ok(Self {
             at_ns: now_ns(),
             switches: counters::context_switches()?,
+            players_cpu_ns: players
+                .map(counters::cpu_time_ns)
+                .collect::<Result<_, _>>()?,
             cpu_ns: bystanders
-                .iter()
-                .map(|(_, child)| counters::cpu_time_ns(child.pid))
+                .map(counters::cpu_time_ns)
                 .collect::<Result<_, _>>()?,
         })
+    }
+
+    /// Parts of the CPU since `before`, in percent.
+    fn shares_percent(&self, before: &Self, of: fn(&Self) -> &[u64]) -> Vec<f64> {
+        let counted_ns = (self.at_ns - before.at_ns) as f64;
+        let pairs = of(before).iter().zip(of(self));
+        pairs
+            .map(|(from_ns, to_ns)| 100.0 * (to_ns - from_ns) as f64 / counted_ns)
+            .collect()
     }
 }
 
@@ -164,6 +194,11 @@ pub fn run(options: FleetOptions) -> Result<FleetResult, Error> {
     if options.players == 0 || options.seconds == 0 || options.chunk_us == 0 {
         return Err(Error::Usage(
             "--players, --seconds and --chunk-us must be at least 1".into(),
+        ));
+    }
+    if options.only_shown && options.mode == Mode::Monolithic {
+        return Err(Error::Usage(
+            "--only-shown is for players with a process each, expected another --mode".into(),
         ));
     }
     let begin_ns = now_ns() + START_DELAY_NS;
@@ -177,9 +212,9 @@ pub fn run(options: FleetOptions) -> Result<FleetResult, Error> {
     let bystanders = start_bystanders(&options, schedule)?;
 
     sleep_until_ns(schedule.window_start_ns - COUNTER_MARGIN_NS);
-    let before = Snapshot::take(&bystanders)?;
+    let before = Snapshot::take(&players, &bystanders)?;
     sleep_until_ns(schedule.window_end_ns + COUNTER_MARGIN_NS);
-    let after = Snapshot::take(&bystanders)?;
+    let after = Snapshot::take(&players, &bystanders)?;
 
     let kinds: Vec<&'static str> = bystanders.iter().map(|(kind, _)| *kind).collect();
     let mut records = Vec::new();
@@ -238,6 +273,8 @@ fn player_settings(options: &FleetOptions, schedule: Schedule) -> Vec<Settings> 
                 seed: random.next_u64(),
                 load: options.load * if options.unequal { 0.5 + place } else { 1.0 },
                 chunk_ns: options.chunk_us * 1000,
+                cuts_chunks: options.cut_chunks,
+                only_shown: options.only_shown,
                 first_due_ns: schedule.begin_ns + FRAME_PERIOD_NS + phase_ns,
                 window_start_ns: schedule.window_start_ns,
                 window_end_ns: schedule.window_end_ns,
@@ -286,14 +323,19 @@ fn merge(
     let window_s = options.seconds as f64;
     let percent_of_window = |time_ns: u64| 100.0 * time_ns as f64 / (window_s * NS_PER_S as f64);
     let counted_ns = (after.at_ns - before.at_ns) as f64;
+    let shares = after.shares_percent(before, |it| &it.players_cpu_ns);
+    let is_each_alone = shares.len() == records.len();
     let players: Vec<PlayerSummary> = records
         .iter()
-        .map(|record| PlayerSummary {
+        .enumerate()
+        .map(|(index, record)| PlayerSummary {
             load: record.load,
             frames_per_s: record.shown as f64 / window_s,
             decode_percent: percent_of_window(record.decode_ns),
             wasted_percent: percent_of_window(record.wasted_ns),
             polls_per_s: record.polls as f64 / window_s,
+            served: record.served,
+            share_percent: is_each_alone.then(|| shares[index]),
             shown_per_s: record.shown_per_s.clone(),
         })
         .collect();
@@ -302,12 +344,13 @@ fn merge(
     let decode_cpu_percent = sum(|player| player.decode_percent);
     let bystanders = kinds
         .iter()
-        .zip(before.cpu_ns.iter().zip(&after.cpu_ns))
-        .map(|(&kind, (&from_ns, &to_ns))| Bystander {
+        .zip(after.shares_percent(before, |it| &it.cpu_ns))
+        .map(|(&kind, share_percent)| Bystander {
             kind,
-            share_percent: 100.0 * (to_ns - from_ns) as f64 / counted_ns,
+            share_percent,
         })
         .collect();
+    let served = || players.iter().map(|player| player.served);
     FleetResult {
         worst: worst(&records),
         tardiness: Distribution::of_ns(
@@ -322,6 +365,8 @@ fn merge(
         useful_cpu_percent: decode_cpu_percent - sum(|player| player.wasted_percent),
         switches_per_s: (after.switches - before.switches) as f64 * NS_PER_S as f64 / counted_ns,
         polls_per_s: sum(|player| player.polls_per_s),
+        share_cv_percent: is_each_alone.then(|| variation_percent(&shares)),
+        served_spread: served().max().unwrap_or(0) - served().min().unwrap_or(0),
         bystanders,
         players,
         options,

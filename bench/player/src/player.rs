@@ -33,6 +33,10 @@ pub struct Settings {
     /// Mean decoding load as a fraction of the CPU.
     pub load: f64,
     pub chunk_ns: u64,
+    /// Whether it ends a chunk when its own next frame is due.
+    pub cuts_chunks: bool,
+    /// Whether only a frame that was decoded is a due event: then a skip is nothing that anybody serves.
+    pub only_shown: bool,
     /// Due time of the first frame.
     pub first_due_ns: u64,
     /// The measured window.
@@ -45,6 +49,8 @@ pub struct Settings {
 pub struct Record {
     pub load: f64,
     pub shown: u64,
+    /// Due events served from the beginning until the window's end.
+    pub served: u64,
     /// CPU time of chunks, and the part of it spent on frames that were dropped unfinished.
     pub decode_ns: u64,
     pub wasted_ns: u64,
@@ -112,23 +118,26 @@ impl Player {
         (self.settings.window_start_ns..self.settings.window_end_ns).contains(&time_ns)
     }
 
-    /// When the next frame is due.
+    /// When the next due event is due; never, where only decoded frames are and there is none.
     pub fn next_due_ns(&self) -> u64 {
-        self.due_of_ns(self.next_due_frame)
+        if !self.settings.only_shown {
+            return self.due_of_ns(self.next_due_frame);
+        }
+        let first = self.ready.front();
+        first.map_or(u64::MAX, |&frame| self.due_of_ns(frame))
     }
 
     /// Serves every due event whose time has come.
     pub fn serve_due(&mut self, now_ns: u64) {
-        while self.next_due_ns() <= now_ns {
+        while self.due_of_ns(self.next_due_frame) <= now_ns {
             let frame = self.next_due_frame;
-            let due_ns = self.next_due_ns();
-            if self.in_window(due_ns) {
-                if self.record.tardiness_ns.is_empty() {
-                    self.record.first_due_ns = due_ns;
-                }
-                self.record.tardiness_ns.push(now_ns - due_ns);
+            let due_ns = self.due_of_ns(frame);
+            let is_ready = self.ready.front() == Some(&frame);
+            let is_event = is_ready || !self.settings.only_shown;
+            if is_event {
+                self.count_served(due_ns, now_ns);
             }
-            if self.ready.front() == Some(&frame) {
+            if is_ready {
                 self.ready.pop_front();
                 if self.in_window(due_ns) {
                     let second = (due_ns - self.settings.window_start_ns) / NS_PER_S;
@@ -139,7 +148,19 @@ impl Player {
                 self.drop_frame(now_ns);
             }
             self.next_due_frame += 1;
-            crate::work::burn_ns(SHOW_NS);
+            if is_event {
+                crate::work::burn_ns(SHOW_NS);
+            }
+        }
+    }
+
+    fn count_served(&mut self, due_ns: u64, now_ns: u64) {
+        self.record.served += u64::from(due_ns < self.settings.window_end_ns);
+        if self.in_window(due_ns) {
+            if self.record.tardiness_ns.is_empty() {
+                self.record.first_due_ns = due_ns;
+            }
+            self.record.tardiness_ns.push(now_ns - due_ns);
         }
     }
 
@@ -177,16 +198,19 @@ impl Player {
         }
         let counts = self.in_window(now_ns);
         let chunk_ns = self.settings.chunk_ns;
+        let until_ns = match self.settings.cuts_chunks {
+            true => self.next_due_ns(),
+            false => u64::MAX,
+        };
         let Some(it) = self.decoding.as_mut() else {
             return 0;
         };
-        let work_ns = chunk_ns.min(it.cost_ns - it.done_ns);
+        let work_ns = crate::work::burn_until(chunk_ns.min(it.cost_ns - it.done_ns), until_ns);
         it.done_ns += work_ns;
         if counts {
             it.counted_ns += work_ns;
             self.record.decode_ns += work_ns;
         }
-        crate::work::burn_ns(work_ns);
         work_ns
     }
 
@@ -257,6 +281,8 @@ mod tests {
             seed: 3,
             load,
             chunk_ns: NS_PER_MS,
+            cuts_chunks: false,
+            only_shown: false,
             first_due_ns: FRAME_PERIOD_NS + NS_PER_MS,
             window_start_ns: 0,
             window_end_ns: WINDOW_S * NS_PER_S,
@@ -312,6 +338,31 @@ mod tests {
             WINDOW_S * FRAMES_PER_S - 1
         );
         assert!(record.shown < 60);
+    }
+
+    #[test]
+    fn where_skips_are_no_due_events_all_served_are_shown() {
+        let mut player = player(1.6);
+        player.settings.only_shown = true;
+        assert_eq!(player.next_due_ns(), u64::MAX, "nothing is decoded yet");
+        let record = play(player, 1);
+        assert!(record.shown > 0 && record.shown < WINDOW_S * FRAMES_PER_S * 2 / 3);
+        assert_eq!(record.tardiness_ns.len() as u64, record.shown);
+        assert_eq!(record.served, record.shown);
+        assert!(record.wasted_ns < record.decode_ns / 20);
+    }
+
+    #[test]
+    fn a_chunk_may_end_at_the_players_own_due_time() {
+        let mut player = player(0.5);
+        player.settings.chunk_ns = FRAME_PERIOD_NS;
+        player.settings.cuts_chunks = true;
+        // The clock is past that already.
+        let work_ns = player.decode_chunk(0);
+        assert!(work_ns > 0 && work_ns < NS_PER_MS, "{work_ns} ns");
+        assert_eq!(player.decoding.as_ref().map(|it| it.done_ns), Some(work_ns));
+        player.settings.first_due_ns = u64::MAX / 2;
+        assert!(player.decode_chunk(0) > NS_PER_MS);
     }
 
     #[test]

@@ -13,6 +13,9 @@ pub const GUEST_INSTRUCTIONS_PER_US: u64 = 500;
 /// 98 no-ops, a decrement and a branch: long blocks are what an emulator runs fastest.
 const INSTRUCTIONS_PER_TURN: u64 = 100;
 
+/// Work between looks at the clock, where a time ends it: shorter pieces cost more than they tell.
+const PIECE_NS: u64 = 100_000;
+
 static INSTRUCTIONS_PER_US: AtomicU64 = AtomicU64::new(GUEST_INSTRUCTIONS_PER_US);
 
 /// Sets how many instructions this machine executes in a microsecond.
@@ -62,6 +65,24 @@ pub fn burn_instructions(instructions: u64) {
 /// Works for `duration_ns` of CPU time.
 pub fn burn_ns(duration_ns: u64) {
     burn_instructions(duration_ns * instructions_per_us() / 1000);
+}
+
+/// Works for `duration_ns` of CPU time, or until that time has come; returns the CPU time, at least one piece.
+pub fn burn_until(duration_ns: u64, until_ns: u64) -> u64 {
+    if until_ns == u64::MAX {
+        burn_ns(duration_ns);
+        return duration_ns;
+    }
+    let mut done_ns = 0;
+    while done_ns < duration_ns {
+        let piece_ns = PIECE_NS.min(duration_ns - done_ns);
+        burn_ns(piece_ns);
+        done_ns += piece_ns;
+        if crate::clock::now_ns() >= until_ns {
+            break;
+        }
+    }
+    done_ns
 }
 
 /// Instructions of this loop that the machine executes in a microsecond, the best of several tries of

@@ -9,8 +9,9 @@ mod steps;
 mod world;
 
 use crate::clock::{no_timer_slack, now_ns, sleep_until_ns, NS_PER_MS};
+use crate::counters::cpu_time_ns;
 use crate::error::Error;
-use crate::processes::{lock_memory, set_name, set_nice, spawn};
+use crate::processes::{lock_memory, set_name, set_nice, spawn, Child};
 use clap::{Args, ValueEnum};
 use consort_sim::random::Random;
 use consort_sim::setup::{Setup, Task};
@@ -63,11 +64,12 @@ pub struct Options {
     receiver: Option<String>,
 }
 
-/// Carries the scenario out; when it began, on CLOCK_MONOTONIC, and the timelines.
+/// Carries the scenario out; when it began, on CLOCK_MONOTONIC, what part of a CPU each had from the warm-up on, and
+/// the timelines.
 pub fn run(options: &Options) -> Result<Value, Error> {
-    let setup = consort_sim::scenario::load(&options.scenario, options.seed)
-        .map_err(|error| Error::Usage(error.to_string()))?
-        .setup;
+    let scenario = consort_sim::scenario::load(&options.scenario, options.seed)
+        .map_err(|error| Error::Usage(error.to_string()))?;
+    let setup = scenario.setup;
     let pids = world::Pids::new(setup.tasks.len())?;
     let groups = world::Groups::make(&setup)?;
     // In step with the kernel's ticks, as in the simulator.
@@ -96,6 +98,8 @@ pub fn run(options: &Options) -> Result<Value, Error> {
         children.push((task.name.clone(), child));
     }
     groups.act(&setup, begin_ns)?;
+    let window_ns = begin_ns + scenario.warmup_ns..begin_ns + setup.duration_ns;
+    let shares = shares_percent(window_ns, &children)?;
     let mut tasks = Map::new();
     for (name, child) in children {
         tasks.insert(name, child.wait()?);
@@ -104,7 +108,32 @@ pub fn run(options: &Options) -> Result<Value, Error> {
         sender.wait()?;
     }
     let timelines = if options.timelines { tasks } else { Map::new() };
-    Ok(json!({ "begin_ns": begin_ns, "tasks": timelines }))
+    Ok(json!({ "begin_ns": begin_ns, "share_percent": shares, "tasks": timelines }))
+}
+
+/// Parts of a CPU in percent, by name; none where actions take until the window has begun.
+fn shares_percent(
+    window_ns: std::ops::Range<u64>,
+    children: &[(String, Child<Value>)],
+) -> Result<Map<String, Value>, Error> {
+    if now_ns() > window_ns.start || window_ns.is_empty() {
+        return Ok(Map::new());
+    }
+    let times_ns = || -> Result<Vec<u64>, Error> {
+        let pids = children.iter().map(|(_, child)| child.pid);
+        pids.map(cpu_time_ns).collect()
+    };
+    sleep_until_ns(window_ns.start);
+    let (before_ns, before) = (now_ns(), times_ns()?);
+    // Who has come to its end is still there, until it is waited for.
+    sleep_until_ns(window_ns.end);
+    let (after, after_ns) = (times_ns()?, now_ns());
+    let percent = |used_ns: u64| 100.0 * used_ns as f64 / (after_ns - before_ns) as f64;
+    let used = before.iter().zip(&after).map(|(from, until)| until - from);
+    let names = children.iter().map(|(name, _)| name.clone());
+    Ok(names
+        .zip(used.map(|used_ns| json!(percent(used_ns))))
+        .collect())
 }
 
 /// An instance's name is the task's, or begins with it and a dash.

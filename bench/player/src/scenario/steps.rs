@@ -6,7 +6,7 @@ use super::radio::Receiver;
 use super::world;
 use crate::clock::{now_ns, sleep_until_ns, NS_PER_MS};
 use crate::error::Error;
-use consort::{Domain, Member, Next, NEVER};
+use consort::{Domain, Member, Next, Order, NEVER};
 use consort_sim::random::Random;
 use consort_sim::rates::RateRequest;
 use consort_sim::setup::{self, Due, Length, Program, Setup, Step};
@@ -43,6 +43,12 @@ fn unable(what: &str) -> Error {
     Error::Usage(format!(
         "{what} is not carried out by processes, only simulated"
     ))
+}
+
+fn order_of(number: u32) -> Result<Order, Error> {
+    let orders = [Order::Program, Order::Progress, Order::Service];
+    let known = orders.into_iter().find(|it| *it as u32 == number);
+    known.ok_or_else(|| Error::Usage(format!("no library knows the order {number} of a domain")))
 }
 
 impl Running<'_> {
@@ -107,11 +113,12 @@ impl Running<'_> {
                     name,
                     event_ns,
                     preempt,
-                    ..
+                    order,
                 } = &self.setup.domains[*domain];
                 let domain = Domain::named(name.as_str())
                     .event_ns(*event_ns)
-                    .preempt(*preempt);
+                    .preempt(*preempt)
+                    .order(order_of(*order)?);
                 self.member = Some(domain.join().map_err(Error::Cooperation)?);
             }
             Step::Leave => self.member = None,
