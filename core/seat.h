@@ -62,8 +62,8 @@ static __always_inline void seat_count(struct seat __arena *s, u64 weight)
 		seat_sit_out(s);
 }
 
-/* Those that have repaid what they owed do not count any more. */
-core_fn seat_settle(struct seat __arena *s in_arena)
+/* Those that have repaid what they owed do not count any more. Always inline: Linux 6.18 lets functions call eight deep. */
+static __always_inline void seat_settle_here(struct seat __arena *s)
 {
 	while (can_loop) {
 		struct heap_link __arena *first = s->owing.first;
@@ -73,6 +73,12 @@ core_fn seat_settle(struct seat __arena *s in_arena)
 		fifo_remove(&s->owing, first);
 		seat_count(s, -member_of_owing(first)->node.weight);
 	}
+}
+
+/* The same for a seat that has just paid. */
+core_fn seat_settle(struct seat __arena *s in_arena)
+{
+	seat_settle_here(s);
 	return 0;
 }
 
@@ -278,7 +284,7 @@ core_fn seat_activate(struct member __arena *m in_arena, u64 now_ns)
 		s->counted += m->node.weight;
 		tree_reweigh(&s->node, s->counted);
 	}
-	seat_settle(s);
+	seat_settle_here(s);
 	coop_wake(d, m, now_ns);
 	seat_bring_lead(s, m);
 	if (d->group.nr_active == 1) {
@@ -300,7 +306,7 @@ core_fn seat_deactivate(struct member __arena *m in_arena, u64 now_ns)
 	coop_rest(d, m, now_ns);
 	if (!d->group.nr_active)
 		domain_activate_seats(d, now_ns);
-	seat_settle(s);
+	seat_settle_here(s);
 	if (vtime_before(s->node.parent->vmin, s->node.vtime))
 		fifo_append(&s->owing, &m->owing, s->node.vtime);
 	else

@@ -128,13 +128,14 @@ core_fn take_seat(struct task __arena *t in_arena, struct group_set __arena *hom
 	bool waits = n->ready.queued, active = n->active;
 
 	task_take(t);
-	task_deactivate(t);
+	if (active)
+		deactivate_alone(t);
 	t->home = home;
 	t->weight = weight;
 	tree_set_weight(n, weight);
 	tree_move(n, group_in(home, t->place), lead_ns < most_ns ? lead_ns : most_ns);
 	if (active)
-		task_activate(t, bpf_ktime_get_ns());
+		activate_alone(t, bpf_ktime_get_ns());
 	if (waits)
 		task_wait(t, bpf_ktime_get_ns());
 	return 0;

@@ -98,29 +98,50 @@ static __always_inline void task_settle_in(struct task __arena *t)
 		task_arrive(t, t->member.lead_ns);
 }
 
+/* A task that is in no domain becomes active in its account, or ceases to be. */
+static __always_inline void activate_alone(struct task __arena *t, u64 now_ns)
+{
+	struct place __arena *pl = place_at(t->place);
+
+	own_place_begins(t, pl);
+	count_load(t, true);
+	tree_activate(&t->member.node, now_ns);
+	place_activated(pl, &t->member);
+	place_count(pl, t->place, 1);
+}
+
+static __always_inline void deactivate_alone(struct task __arena *t)
+{
+	struct place __arena *pl = place_at(t->place);
+
+	tree_deactivate(&t->member.node);
+	count_load(t, false);
+	place_deactivated(pl);
+	place_count(pl, t->place, -1);
+}
+
 core_fn task_activate(struct task __arena *t in_arena, u64 now_ns)
 {
 	struct place __arena *pl = place_at(t->place);
+	struct domain __arena *d;
 
 	if (t->member.node.active)
 		return 0;
 	task_settle_in(t);
 	t->member.interrupted = 0;
 	t->pays = &t->member.node;
+	if (!in_domain(t)) {
+		activate_alone(t, now_ns);
+		return 0;
+	}
 	own_place_begins(t, pl);
 	count_load(t, true);
-	if (in_domain(t))
-		seat_activate(&t->member, now_ns);
-	else
-		tree_activate(&t->member.node, now_ns);
+	seat_activate(&t->member, now_ns);
 	place_activated(pl, &t->member);
 	place_count(pl, t->place, 1);
-	if (in_domain(t)) {
-		struct domain __arena *d = domain_in(t->set, t->place);
-
-		domain_wake(d, &t->member);
-		place_refresh(pl, d);
-	}
+	d = domain_in(t->set, t->place);
+	domain_wake(d, &t->member);
+	place_refresh(pl, d);
 	return 0;
 }
 
@@ -130,10 +151,11 @@ core_fn task_deactivate(struct task __arena *t in_arena)
 
 	if (!t->member.node.active)
 		return 0;
-	if (in_domain(t))
-		seat_deactivate(&t->member, bpf_ktime_get_ns());
-	else
-		tree_deactivate(&t->member.node);
+	if (!in_domain(t)) {
+		deactivate_alone(t);
+		return 0;
+	}
+	seat_deactivate(&t->member, bpf_ktime_get_ns());
 	count_load(t, false);
 	place_deactivated(pl);
 	place_count(pl, t->place, -1);
