@@ -143,7 +143,7 @@ impl Task {
     }
 }
 
-fn any_step(steps: &[Step], is_it: &dyn Fn(&Step) -> bool) -> bool {
+pub(crate) fn any_step(steps: &[Step], is_it: &dyn Fn(&Step) -> bool) -> bool {
     steps.iter().any(|step| match step {
         Step::Loop { steps, .. } => any_step(steps, is_it),
         step => is_it(step),

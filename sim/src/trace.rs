@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a run emits while it runs, and what it ends with.
 
+use crate::fluid::Behind;
 use crate::setup::{Cpu, TaskIndex};
 use serde::Serialize;
 
@@ -146,6 +147,8 @@ pub struct Outcome {
     pub idle_ns: u64,
     /// The scheduler's own counters, by name.
     pub counters: Vec<(&'static str, u64)>,
+    /// Who was furthest behind the fluid ideal; none: it was not looked at, or is not defined.
+    pub fluid_lag: Option<Behind>,
     /// The run ended here; none: it ended in its time.
     pub violation: Option<Violation>,
 }

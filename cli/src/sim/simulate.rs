@@ -9,7 +9,7 @@ use std::{
 
 use consort_sim::{
     report::{Both, Recorder, Summary, Trace},
-    run,
+    run_against_ideal as run,
     scenario::{Configuration, Scenario},
     trace::Outcome,
 };

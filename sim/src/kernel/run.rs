@@ -241,6 +241,7 @@ impl Kernel {
             switches: self.switches,
             idle_ns: self.idle_ns,
             counters: self.scheduler.counters(),
+            fluid_lag: None,
             violation,
         }
     }
