@@ -11,6 +11,7 @@ mod ffi;
 pub mod fluid;
 mod kernel;
 mod machine;
+pub mod mixes;
 pub mod models;
 pub mod mutate;
 pub mod profile;
