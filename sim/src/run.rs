@@ -24,12 +24,14 @@ pub fn run(
     kernel.run()
 }
 
-/// The same, and how far anybody was behind the fluid ideal, where that [is defined](fluid::is_defined).
+/// The same, and how far anybody was behind the fluid ideal, where that [is defined](fluid::is_defined); what the ideal gave to
+/// each is added up from `from_ns` on.
 ///
 /// # Errors
 /// As of [`run`].
 pub fn run_against_ideal(
     setup: &Setup,
+    from_ns: u64,
     scheduler: Box<dyn Scheduler>,
     observer: &mut dyn Observer,
 ) -> Result<Outcome, Error> {
@@ -37,7 +39,7 @@ pub fn run_against_ideal(
         return run(setup, scheduler, observer);
     }
     setup.check()?;
-    let mut lag = Lag::new(setup);
+    let mut lag = Lag::new(setup, from_ns);
     let mut both = Both(observer, &mut lag);
     let mut outcome = Kernel::new(setup, scheduler, &mut both)?.run()?;
     let end_ns = match &outcome.violation {
@@ -45,5 +47,6 @@ pub fn run_against_ideal(
         None => outcome.end_ns,
     };
     outcome.fluid_lag = Some(lag.worst(end_ns));
+    outcome.fluid_given_ns = lag.given_ns();
     Ok(outcome)
 }

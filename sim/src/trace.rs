@@ -149,6 +149,8 @@ pub struct Outcome {
     pub counters: Vec<(&'static str, u64)>,
     /// Who was furthest behind the fluid ideal; none: it was not looked at, or is not defined.
     pub fluid_lag: Option<Behind>,
+    /// What the ideal gave to each task of the setup while it was runnable and in no domain; empty as above.
+    pub fluid_given_ns: Vec<f64>,
     /// The run ended here; none: it ended in its time.
     pub violation: Option<Violation>,
 }

@@ -174,6 +174,10 @@ pub struct ExploreArgs {
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub save: PathBuf,
 
+    /// Everyday mixes instead, in which nobody may be further behind the fluid ideal than its bound
+    #[arg(long)]
+    pub mixes: bool,
+
     /// Processes at a time [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub jobs: Option<u16>,

@@ -8,7 +8,8 @@
 //!          runnable. It is counted in slices: the longest that the unit would have been given in that window.
 //!          What domains may borrow ahead, once, is taken off first (their window, and an event with its grace).
 //! Limits   A CPU that idles while somebody waits who may run there gives nobody anything here: that has a rule of its
-//!          own. Who sleeps while it is behind is forgiven, and what it left is not given to others. Who has had more than
+//!          own. Who has all the CPUs that it can use, and in the ideal too, is forgiven: it could not have more if it was
+//!          behind. Who sleeps while it is behind is forgiven, and what it left is not given to others. Who has had more than
 //!          some slices beyond the ideal is taken to have had just these.
 
 use super::ideal::{weight_of_nice, Claim, Ideal};
@@ -79,6 +80,7 @@ pub struct Behind {
 
 #[derive(Clone, Debug)]
 struct Sharer {
+    of: TaskIndex,
     claim: Claim,
     own_unit: usize,
     unit: usize,
@@ -98,6 +100,8 @@ struct Unit {
     runnable: u32,
     running: u32,
     owing: u32,
+    /// What the ideal gave while one of it was runnable, from the time on from which that counts.
+    given_ns: f64,
     /// Of the window that makes it greatest.
     lag_ns: f64,
     from_ns: u64,
@@ -120,6 +124,8 @@ pub struct Lag {
     /// By set of CPUs: tasks that could run and do not.
     waiting: Vec<usize>,
     now_ns: u64,
+    /// From when on what the ideal gives is added up.
+    from_ns: u64,
     end_ns: u64,
     is_stale: bool,
     kept: HashMap<Vec<TaskId>, Rc<[f64]>>,
@@ -172,7 +178,8 @@ impl Plan {
 }
 
 impl Lag {
-    pub fn new(setup: &Setup) -> Self {
+    /// What the ideal gives to each is added up from `from_ns` on.
+    pub fn new(setup: &Setup, from_ns: u64) -> Self {
         let mut ideal = Ideal::of(setup);
         let plan = Plan::new(setup, &mut ideal);
         Self {
@@ -186,6 +193,7 @@ impl Lag {
             runnable: 0,
             waiting: vec![0; ideal.nr_sets()],
             now_ns: 0,
+            from_ns,
             end_ns: setup.duration_ns,
             is_stale: false,
             kept: HashMap::new(),
@@ -198,6 +206,15 @@ impl Lag {
     pub fn worst(&mut self, end_ns: u64) -> Behind {
         self.advance(end_ns.min(self.end_ns));
         self.worst.clone()
+    }
+
+    /// What the ideal has given to tasks of the setup while they were runnable and in no domain.
+    pub fn given_ns(&self) -> Vec<f64> {
+        let mut given = vec![0.0; self.setup.tasks.len()];
+        for sharer in self.sharers.iter().flatten() {
+            given[sharer.of] += self.units[sharer.own_unit].given_ns;
+        }
+        given
     }
 
     fn sharer(&mut self, task: TaskId) -> Option<&mut Sharer> {
@@ -222,6 +239,7 @@ impl Lag {
             set,
         };
         self.sharers[index] = Some(Sharer {
+            of,
             claim,
             own_unit: unit,
             unit,
@@ -385,8 +403,13 @@ impl Lag {
             if unit.runnable == 0 {
                 continue;
             }
+            if from_ns >= self.from_ns {
+                unit.given_ns += given_ns;
+            }
             unit.lag_ns += given_ns - had_ns - idle_ns;
-            if unit.lag_ns <= 0.0 {
+            let has_all =
+                unit.running == unit.runnable && unit.rate > f64::from(unit.runnable) - 1e-6;
+            if unit.lag_ns <= 0.0 || has_all {
                 (unit.lag_ns, unit.slice_ns, unit.from_ns) = (0.0, slice_ns, to_ns);
                 continue;
             }

@@ -242,6 +242,7 @@ impl Kernel {
             idle_ns: self.idle_ns,
             counters: self.scheduler.counters(),
             fluid_lag: None,
+            fluid_given_ns: Vec::new(),
             violation,
         }
     }

@@ -5,7 +5,7 @@ use super::entitlement::{entitled, Entitled};
 use super::ran::Ran;
 use super::units::{domains_of, units};
 use crate::error::Error;
-use crate::fluid::{demand, Behind, LAG_MAX_SLICES};
+use crate::fluid::{demand, Behind, Demand, LAG_MAX_SLICES};
 use crate::scenario::Scenario;
 use crate::setup::{Program, Setup, TaskIndex};
 use serde::Serialize;
@@ -32,6 +32,8 @@ const WAIT_MAX_MS: f64 = 2_500.0;
 const JOIN_SHARE_RATIO_MIN: f64 = 0.98;
 const JOIN_TARDINESS_RATIO_MAX: f64 = 1.0;
 const JOIN_TARDINESS_FLOOR_MS: f64 = 1.0;
+/// What a poll, an interrupt and a switch may differ by.
+const JOIN_TARDINESS_NOISE_MS: f64 = 0.02;
 /// p99 of due events: against EEVDF's, or this.
 const LATE_RATIO_MAX: f64 = 1.1;
 const LATE_FLOOR_MS: f64 = 1.6;
@@ -181,6 +183,10 @@ impl Judging<'_> {
         for unit in self.units.clone() {
             let of = |task: &TaskIndex| match &entitled[*task] {
                 it if !it.is_known => None,
+                // Where others come in bursts, the ideal gives less than where they ask evenly for as much.
+                it if it.is_exact && self.wants_all(*task) => {
+                    Some(it.least.min(self.given_beside_stock(*task)))
+                }
                 it if it.is_exact => Some(it.least),
                 it => Some(it.most.min(self.stock.share(*task))),
             };
@@ -201,6 +207,18 @@ impl Judging<'_> {
             keep(&mut worst, 1.0, share / due, &name);
         }
         worst
+    }
+
+    fn wants_all(&self, task: TaskIndex) -> bool {
+        demand(&self.setup.tasks[task].program) == Demand::All
+    }
+
+    /// What the ideal gives beside whoever was runnable under the stock scheduler, if that ran to the same end.
+    fn given_beside_stock(&self, task: TaskIndex) -> f64 {
+        let is_whole =
+            self.stock.to_ns >= self.own.to_ns && self.own.to_ns == self.setup.duration_ns;
+        let given = self.stock.given(task).filter(|_| is_whole);
+        given.unwrap_or(f64::INFINITY)
     }
 
     fn unit_name(&self, unit: &[TaskIndex]) -> String {
@@ -368,7 +386,7 @@ impl Judging<'_> {
                 continue;
             }
             let (ms, before_ms) = (own.p99_ms, before.p99_ms);
-            let times = ms / before_ms.max(1e-3);
+            let times = ms / (before_ms + JOIN_TARDINESS_NOISE_MS);
             let name = self.name(task).to_owned();
             if times > JOIN_TARDINESS_RATIO_MAX {
                 self.fail(format!(

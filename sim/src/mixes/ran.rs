@@ -35,7 +35,12 @@ impl Ran {
         let mut setup = scenario.setup.clone();
         configuration.apply(&mut setup);
         let mut recorder = Recorder::new(&setup, scenario.warmup_ns);
-        let outcome = run_against_ideal(&setup, configuration.scheduler(), &mut recorder)?;
+        let outcome = run_against_ideal(
+            &setup,
+            scenario.warmup_ns,
+            configuration.scheduler(),
+            &mut recorder,
+        )?;
         let violation = outcome.violation.as_ref();
         let to_ns = violation.map_or(setup.duration_ns, |violation| violation.at_ns);
         recorder.finish(to_ns);
@@ -55,6 +60,12 @@ impl Ran {
 
     pub fn window_ns(&self) -> f64 {
         self.to_ns.saturating_sub(self.from_ns) as f64
+    }
+
+    /// What the ideal gave to a task while it was runnable; none: not known.
+    pub fn given(&self, task: TaskIndex) -> Option<f64> {
+        let given_ns = self.outcome.fluid_given_ns.get(task)?;
+        Some(given_ns / self.window_ns().max(1.0))
     }
 
     /// Of one CPU.

@@ -7,7 +7,7 @@ use crate::scenario;
 const MS: u64 = 1_000_000;
 
 fn lag_of(text: &str) -> Lag {
-    Lag::new(&scenario::parse("t.json", text).unwrap().setup)
+    Lag::new(&scenario::parse("t.json", text).unwrap().setup, 0)
 }
 
 fn tell(lag: &mut Lag, at_ms: f64, cpu: u32, what: What) {
@@ -198,4 +198,28 @@ fn the_ideal_is_not_known_where_somebody_changes_it() {
     ));
     let phases = r#"{"tasks": {"a": {"phases": {"x": {"run": 1, "cpus": [0]}}}}}"#;
     assert!(!defined(phases));
+}
+
+#[test]
+fn who_has_a_cpu_for_itself_is_not_behind() {
+    // b waits for 10 ms; from then on each has a CPU, and b could have no more if it was owed some.
+    let text = r#"{"machine": {"cpus": 2}, "tasks": {"a": {"hog": true}, "b": {"hog": true}, "c": {"hog": true}}}"#;
+    let mut lag = lag_of(text);
+    begin(&mut lag, 3);
+    switch(&mut lag, 0.0, 0, None, Some(0));
+    switch(&mut lag, 0.0, 1, None, Some(2));
+    switch(&mut lag, 10.0, 1, Some((2, Left::Ended)), Some(1));
+    lag.worst(100 * MS);
+    assert!(
+        (lag.worst.lag_ms - 20.0 / 3.0).abs() < 1e-6,
+        "{:?}",
+        lag.worst
+    );
+    assert!(lag.units.iter().all(|unit| unit.lag_ns <= 0.0));
+    let given = lag.given_ns();
+    // c owes 10/3 ms, for 5 ms in which b has two thirds.
+    assert!(
+        (given[1] - (10.0 / 1.5 + 5.0 / 1.5 + 85.0) * MS as f64).abs() < 1e3,
+        "{given:?}"
+    );
 }
