@@ -3,10 +3,12 @@
 //!
 //! Rule     Between two arrivals: the fluid ideal of who is there, each with no more than it asks for. A task that works and
 //!          then sleeps is entitled to what it has if it runs at its part of the ideal whenever it wants to: it asks later,
-//!          then. Over the window: the mean.
+//!          then. Over the window: the mean. Where others come in bursts at the same time, it has less even in the ideal:
+//!          no more than where the mix runs in the ideal itself (poured.rs).
 //! Limits   Nobody is known to end before the run does, and others ask for as much as they would alone: a task is entitled
 //!          to at least this.
 
+use super::poured::poured;
 use crate::fluid::{demand, is_defined, weight_of_nice, Claim, Demand, Ideal};
 use crate::setup::{any_step, Program, Setup, Step};
 use std::collections::{BTreeMap, BTreeSet};
@@ -51,6 +53,11 @@ pub fn entitled(setup: &Setup, from_ns: u64, to_ns: u64) -> Option<Vec<Entitled>
     for epoch in times.windows(2) {
         let part = (epoch[1] - epoch[0]) as f64 / (to_ns - from_ns) as f64;
         add_epoch(setup, &demands, epoch[0], part, &mut all);
+    }
+    if let Some(shares) = poured(setup, from_ns, to_ns) {
+        for (it, share) in all.iter_mut().zip(shares) {
+            it.least = it.least.min(share);
+        }
     }
     Some(all)
 }

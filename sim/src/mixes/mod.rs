@@ -9,6 +9,7 @@ mod everyday;
 mod generate;
 mod judge;
 mod maker;
+mod poured;
 mod ran;
 mod units;
 
