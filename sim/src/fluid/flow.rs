@@ -125,9 +125,9 @@ impl Flow<'_> {
                     self.shift(from, cell, &through, &back);
                     return true;
                 }
-                for other in 0..back.len() {
-                    if other != from && back[other].is_none() && self.flow[other][cell] > EPSILON {
-                        back[other] = Some(cell);
+                for (other, back) in back.iter_mut().enumerate() {
+                    if other != from && back.is_none() && self.flow[other][cell] > EPSILON {
+                        *back = Some(cell);
                         queue.push_back(other);
                     }
                 }

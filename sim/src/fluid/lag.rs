@@ -13,7 +13,7 @@
 //!          some slices beyond the ideal is taken to have had just these.
 
 use super::ideal::{weight_of_nice, Claim, Ideal};
-use crate::setup::{ActionKind, Policy, Program, Setup, Step, TaskIndex, Tunables};
+use crate::setup::{Setup, TaskIndex, Tunables};
 use crate::trace::{Event, Left, Observer, TaskId, What};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -33,38 +33,6 @@ const LATE_NS: u64 = 50_000;
 const AHEAD_MAX_SLICES: f64 = 8.0;
 /// Ideals of as many sets of tasks are kept.
 const KEPT_MAX: usize = 4096;
-
-/// Whether weights, masks and CPUs stay, nobody is treated apart (liars, reservations, holders of locks that inherit), and
-/// nothing breaks: then the ideal is known at each instant.
-pub fn is_defined(setup: &Setup) -> bool {
-    let faults = &setup.faults;
-    let breaks = faults.allocation + faults.lookup + faults.timer_late + faults.pause > 0.0;
-    let acts = |kind: &ActionKind| !matches!(kind, ActionKind::Kill { .. } | ActionKind::Dump);
-    let changes = |step: &Step| {
-        matches!(
-            step,
-            Step::Nice(_)
-                | Step::Policy(_)
-                | Step::Affinity(_)
-                | Step::MigrateDisable
-                | Step::Cgroup(_)
-                | Step::Rates(_)
-        )
-    };
-    let stays = |program: &Program| match program {
-        Program::Steps(steps) => !crate::setup::any_step(steps, &changes),
-        Program::Hog | Program::Player(_) => true,
-        _ => false,
-    };
-    setup.rates.is_none()
-        && setup.pi_locks.is_empty()
-        && !breaks
-        && !setup.actions.iter().any(|action| acts(&action.what))
-        && setup
-            .tasks
-            .iter()
-            .all(|task| task.policy == Policy::Normal && stays(&task.program))
-}
 
 /// Who was furthest behind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

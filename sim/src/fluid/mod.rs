@@ -14,11 +14,13 @@
 //!          parts of what they weigh, as load on run queues does. It is not moved to where nobody else is, if that
 //!          starved one of its own.
 
+mod defined;
 mod demand;
 mod flow;
 mod ideal;
 mod lag;
 
+pub use defined::is_defined;
 pub use demand::{demand, Demand};
 pub use ideal::{weight_of_cgroup, weight_of_nice, Claim, Ideal};
-pub use lag::{is_defined, Behind, Lag, LAG_MAX_SLICES};
+pub use lag::{Behind, Lag, LAG_MAX_SLICES};

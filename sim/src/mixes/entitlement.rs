@@ -4,7 +4,7 @@
 //! Rule     Between two arrivals: the fluid ideal of who is there, each with no more than it asks for. A task that works and
 //!          then sleeps is entitled to what it has if it runs at its part of the ideal whenever it wants to: it asks later,
 //!          then. Over the window: the mean. Where others come in bursts at the same time, it has less even in the ideal:
-//!          no more than where the mix runs in the ideal itself (poured.rs).
+//!          no more than where the mix runs in the ideal itself (poured.rs). And it may wait for a slice each time.
 //! Limits   Nobody is known to end before the run does, and others ask for as much as they would alone: a task is entitled
 //!          to at least this.
 
@@ -12,6 +12,10 @@ use super::poured::poured;
 use crate::fluid::{demand, is_defined, weight_of_nice, Claim, Demand, Ideal};
 use crate::setup::{any_step, Program, Setup, Step};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// The scheduler's own granularity and least slice.
+const SLICE_MAX_NS: f64 = 4e6;
+const SLICE_MIN_NS: f64 = 5e5;
 
 /// Of one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -59,7 +63,18 @@ pub fn entitled(setup: &Setup, from_ns: u64, to_ns: u64) -> Option<Vec<Entitled>
             it.least = it.least.min(share);
         }
     }
+    for (it, demand) in all.iter_mut().zip(&demands) {
+        if let (Demand::Closed { run_ns, .. }, true) = (demand, it.least > 0.0) {
+            it.least = run_ns / (run_ns / it.least + slice_ns(setup));
+        }
+    }
     Some(all)
+}
+
+/// How long somebody may run before he is compared again, where all are there.
+fn slice_ns(setup: &Setup) -> f64 {
+    let each = setup.tasks.len().div_ceil(setup.machine.cpus() as usize);
+    (SLICE_MAX_NS / each.max(1) as f64).max(SLICE_MIN_NS)
 }
 
 /// Adds what those are entitled to that are there at a time.
@@ -136,7 +151,7 @@ mod tests {
         let text = r#"{"tasks": {"hog": {"hog": true, "instance": 3}, "s": {"run": 2000, "sleep": 20000}}}"#;
         let all = of(text);
         assert_near(all[3].most, 2.0 / 22.0);
-        assert_near(all[3].least, 2.0 / 28.0);
+        assert_near(all[3].least, 2.0 / 29.0);
         assert_near(all[0].least, (1.0 - 2.0 / 22.0) / 3.0);
     }
 

@@ -182,25 +182,6 @@ fn an_idle_cpu_beside_work_is_another_rules_affair() {
 }
 
 #[test]
-fn the_ideal_is_not_known_where_somebody_changes_it() {
-    let defined = |text: &str| is_defined(&scenario::parse("t.json", text).unwrap().setup);
-    assert!(defined(
-        r#"{"tasks": {"a": {"hog": true}, "b": {"run": 1, "sleep": 1}}}"#
-    ));
-    assert!(!defined(
-        r#"{"tasks": {"a": {"hog": true}}, "faults": {"pause": 0.1}}"#
-    ));
-    assert!(!defined(
-        r#"{"tasks": {"a": {"mute_liar": "d"}}, "domains": {"d": {}}}"#
-    ));
-    assert!(!defined(
-        r#"{"tasks": {"a": {"run": 1, "sleep": 1, "reserve": {"class": "guaranteed", "rate": 0.1}}}}"#
-    ));
-    let phases = r#"{"tasks": {"a": {"phases": {"x": {"run": 1, "cpus": [0]}}}}}"#;
-    assert!(!defined(phases));
-}
-
-#[test]
 fn who_has_a_cpu_for_itself_is_not_behind() {
     // b waits for 10 ms; from then on each has a CPU, and b could have no more if it was owed some.
     let text = r#"{"machine": {"cpus": 2}, "tasks": {"a": {"hog": true}, "b": {"hog": true}, "c": {"hog": true}}}"#;
