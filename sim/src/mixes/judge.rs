@@ -7,7 +7,7 @@ use super::units::{domains_of, units};
 use crate::error::Error;
 use crate::fluid::{demand, Behind, Demand, LAG_MAX_SLICES};
 use crate::scenario::Scenario;
-use crate::setup::{Program, Setup, TaskIndex};
+use crate::setup::{Program, Setup, Task, TaskIndex};
 use serde::Serialize;
 
 /// CPU time against what a task is entitled to.
@@ -44,6 +44,8 @@ const SWITCHES_RATIO_MAX: f64 = 3.0;
 const SWITCHES_FLOOR: f64 = 2_500.0;
 /// CPU time of members of a domain of the order `service`, the most against the least.
 const SERVICE_RATIO_MAX: f64 = 1.03;
+/// Who has less of what it asks for wants more.
+const UNMET_PART: f64 = 0.9;
 const ORDER_SERVICE: u32 = 2;
 
 /// A number, and the task that it is of.
@@ -328,7 +330,7 @@ impl Judging<'_> {
         }
     }
 
-    /// Members of such a domain have the same CPU time, as far as all of them always want more.
+    /// Of members of such a domain that are alike but for their programs none that wants more has less than another.
     fn service(&mut self) {
         for (domain, what) in self.setup.domains.iter().enumerate() {
             if what.order != ORDER_SERVICE {
@@ -336,10 +338,24 @@ impl Judging<'_> {
             }
             let tasks = self.setup.tasks.iter().enumerate();
             let members = tasks.filter(|(_, task)| domains_of(&task.program).contains(&domain));
-            let shares: Vec<f64> = members.map(|(at, _)| self.own.share(at)).collect();
-            let most = shares.iter().copied().fold(0.0, f64::max);
-            let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
-            if shares.len() > 1 && most > SERVICE_RATIO_MAX * least {
+            let members: Vec<(TaskIndex, &Task)> = members.collect();
+            let like = |task: &Task| (task.nice, task.cgroup, task.start_ns, task.affinity.clone());
+            let are_alike = members.iter().all(|it| like(it.1) == like(members[0].1));
+            let wants_more = |it: &&(TaskIndex, &Task)| {
+                let demand = demand(&it.1.program);
+                let asked = match demand.is_exact() {
+                    true => demand.most(),
+                    false => self.stock.share(it.0),
+                };
+                self.own.share(it.0) < UNMET_PART * asked
+            };
+            let unmet = members.iter().filter(wants_more);
+            let least = unmet
+                .map(|it| self.own.share(it.0))
+                .fold(f64::INFINITY, f64::min);
+            let shares = members.iter().map(|it| self.own.share(it.0));
+            let most = shares.fold(0.0, f64::max);
+            if are_alike && most > SERVICE_RATIO_MAX * least {
                 let text = format!(
                     "members of {} have {:.2} to {:.2} % of a CPU",
                     what.name,

@@ -76,3 +76,18 @@ fn where_the_stock_scheduler_is_right_no_rule_is_broken() {
     }
     assert!(judged >= 10, "{judged}");
 }
+
+#[test]
+fn members_of_a_service_domain_are_equal_only_if_they_want_more() {
+    let players = |loads: &str| {
+        format!(
+            r#"{{"global": {{"duration": 5}}, "domains": {{"d": {{"order": "service"}}}},
+            "tasks": {{"p": {{"player": {{"domain": "d", "load": {loads}}}, "instance": 4}}}}}}"#
+        )
+    };
+    let of_service = |loads: &str| {
+        let mix = judged(&players(loads), "coop");
+        mix.broken.iter().any(|text| text.contains("members of"))
+    };
+    assert!(!of_service("[0.05, 0.2]"), "all have what they ask for");
+}
