@@ -65,10 +65,11 @@ impl Setup {
         }
     }
 
-    /// Whether nobody's weight, slice or group changes during the run, and nothing is lent to a domain: then virtual
-    /// times may be compared with what members could have run.
+    /// Whether nobody's weight, slice or group changes during the run, nothing is lent to a domain, and reservations stay what
+    /// they were at first, none by the clock: then virtual times may be compared with what members could have run.
     pub(crate) fn weights_stay(&self) -> bool {
-        let changes = |step: &Step| matches!(step, Step::Nice(_) | Step::Cgroup(_));
+        let changes =
+            |step: &Step| matches!(step, Step::Nice(_) | Step::Cgroup(_) | Step::Rates(_));
         let stays = |task: &Task| match &task.program {
             Program::Steps(steps) => !any_step(steps, &changes),
             _ => true,
@@ -84,7 +85,7 @@ impl Setup {
             )
         };
         let is_lent = |task: &Task| task.may_join() && task.cgroup != 0;
-        self.rates.is_none()
+        !self.punishes()
             && self.tasks.iter().all(|task| stays(task) && !is_lent(task))
             && !self.actions.iter().any(acts)
     }
@@ -144,7 +145,7 @@ impl Task {
     }
 }
 
-fn any_step(steps: &[Step], is_it: &dyn Fn(&Step) -> bool) -> bool {
+pub(crate) fn any_step(steps: &[Step], is_it: &dyn Fn(&Step) -> bool) -> bool {
     steps.iter().any(|step| match step {
         Step::Loop { steps, .. } => any_step(steps, is_it),
         step => is_it(step),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a run emits while it runs, and what it ends with.
 
+use crate::fluid::Behind;
 use crate::setup::{Cpu, TaskIndex};
 use serde::Serialize;
 
@@ -149,6 +150,10 @@ pub struct Outcome {
     pub idle_ns: u64,
     /// The scheduler's own counters, by name.
     pub counters: Vec<(&'static str, u64)>,
+    /// Who was furthest behind the fluid ideal; none: it was not looked at, or is not defined.
+    pub fluid_lag: Option<Behind>,
+    /// What the ideal gave to each task of the setup while it was runnable and in no domain; empty as above.
+    pub fluid_given_ns: Vec<f64>,
     /// The run ended here; none: it ended in its time.
     pub violation: Option<Violation>,
 }

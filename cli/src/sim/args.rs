@@ -26,6 +26,13 @@ pub enum SimCommand {
     /// behind commas: granularity=2ms, min-slice=200us, window=2ms for Consort; slice=1ms for eevdf; quantum=10ms
     /// for the others. Tunables alone mean coop.
     Compare(CompareArgs),
+    /// Judge mixes: does everybody get what it is entitled to, and does joining a domain never cost?
+    ///
+    /// Each mix runs under Consort, under the model of the stock scheduler, and under Consort with nobody in a domain. A
+    /// line says the least share of a task against what it is entitled to (by weights, nesting and masks), the longest wait
+    /// against the stock scheduler's, share and lateness of members against the same programs on their own, and how far
+    /// anybody was behind the fluid ideal. What does not hold follows.
+    Mixes(MixesArgs),
     /// Run random scenarios with faults, on all CPUs, until one breaks a promise of the scheduler.
     ///
     /// Each seed is a scenario: a machine, tasks of all kinds, cgroups, domains, CPUs that go, weights and affinities
@@ -36,8 +43,8 @@ pub enum SimCommand {
 
 const SIM_EXIT_CODES: &str = "\
 Exit codes: 0 done, 1 a file could not be read or written, 2 the command line or the scenario is wrong,
-8 the run broke a promise of the scheduler: the text says which, and when, 9 a reservation was refused:
-the text says whose, and why.";
+8 the run broke a promise of the scheduler, or a mix does not hold: the text says which, and when,
+9 a reservation was refused: the text says whose, and why.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = run_help())]
@@ -114,6 +121,47 @@ DIR of --report gets index.html with both, and the folders a and b with the trac
 }
 
 #[derive(Debug, Args)]
+#[command(after_long_help = mixes_help())]
+pub struct MixesArgs {
+    /// Scenarios, or folders of them
+    #[arg(value_name = "SCENARIO", required_unless_present = "generated")]
+    pub files: Vec<PathBuf>,
+
+    /// Also so many everyday mixes from seeds: desktops, audio, builds, browsers, servers, containers
+    #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
+    pub generated: u64,
+
+    /// The first seed of these [default: 0], and another one for the scenarios
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+
+    /// Write generated mixes that do not hold into this folder
+    #[arg(long, value_name = "DIR")]
+    pub save: Option<PathBuf>,
+
+    /// Say all that does not hold
+    #[arg(long)]
+    pub all: bool,
+
+    /// Print everything as JSON, and the worst of each number
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn mixes_help() -> String {
+    format!(
+        "\
+Examples:
+  consort sim mixes sim/scenarios/mixes
+  consort sim mixes sim/scenarios/mixes/desktop.json --all
+  consort sim mixes --generated 100 --seed 1 --save found
+  consort sim mixes --generated 100 --json | jq .worst
+
+{SIM_EXIT_CODES}"
+    )
+}
+
+#[derive(Debug, Args)]
 #[command(after_long_help = explore_help())]
 pub struct ExploreArgs {
     /// How many scenarios
@@ -131,6 +179,10 @@ pub struct ExploreArgs {
     /// Where the scenario that broke a promise is written to
     #[arg(long, value_name = "DIR", default_value = ".")]
     pub save: PathBuf,
+
+    /// Everyday mixes instead, in which nobody may be further behind the fluid ideal than its bound
+    #[arg(long)]
+    pub mixes: bool,
 
     /// Processes at a time [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]

@@ -9,7 +9,7 @@ use std::{
 
 use consort_sim::{
     consort::Library,
-    explore::{explore as search, Exploration, ExploreOptions, Failure, Verdict},
+    explore::{explore as search, Exploration, ExploreOptions, Failure, Kind, Verdict},
     setup::Setup,
 };
 
@@ -26,6 +26,10 @@ const FRESH_STEP: u64 = 1_000_000;
 
 pub fn explore(args: &ExploreArgs) -> Result<(), SimFailure> {
     let mut options = ExploreOptions {
+        kind: match args.mixes {
+            true => Kind::Mixes,
+            false => Kind::Anything,
+        },
         first_seed: args.first.unwrap_or_else(fresh_seed),
         seeds: args.seeds,
         time_max: args
@@ -49,7 +53,7 @@ pub fn explore(args: &ExploreArgs) -> Result<(), SimFailure> {
         failure.seed,
         path.display()
     );
-    let smaller = make_small(failure, &library)?;
+    let smaller = make_small(failure, options.kind, &library)?;
     write(&smaller.setup, smaller.seed, &args.save)?;
     Err(SimFailure::Found(format!(
         "{head}: {}",
@@ -73,8 +77,9 @@ fn watched(options: &ExploreOptions, library: &Library) -> Result<Exploration, S
 }
 
 /// The same failure, of the smallest scenario that is found.
-fn make_small(failure: Failure, library: &Library) -> Result<Failure, SimFailure> {
+fn make_small(failure: Failure, kind: Kind, library: &Library) -> Result<Failure, SimFailure> {
     let options = ExploreOptions {
+        kind,
         first_seed: failure.seed,
         seeds: 1,
         jobs: 1,
@@ -164,7 +169,7 @@ mod tests {
             setup: generate(0),
             violation: None,
         };
-        let same = make_small(failure, &Library::built_in()).unwrap();
+        let same = make_small(failure, Kind::Anything, &Library::built_in()).unwrap();
         assert_eq!((same.seed, same.setup), (0, generate(0)));
         assert_eq!(same.verdict, Verdict::Broken(1));
     }

@@ -13,6 +13,13 @@ pub enum SimFailure {
     #[error("cannot run this scenario: {0}")]
     Run(#[from] Error),
 
+    #[error("cannot read the folder {}: {source}", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+
     #[error("cannot write {}: {source}", path.display())]
     Write {
         path: PathBuf,

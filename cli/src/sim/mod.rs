@@ -6,6 +6,7 @@ mod compare;
 mod explore;
 mod failure;
 mod files;
+mod mixes;
 mod run;
 mod simulate;
 
@@ -20,6 +21,7 @@ pub fn sim(command: &SimCommand) -> Result<(), SimFailure> {
     match command {
         SimCommand::Run(args) => run::run(args),
         SimCommand::Compare(args) => compare::compare(args),
+        SimCommand::Mixes(args) => mixes::mixes(args),
         SimCommand::Explore(args) => explore::explore(args),
     }
 }

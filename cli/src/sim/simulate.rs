@@ -9,9 +9,9 @@ use std::{
 
 use consort_sim::{
     report::{Both, Recorder, Summary, Trace},
-    run,
+    run_against_ideal,
     scenario::{Configuration, Scenario},
-    trace::Outcome,
+    trace::{Observer, Outcome},
 };
 
 use super::{args::Choice, failure::SimFailure, files::writing};
@@ -65,13 +65,16 @@ pub fn simulate(
     let mut setup = scenario.setup.clone();
     configuration.apply(&mut setup);
     let mut recorder = Recorder::new(&setup, scenario.warmup_ns);
+    let run = |scheduler, observer: &mut dyn Observer| {
+        run_against_ideal(&setup, scenario.warmup_ns, scheduler, observer)
+    };
     let (outcome, trace_is_whole) = match trace {
-        None => (run(&setup, configuration.scheduler(), &mut recorder)?, true),
+        None => (run(configuration.scheduler(), &mut recorder)?, true),
         Some(path) => {
             let file = File::create(path).map_err(writing(path))?;
             let mut trace = Trace::new(&setup, BufWriter::new(file)).map_err(writing(path))?;
             let mut both = Both(&mut recorder, &mut trace);
-            let outcome = run(&setup, configuration.scheduler(), &mut both)?;
+            let outcome = run(configuration.scheduler(), &mut both)?;
             let is_whole = trace.finish(end_ns(&outcome)).map_err(writing(path))?;
             (outcome, is_whole)
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs in processes of their own: a crash is a finding, not the end of the search; and all CPUs are used.
 
-use super::try_setup;
+use super::Kind;
 use crate::consort::{Library, Turn};
 use crate::error::Error;
 use crate::setup::Setup;
@@ -32,7 +32,16 @@ fn number_of(rule: &str) -> u8 {
 /// # Errors
 /// No process to be had.
 pub fn try_apart(setup: &Setup, library: &Library) -> Result<Verdict, Error> {
-    let pid = fork(|| try_setup(setup, library).map_or(0, |violation| number_of(violation.rule)))?;
+    try_as(Kind::Anything, setup, library)
+}
+
+/// The same, by the rules of a kind of scenarios.
+///
+/// # Errors
+/// As above.
+pub(super) fn try_as(kind: Kind, setup: &Setup, library: &Library) -> Result<Verdict, Error> {
+    let attempt = || kind.attempt(setup, library);
+    let pid = fork(|| attempt().map_or(0, |violation| number_of(violation.rule)))?;
     wait(pid, 0).map(|status| status.unwrap_or(Verdict::Fine))
 }
 
@@ -100,7 +109,7 @@ impl Worker {
         step: u64,
         end: u64,
         library: &Library,
-        generate: fn(u64) -> Setup,
+        kind: Kind,
     ) -> Result<Self, Error> {
         let progress = shared()?;
         let pid = fork(|| {
@@ -110,7 +119,7 @@ impl Worker {
                 unsafe { (*progress).seed.store(seed, Ordering::Relaxed) };
                 // SAFETY: a plain system call: each run has its time.
                 unsafe { libc::alarm(RUN_MAX_S) };
-                if let Some(violation) = try_setup(&generate(seed), library) {
+                if let Some(violation) = kind.attempt(&kind.generate(seed), library) {
                     return number_of(violation.rule);
                 }
                 // SAFETY: as above.

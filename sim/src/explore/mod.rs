@@ -4,12 +4,14 @@
 mod child;
 mod generate;
 mod generator;
+mod kind;
 mod locks;
 mod shrink;
 mod timers;
 
 pub use child::{try_apart, Verdict};
 pub use generate::generate;
+pub use kind::Kind;
 
 use crate::consort::{Consort, Library};
 use crate::error::Error;
@@ -24,6 +26,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug)]
 pub struct ExploreOptions {
+    pub kind: Kind,
     pub first_seed: u64,
     /// How many, at most.
     pub seeds: u64,
@@ -38,6 +41,7 @@ pub struct ExploreOptions {
 impl Default for ExploreOptions {
     fn default() -> Self {
         Self {
+            kind: Kind::Anything,
             first_seed: 0,
             seeds: 100_000,
             time_max: None,
@@ -91,10 +95,11 @@ pub fn explore(
             failure: None,
         });
     };
-    let fails = |setup: &Setup| try_apart(setup, library).is_ok_and(|it| it == verdict);
-    let setup = shrink(&generate(seed), options.shrink_runs_max, fails);
+    let kind = options.kind;
+    let fails = |setup: &Setup| child::try_as(kind, setup, library).is_ok_and(|it| it == verdict);
+    let setup = shrink(&kind.generate(seed), options.shrink_runs_max, fails);
     let violation = match verdict {
-        Verdict::Broken(_) => try_setup(&setup, library),
+        Verdict::Broken(_) => kind.attempt(&setup, library),
         _ => None,
     };
     Ok(Exploration {
@@ -119,7 +124,7 @@ fn search(
     let mut workers = Vec::new();
     for job in 0..jobs {
         let first = options.first_seed + job;
-        workers.push(Worker::start(first, jobs, end, library, generate)?);
+        workers.push(Worker::start(first, jobs, end, library, options.kind)?);
     }
     loop {
         let mut running = 0;

@@ -15,6 +15,8 @@ const IDLE_MAX_NS: u64 = 1_000_000;
 const IDLE_MAX_WITH_FAULTS_NS: u64 = 12_000_000;
 /// How many of a queue a CPU looks at that has nothing to do (STEAL_LOOKS).
 const LOOKS_MAX: usize = 8;
+/// Whoever waits that long makes the kernel throw the scheduler out (scx_watchdog_timeout; the scheduler's timeout_ms).
+const WATCHDOG_NS: u64 = 30_000_000_000;
 /// A task of nice 0 runs at least that often, however many others there are; a lighter one accordingly less.
 const STARVATION_NS: u64 = 3_000_000_000;
 
@@ -66,6 +68,10 @@ impl Kernel {
                 continue;
             }
             let waits_ns = self.now_ns - task.waits_since_ns;
+            if waits_ns > WATCHDOG_NS && self.attached {
+                found = Some(("ejected", task.id, None, waits_ns));
+                break;
+            }
             if waits_ns > STARVATION_NS
                 && waits_ns > self.starvation_ns(task.id)
                 && !self.realtime_anywhere()
@@ -154,5 +160,26 @@ impl Kernel {
                 format!("{name} is nowhere, custody is {custody:?}"),
             );
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{run, scenario};
+
+    #[test]
+    fn the_kernels_watchdog_looks_at_everybody() {
+        let text = r#"{"global": {"duration": 40}, "tasks": {"a": {"hog": true},
+            "light": {"hog": true, "priority": 19}}}"#;
+        let setup = scenario::parse("watchdog.json", text).unwrap().setup;
+        let turns: scenario::Configuration = "rr,quantum=60s".parse().unwrap();
+        let violation = run(&setup, turns.scheduler(), &mut ()).unwrap().violation;
+        let violation = violation.expect("a wait of 40 s");
+        assert_eq!(violation.rule, "ejected");
+        assert!(
+            (30_000_000_000..30_200_000_000).contains(&violation.at_ns),
+            "{violation:?}"
+        );
+        assert!(violation.detail.contains("light"), "{violation:?}");
     }
 }

@@ -17,6 +17,7 @@ mod life;
 mod mask;
 mod path;
 mod queue;
+mod reserved;
 mod rt_mutex;
 mod run;
 mod schedule;

@@ -244,6 +244,8 @@ impl Kernel {
             switches: self.switches,
             idle_ns: self.idle_ns,
             counters: self.scheduler.counters(),
+            fluid_lag: None,
+            fluid_given_ns: Vec::new(),
             violation,
         }
     }

@@ -46,15 +46,20 @@ impl Kernel {
     pub(crate) fn check_shares(&mut self) {
         // SAFETY: the scheduler lives as long as the kernel.
         let promises = unsafe { (*self.scheduler()).name() } == "consort";
-        let is_simple =
-            self.machine.cpus() == 1 && self.setup.weights_stay() && self.setup.scheduler_stays();
-        if !promises || !is_simple || self.violation.is_some() {
+        let is_simple = self.machine.cpus() == 1
+            && self.setup.rates.is_none()
+            && self.setup.weights_stay()
+            && self.setup.scheduler_stays();
+        if !promises || self.violation.is_some() {
             return;
         }
-        let found = self
-            .unequal_shares()
-            .or_else(|| self.greedy_domain())
-            .or_else(|| self.late_punctual());
+        let of_shares = || {
+            self.unequal_shares()
+                .or_else(|| self.greedy_domain())
+                .or_else(|| self.late_punctual())
+        };
+        let simple = is_simple.then(of_shares).flatten();
+        let found = simple.or_else(|| self.less_than_reserved());
         if let Some((rule, detail)) = found {
             self.violate(rule, detail);
         }

@@ -7,7 +7,10 @@ use super::{
     distribution::{ms, Distribution},
     recorder::{Recorder, TaskRecord},
 };
-use crate::trace::{Outcome, Violation};
+use crate::{
+    fluid::Behind,
+    trace::{Outcome, Violation},
+};
 
 /// One task, or several that are instances of the same.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -55,6 +58,8 @@ pub struct Summary {
     /// Every task.
     pub tasks: Vec<Row>,
     pub counters: Vec<(&'static str, u64)>,
+    /// Who was furthest behind the fluid ideal, where that is defined.
+    pub fluid_lag: Option<Behind>,
     pub violation: Option<Violation>,
 }
 
@@ -86,6 +91,7 @@ impl Summary {
                 .map(|record| row(&record.name, &[record], window_s))
                 .collect(),
             counters: outcome.counters.clone(),
+            fluid_lag: outcome.fluid_lag.clone(),
             violation: outcome.violation.clone(),
         }
     }
