@@ -28,6 +28,7 @@ struct place {
 	u64 quantum_ns; /* a slice as it is now: what running by virtual time alone may put a member ahead */
 	u32 nr_runnable; /* tasks */
 	u32 nr_blocked; /* domains that have borrowed enough */
+	u64 unblocks_at_ns; /* of the last look: see place.h */
 };
 
 static __always_inline struct domain __arena *domain_of_upcoming(struct heap_link __arena *l)
@@ -56,7 +57,7 @@ static __always_inline u64 domain_allowed_ns(const struct place __arena *pl,
 static __always_inline struct group __arena *node_blocked_in(const struct tree_node __arena *n,
 							     u64 allowed_ns, u64 *at)
 {
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	while (can_loop) {
 		struct group __arena *g = n->parent;
 
 		if (!g)
@@ -92,7 +93,7 @@ core_fn domain_look_blocked(struct place __arena *pl in_arena, struct domain __a
 	struct seat __arena *s = d->seats;
 
 	d->blocks = NULL;
-	for (u32 i = 0; i < SEATS_MAX && can_loop; i++) {
+	while (can_loop) {
 		struct group __arena *g;
 
 		if (!s)
@@ -121,7 +122,7 @@ static __always_inline u64 seat_ahead_ns(const struct seat __arena *s)
 	const struct tree_node __arena *n = &s->node;
 	u64 most_ns = 0, ns;
 
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	while (can_loop) {
 		const struct group __arena *g = n->parent;
 
 		if (!g)
@@ -134,16 +135,13 @@ static __always_inline u64 seat_ahead_ns(const struct seat __arena *s)
 	return most_ns;
 }
 
-/* Of the domain's seats that count, the one that is least ahead. There is one: somebody is active. */
-static __always_inline struct seat __arena *domain_best_seat(const struct place __arena *pl,
-							     const struct domain __arena *d)
+/* Of the domain's seats that count, the one that is least ahead: its `best`. There is one: somebody is active. */
+core_fn domain_look_best(struct domain __arena *d in_arena)
 {
 	struct seat __arena *s = d->seats, *best = s;
 	u64 least_ns = NEVER_NS, ns;
 
-	if (!s || !s->next)
-		return s;
-	for (u32 i = 0; i < SEATS_MAX && can_loop; i++) {
+	while (can_loop) {
 		if (!s)
 			break;
 		ns = s->counted ? seat_ahead_ns(s) : NEVER_NS;
@@ -153,7 +151,16 @@ static __always_inline struct seat __arena *domain_best_seat(const struct place 
 		}
 		s = s->next;
 	}
-	return best;
+	d->best = best;
+	return 0;
+}
+
+static __always_inline struct seat __arena *domain_best_seat(struct domain __arena *d)
+{
+	if (d->nr_seats == 1)
+		return d->seats;
+	domain_look_best(d);
+	return d->best;
 }
 
 static __always_inline void place_forget(struct place __arena *pl, struct domain __arena *d)
@@ -206,7 +213,7 @@ core_fn place_refresh(struct place __arena *pl in_arena, struct domain __arena *
 /* Minimums of the groups above `n` may have moved on: domains that have been caught up with may borrow again. */
 core_fn place_unblock(struct place __arena *pl in_arena, struct tree_node __arena *n in_arena)
 {
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	while (can_loop) {
 		struct group __arena *g = n->parent;
 		struct heap_link __arena *top;
 

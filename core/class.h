@@ -75,7 +75,7 @@ static __always_inline void place_activated(struct place __arena *pl, struct mem
 		return;
 	class = tree_member_above(m->seat ? &m->seat->node : &m->node, &pl->top);
 	s = m->seat ? m->seat->domain->seats : NULL;
-	for (u32 i = 0; i < SEATS_MAX && can_loop; i++) {
+	while (can_loop) {
 		if (class || !s)
 			break;
 		class = s->node.active ? tree_member_above(&s->node, &pl->top) : NULL;

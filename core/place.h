@@ -182,9 +182,9 @@ static __always_inline struct tree_node __arena *member_pays(struct member __are
 }
 
 /* A task that has waited for too long is ahead by more than it can repay: that is forgotten. */
-static __always_inline void place_forgive(struct tree_node __arena *n)
+core_fn place_forgive(struct tree_node __arena *n in_arena)
 {
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	while (can_loop) {
 		struct group __arena *g = n->parent;
 
 		if (!g)
@@ -196,6 +196,7 @@ static __always_inline void place_forgive(struct tree_node __arena *n)
 		}
 		n = &g->node;
 	}
+	return 0;
 }
 
 /* The longest waiter, if it has waited for too long: the choice then. */
@@ -283,7 +284,7 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 		return 0;
 	}
 	c->task = &m->node;
-	c->pays = &domain_best_seat(pl, domain_of(m->node.parent))->node;
+	c->pays = &domain_best_seat(domain_of(m->node.parent))->node;
 	c->due_ns = &m->node == running ? m->due_ns : m->due.major;
 	return 0;
 }
@@ -291,12 +292,16 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 /* Times that are computed from virtual times are a little early: never find the domain still ahead. */
 #define AHEAD_MARGIN_NS 1000
 
-/* When the first of the domains is due and may borrow again that have borrowed enough, if the seat `n` has the CPU till then. */
-static __always_inline u64 place_unblocks_at_ns(struct tree_node __arena *n, u64 now_ns)
+/*
+ * When the first of the domains is due and may borrow again that have borrowed enough, if the seat `n` has the CPU till
+ * then: the place's `unblocks_at_ns`.
+ */
+core_fn place_look_unblocks(struct place __arena *pl in_arena, struct tree_node __arena *n in_arena,
+			    u64 now_ns)
 {
 	u64 first_ns = NEVER_NS, at_ns, due_ns;
 
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	while (can_loop) {
 		struct group __arena *g = n->parent;
 		struct heap_link __arena *blocked = g ? g->blocked.top : NULL;
 
@@ -313,16 +318,17 @@ static __always_inline u64 place_unblocks_at_ns(struct tree_node __arena *n, u64
 		}
 		n = &g->node;
 	}
-	return first_ns;
+	pl->unblocks_at_ns = first_ns;
+	return 0;
 }
 
 /*
  * Whether a seat that is about to have the CPU is ahead of somebody who waits, and so has it for a due event alone: it gives
  * way as soon as that is done. With a slice for each, due events would take the CPU until the window is used up.
  */
-static __always_inline int place_borrows(const struct place __arena *pl, struct tree_node __arena *n)
+core_fn place_borrows(struct place __arena *pl in_arena, struct tree_node __arena *n in_arena)
 {
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	while (can_loop) {
 		struct group __arena *g = n->parent;
 		struct tree_node __arena *first;
 
@@ -353,7 +359,8 @@ static __always_inline u64 place_compare_at_ns(struct place __arena *pl,
 	if (pays->kind == NODE_SEAT && place_borrows(pl, pays))
 		at_ns = now_ns;
 	if (pl->nr_blocked) {
-		due_ns = place_unblocks_at_ns(pays, now_ns);
+		place_look_unblocks(pl, pays, now_ns);
+		due_ns = pl->unblocks_at_ns;
 		if (due_ns < at_ns)
 			at_ns = due_ns;
 	}

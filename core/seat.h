@@ -88,7 +88,7 @@ static __always_inline struct seat __arena *domain_seat_in(const struct domain _
 {
 	struct seat __arena *s = d->seats;
 
-	for (u32 i = 0; i < SEATS_MAX && can_loop; i++) {
+	while (can_loop) {
 		if (!s || s->node.parent == account)
 			break;
 		s = s->next;
@@ -100,14 +100,7 @@ static __always_inline struct seat __arena *domain_seat_in(const struct domain _
 static __always_inline int domain_has_room(const struct domain __arena *d,
 					   const struct group __arena *account)
 {
-	struct seat __arena *s = d->seats;
-
-	for (u32 i = 0; i < SEATS_MAX && can_loop; i++) {
-		if (!s || s->node.parent == account)
-			return 1;
-		s = s->next;
-	}
-	return 0;
+	return d->nr_seats < SEATS_MAX || domain_seat_in(d, account);
 }
 
 static __always_inline void seat_begin(struct seat __arena *s, struct domain __arena *d,
@@ -125,6 +118,7 @@ static __always_inline void seat_begin(struct seat __arena *s, struct domain __a
 	s->nr_members = 0;
 	s->next = d->seats;
 	d->seats = s;
+	d->nr_seats++;
 }
 
 static __always_inline void seat_end(struct seat __arena *s)
@@ -133,11 +127,12 @@ static __always_inline void seat_end(struct seat __arena *s)
 	struct seat __arena *before = d->seats;
 
 	s->domain = NULL;
+	d->nr_seats--;
 	if (before == s) {
 		d->seats = s->next;
 		return;
 	}
-	for (u32 i = 0; i < SEATS_MAX && can_loop; i++) {
+	while (can_loop) {
 		if (!before || before->next == s)
 			break;
 		before = before->next;
@@ -230,7 +225,7 @@ core_fn domain_wait(struct domain __arena *d in_arena)
 {
 	struct seat __arena *s = d->seats;
 
-	for (u32 i = 0; i < SEATS_MAX && can_loop; i++) {
+	while (can_loop) {
 		if (!s)
 			break;
 		if (s->node.active)
@@ -245,7 +240,7 @@ core_fn domain_wait_no_more(struct domain __arena *d in_arena)
 {
 	struct seat __arena *s = d->seats;
 
-	for (u32 i = 0; i < SEATS_MAX && can_loop; i++) {
+	while (can_loop) {
 		if (!s)
 			break;
 		if (s->node.ready.queued)
@@ -260,7 +255,7 @@ core_fn domain_activate_seats(struct domain __arena *d in_arena, u64 now_ns)
 {
 	struct seat __arena *s = d->seats;
 
-	for (u32 i = 0; i < SEATS_MAX && can_loop; i++) {
+	while (can_loop) {
 		if (!s)
 			break;
 		if (d->group.nr_active && s->counted)

@@ -38,7 +38,7 @@ core_fn tree_enqueue(struct tree_node __arena *n in_arena)
 {
 	struct group __arena *g;
 
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	while (can_loop) {
 		g = n->parent;
 		if (!g || n->ready.queued)
 			break;
@@ -53,7 +53,7 @@ core_fn tree_dequeue(struct tree_node __arena *n in_arena)
 {
 	struct group __arena *g;
 
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	while (can_loop) {
 		g = n->parent;
 		if (!g || !n->ready.queued)
 			break;
@@ -99,7 +99,7 @@ static __always_inline void tree_activate(struct tree_node __arena *n, u64 now_n
 {
 	struct group __arena *g;
 
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	while (can_loop) {
 		g = n->parent;
 		if (!g || n->active)
 			break;
@@ -116,7 +116,7 @@ static __always_inline void tree_deactivate(struct tree_node __arena *n)
 {
 	struct group __arena *g;
 
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	while (can_loop) {
 		g = n->parent;
 		if (!g || !n->active)
 			break;
@@ -132,7 +132,7 @@ static __always_inline void tree_deactivate(struct tree_node __arena *n)
 /* A task below `g` becomes runnable, or ceases to be: `load` may be negative. */
 static __always_inline void tree_load(struct group __arena *g, u64 load)
 {
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	while (can_loop) {
 		if (!g)
 			break;
 		g->load += load;
@@ -167,18 +167,20 @@ static __always_inline void tree_reweigh(struct tree_node __arena *n, u64 weight
 }
 
 /*
- * How far a node is ahead of its group, as CPU time; where it is the only one active of its group, of the group's group as
- * well: nobody else would pay for that.
+ * How far a node is ahead of its group, as CPU time; where it is the only one active of its group, and that is further ahead
+ * of the group's group, so far: nobody else would pay for it.
  */
 static __always_inline u64 tree_lead_ns(const struct tree_node __arena *n)
 {
 	const struct group __arena *g = n->parent;
-	u64 lead_ns = 0;
+	u64 lead_ns = 0, ns;
 
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	while (can_loop) {
 		if (!g || group_has_periods(g))
 			break;
-		lead_ns += fair_lead_ns(g, n);
+		ns = fair_lead_ns(g, n);
+		if (ns > lead_ns)
+			lead_ns = ns;
 		if (g->nr_active > n->active)
 			break;
 		n = &g->node;
@@ -201,7 +203,7 @@ static __always_inline void tree_move(struct tree_node __arena *n, struct group 
 /* Whether no waiting member is entitled before `n`, which does not wait, at any level below that of `until`; NULL: at any. */
 core_fn tree_is_first(struct tree_node __arena *n in_arena, struct group __arena *until in_arena)
 {
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	while (can_loop) {
 		struct group __arena *g = n->parent;
 		struct tree_node __arena *first;
 
@@ -238,7 +240,7 @@ static __always_inline u64 tree_share_if(const struct group __arena *g, u64 weig
 {
 	u64 sum;
 
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	while (can_loop) {
 		if (!g->level)
 			break;
 		sum = g->weight_active + (active ? 0 : weight);

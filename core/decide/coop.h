@@ -44,7 +44,9 @@ struct seat;
 struct domain {
 	struct group group; /* of its members: those that wait by their best-effort events. Its node is in no group */
 	struct seat __arena *seats; /* one in each account in which it has members */
+	u32 nr_seats;
 	struct group __arena *blocks; /* of the last look: in which group it is too far ahead to borrow; NULL: none */
+	struct seat __arena *best; /* of the last look: the one that is least ahead */
 	u64 may_borrow_at; /* that group's virtual time from which on it may */
 	struct group __arena *blocked_in; /* in whose queue `upcoming` is, of domains that have borrowed enough; NULL: none's */
 	struct heap due; /* waiting members that are due within PATIENCE_NS, by due time */

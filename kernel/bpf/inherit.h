@@ -127,7 +127,8 @@ core_fn take_seat(struct task __arena *t in_arena, struct group_set __arena *hom
 	u64 most_ns = tunables.granularity_ns;
 	bool waits = n->ready.queued, active = n->active;
 
-	task_take(t);
+	if (waits)
+		take_alone(t);
 	if (active)
 		deactivate_alone(t);
 	t->home = home;
@@ -137,7 +138,7 @@ core_fn take_seat(struct task __arena *t in_arena, struct group_set __arena *hom
 	if (active)
 		activate_alone(t, bpf_ktime_get_ns());
 	if (waits)
-		task_wait(t, bpf_ktime_get_ns());
+		wait_alone(t, bpf_ktime_get_ns());
 	return 0;
 }
 

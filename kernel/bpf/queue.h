@@ -120,6 +120,19 @@ static __always_inline void deactivate_alone(struct task __arena *t)
 	place_count(pl, t->place, -1);
 }
 
+/* The same begins to wait, or is taken. */
+static __always_inline void wait_alone(struct task __arena *t, u64 now_ns)
+{
+	tree_enqueue(&t->member.node);
+	place_wait(place_at(t->place), &t->member, now_ns);
+}
+
+static __always_inline void take_alone(struct task __arena *t)
+{
+	tree_dequeue(&t->member.node);
+	place_wait_no_more(place_at(t->place), &t->member);
+}
+
 core_fn task_activate(struct task __arena *t in_arena, u64 now_ns)
 {
 	struct place __arena *pl = place_at(t->place);

@@ -70,7 +70,7 @@ core_fn vtime_beats(struct task __arena *t in_arena, struct task __arena *runnin
 
 	if (t->place != running->place)
 		return place_beats(n, t, pays, running, ran_ns);
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	while (can_loop) {
 		if (!n->parent)
 			return false;
 		other = tree_member_above(pays, n->parent);
@@ -108,7 +108,7 @@ static inline bool wake_beats(struct consort_cpu __arena *c, u32 cpu, struct tas
  * Whether the woken task goes before all that wait; or before those of the account in which it meets the running one, whose
  * turn it is: then it takes over, as a member would that is due, within the window.
  */
-static __always_inline bool takes_over(struct task __arena *t, struct task __arena *running)
+core_fn takes_over(struct task __arena *t in_arena, struct task __arena *running in_arena)
 {
 	struct tree_node __arena *n = member_pays(&t->member), *pays = pays_of(running), *up = n;
 
@@ -116,7 +116,7 @@ static __always_inline bool takes_over(struct task __arena *t, struct task __are
 		return true;
 	if (t->place != running->place || in_domain(t))
 		return false;
-	for (int level = 0; level <= TREE_LEVELS_MAX && can_loop; level++) {
+	while (can_loop) {
 		struct group __arena *g = up->parent;
 
 		if (!g || !g->level)
