@@ -2,6 +2,7 @@
 //! The tests, by what they are about. They run in this order.
 
 mod command;
+mod ejection;
 mod fairness;
 mod faults;
 mod hostile;
@@ -28,6 +29,7 @@ pub fn all() -> impl Iterator<Item = &'static Test> {
         inheritance::TESTS,
         load::TESTS,
         faults::TESTS,
+        ejection::TESTS,
     ]
     .into_iter()
     .flatten()
