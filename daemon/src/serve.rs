@@ -207,7 +207,7 @@ impl Life<'_> {
         };
         error!(
             reason = report.reason,
-            message = report.message,
+            details = report.message,
             kind = report.kind,
             dump = dump.as_deref().map(tracing::field::debug),
             ?mode,

@@ -55,8 +55,8 @@ pub enum Error {
     Refused { doing: &'static str, errno: i32 },
 
     #[error(
-        "cannot {doing}: the scheduler runs in safe mode, in which every program has its fair share and no more. The \
-         kernel ejected the full one again and again: `consort status` says why; after that is mended, restart the daemon"
+        "cannot {doing}: the scheduler runs in safe mode, with fair shares only, since the kernel ejected the full one \
+         again and again. `consort status` says why; then restart the daemon"
     )]
     SafeMode { doing: &'static str },
 

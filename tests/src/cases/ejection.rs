@@ -28,6 +28,9 @@ pub const TESTS: &[Test] = &[Test {
     run: restart_safe_mode_end,
 }];
 
+/// RCU starves, too, and would have the scheduler ejected for that instead.
+const RCU_IS_SILENT: &str = "/sys/module/rcupdate/parameters/rcu_cpu_stall_suppress";
+const RT_THROTTLE_US: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 /// From Linux 7 on the kernel would let tasks of the scheduler run beside real-time ones.
 const EXT_SERVER: &str = "/sys/kernel/debug/sched/ext_server/cpu0/runtime";
 
@@ -43,8 +46,9 @@ impl Unguarded {
     fn new() -> Result<Unguarded, String> {
         let mut unguarded = Unguarded { saved: Vec::new() };
         for (path, value) in [
+            (RCU_IS_SILENT, "1"),
+            (RT_THROTTLE_US, "-1"),
             (EXT_SERVER, "0"),
-            ("/proc/sys/kernel/sched_rt_runtime_us", "-1"),
         ] {
             let Ok(before) = fs::read_to_string(path) else {
                 continue;

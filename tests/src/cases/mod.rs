@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tests, by what they are about. They run in this order.
 
+mod cgroups;
 mod command;
 mod ejection;
 mod fairness;
@@ -28,6 +29,7 @@ pub fn all() -> impl Iterator<Item = &'static Test> {
         rates::TESTS,
         inheritance::TESTS,
         load::TESTS,
+        cgroups::TESTS,
         faults::TESTS,
         ejection::TESTS,
     ]

@@ -151,10 +151,9 @@ const HARMLESS: [&str; 3] = [
 
 /// Whether the kernel says that it ejects a scheduler, or what it sees when a real-time task starves all others.
 pub fn is_ejection(complaint: &str) -> bool {
-    ["sched_ext:", "rcu: INFO:", "rcu:     "]
+    ["sched_ext:", "rcu: ", "rcu_preempt"]
         .iter()
         .any(|word| complaint.contains(word))
-        || complaint.contains("rcu_preempt")
 }
 
 /// The kernel's messages from now on.
