@@ -176,7 +176,8 @@ fn safe_mode(members: &[Role]) -> Outcome {
         consort(refused)?.expect(1, &["safe mode", "restart the daemon"])?;
     }
     // Who joins now is on its own, as without a daemon.
-    let late = Role::ready("member late")?;
+    let late = Role::start("member late")?;
+    late.await_progress(Field::Polls, 20)?;
     check!(
         late.get(Field::Standing) <= 1,
         "somebody has become a member in safe mode"
