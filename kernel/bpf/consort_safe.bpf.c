@@ -35,9 +35,17 @@ void scx_bpf_dsq_insert_vtime(struct task_struct *p, u64 dsq, u64 slice, u64 vti
 bool __scx_bpf_dsq_insert_vtime(struct task_struct *p,
 				struct scx_bpf_dsq_insert_vtime_args *args) __ksym __weak;
 
+/* As the kernel's struct of that name, which Linux 6.18 has not: its type information would be looked for in vain. */
+struct insert_args {
+	u64 dsq_id;
+	u64 slice;
+	u64 vtime;
+	u64 enq_flags;
+};
+
 static inline void insert_by_vtime(struct task_struct *p, u64 vtime, u64 flags)
 {
-	struct scx_bpf_dsq_insert_vtime_args args = {
+	struct insert_args args = {
 		.dsq_id = ALL_TASKS,
 		.slice = SLICE_NS,
 		.vtime = vtime,
@@ -45,7 +53,7 @@ static inline void insert_by_vtime(struct task_struct *p, u64 vtime, u64 flags)
 	};
 
 	if (bpf_ksym_exists(__scx_bpf_dsq_insert_vtime))
-		__scx_bpf_dsq_insert_vtime(p, &args);
+		__scx_bpf_dsq_insert_vtime(p, (void *)&args);
 	else
 		scx_bpf_dsq_insert_vtime(p, ALL_TASKS, SLICE_NS, vtime, flags);
 }
