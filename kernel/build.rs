@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! Compiles `bpf/consort.bpf.c` and generates its Rust skeleton.
+//! Compiles the BPF programs and generates their Rust skeletons.
 
 #[path = "build/compiler.rs"]
 mod compiler;
@@ -13,7 +13,8 @@ use std::{
 
 use libbpf_cargo::SkeletonBuilder;
 
-const SOURCE: &str = "bpf/consort.bpf.c";
+/// The scheduler, and the one of safe mode.
+const PROGRAMS: [&str; 2] = ["consort", "consort_safe"];
 const INTERFACE: &str = "bpf/interface.h";
 /// Folders whose headers the BPF program includes.
 const HEADER_FOLDERS: [&str; 3] = ["bpf", "../core", "../abi"];
@@ -38,13 +39,16 @@ fn build() -> Result<(), Box<dyn Error>> {
     for folder in HEADER_FOLDERS {
         args.extend(["-I".into(), folder.into()]);
     }
-    SkeletonBuilder::new()
-        .source(SOURCE)
-        .clang(compiler::clang()?)
-        .clang_args(args)
-        .obj(out.join("consort.bpf.o"))
-        .build_and_generate(out.join("consort.skel.rs"))
-        .map_err(|e| format!("cannot build kernel/{SOURCE}: {e:#}"))?;
+    for program in PROGRAMS {
+        let source = format!("bpf/{program}.bpf.c");
+        SkeletonBuilder::new()
+            .source(&source)
+            .clang(compiler::clang()?)
+            .clang_args(args.clone())
+            .obj(out.join(format!("{program}.bpf.o")))
+            .build_and_generate(out.join(format!("{program}.skel.rs")))
+            .map_err(|e| format!("cannot build kernel/{source}: {e:#}"))?;
+    }
     Ok(())
 }
 

@@ -21,7 +21,7 @@ Exit codes:
   4  not permitted: run it as root
   5  this kernel cannot run the scheduler
   6  another daemon or another sched_ext scheduler is in charge
-  7  the kernel ejected the scheduler; everything runs under the stock scheduler
+  7  the kernel ejected the scheduler for good; everything runs under the stock scheduler
   8  a simulated run broke a promise of the scheduler
   9  a simulated run refused a reservation
 `consort run` exits as the command it starts: 126 when that cannot be run, 127 when it is not found.";
@@ -60,8 +60,13 @@ pub enum Command {
     ///
     /// Takes all tasks of the machine under the scheduler (with --partial: those that opt in) and logs to standard
     /// error. On Ctrl-C, SIGTERM or SIGHUP, and when it is killed, the kernel's stock scheduler takes over within
-    /// a second and programs run on. When the kernel ejects the scheduler, the daemon says why and exits with
-    /// code 7; it never restarts by itself.
+    /// a second and programs run on.
+    ///
+    /// When the kernel ejects the scheduler for a fault, such as a task that waited for too long, the daemon logs why,
+    /// keeps the kernel's dump in a file, and loads the scheduler again after a pause. When the same happens again
+    /// within ten minutes, or after too many restarts, it loads safe mode instead: fair shares, and neither domains nor
+    /// reservations, until the daemon is restarted. When safe mode is ejected too, or somebody detaches the scheduler
+    /// (SysRq-S), the daemon exits with code 7.
     Serve(ServeArgs),
     /// Show the scheduler's state, counters, domains and programs.
     ///
@@ -132,6 +137,10 @@ pub struct ServeArgs {
     /// How the machine is divided into classes [default: /etc/consort/classes.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     pub classes: Option<PathBuf>,
+
+    /// How often the scheduler is loaded again within ten minutes when the kernel ejects it; 0: the daemon exits instead
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub restarts: u32,
 
     /// What to log: error, warn, info, debug or trace
     #[arg(long, value_enum, default_value_t = LogLevel::Info)]

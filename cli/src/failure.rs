@@ -36,6 +36,14 @@ pub enum Failure {
     )]
     Ejected(ExitReport),
 
+    #[error(
+        "the kernel ejected the scheduler {count} times, the last time in safe mode, and the daemon gives up: {report}. \
+         Everything runs under the stock scheduler now, as it does without Consort. Keep the lines above, the dumps that \
+         they name and those of dmesg, and report them; something else than Consort may keep tasks from running, such as \
+         a real-time program that never sleeps"
+    )]
+    GaveUp { report: ExitReport, count: u64 },
+
     #[error("cannot run {command}: {source}")]
     Exec {
         command: String,
@@ -89,7 +97,7 @@ impl Failure {
             Failure::Serve(ServeError::Classes(_)) => 2,
             Failure::Serve(ServeError::Kernel(error)) => kernel_exit_code(error),
             Failure::OptIn(_) => 5,
-            Failure::Ejected(_) => 7,
+            Failure::Ejected(_) | Failure::GaveUp { .. } => 7,
             Failure::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,
             Failure::Exec { .. } => 126,
             _ => 1,
@@ -114,6 +122,6 @@ fn advice(report: &ExitReport) -> &'static str {
     if !report.is_fault() {
         return "Somebody asked for it (SysRq-S detaches any scheduler): start `consort serve` again when you like.";
     }
-    "Keep the lines above and those of dmesg, report them, and start `consort serve` again: it may happen again \
-     under the same load, and `--partial` limits whom it concerns."
+    "Keep the lines above, the dump that they name and those of dmesg, report them, and start `consort serve` again: \
+     it may happen again under the same load, and `--partial` limits whom it concerns."
 }

@@ -3,16 +3,21 @@
 
 use std::{fs, io::IsTerminal};
 
-use consort_daemon::{limits::Limits, listen::socket_path, Config, End};
-use consort_kernel::{Options, Scheduler, TunablesChange};
-use tracing::{error, info, level_filters::LevelFilter};
+use consort_daemon::{
+    ejection::{Mode, Restarts},
+    limits::Limits,
+    listen::socket_path,
+    Config, End, Host,
+};
+use consort_kernel::{Options, SafeScheduler, Scheduler, TunablesChange};
+use tracing::{info, level_filters::LevelFilter};
 
 use crate::{
     args::{LogLevel, ServeArgs},
     failure::Failure,
 };
 
-/// Serves until a signal comes or the scheduler is ejected.
+/// Serves until a signal comes, or until the kernel has ejected the scheduler for good.
 pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     start_log(args.log);
     warn_about_namespace();
@@ -27,24 +32,28 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
         socket: socket_path(),
         limits: Limits::default(),
         classes: args.classes.clone(),
+        restarts: Restarts {
+            most: args.restarts,
+            ..Restarts::default()
+        },
     };
-    match consort_daemon::serve(&config, || Scheduler::load(options))? {
+    let load = |mode| -> Result<Box<dyn Host>, consort_kernel::Error> {
+        Ok(match mode {
+            Mode::Full => Box::new(Scheduler::load(options)?),
+            Mode::Safe => Box::new(SafeScheduler::load(options.partial)?),
+        })
+    };
+    match consort_daemon::serve(&config, load)? {
         End::Signal(signal) => {
             info!(%signal, "scheduler unloaded; the stock scheduler is in charge");
             Ok(())
         }
-        End::Ejected(report) => {
-            error!(
-                reason = report.reason,
-                message = report.message,
-                kind = report.kind,
-                "scheduler ejected"
-            );
-            for line in report.dump.lines() {
-                error!("{line}");
-            }
-            Err(Failure::Ejected(report))
-        }
+        End::Ejected {
+            mode: Mode::Safe,
+            report,
+            count,
+        } => Err(Failure::GaveUp { report, count }),
+        End::Ejected { report, .. } => Err(Failure::Ejected(report)),
     }
 }
 

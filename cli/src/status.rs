@@ -4,6 +4,7 @@
 use std::{
     fmt::Write as _,
     io::{self, Write as _},
+    time::SystemTime,
 };
 
 use consort_kernel::format_ns;
@@ -69,6 +70,11 @@ fn describe(status: &Value) -> String {
         word(&scheduler["state"]),
         word(&scheduler["kernel"])
     );
+    let is_safe = scheduler["mode"] == "safe";
+    if is_safe {
+        out.push_str("             in safe mode: fair shares, no domains, no reservations; restart the daemon to leave it\n");
+    }
+    describe_ejections(&mut out, &status["ejections"]);
     let daemon = &status["daemon"];
     let _ = writeln!(
         out,
@@ -77,6 +83,9 @@ fn describe(status: &Value) -> String {
         daemon["pid"],
         daemon["uptime_s"]
     );
+    if is_safe {
+        return out;
+    }
     for (name, title) in [
         ("granularity_ns", "granularity"),
         ("min_slice_ns", "min-slice"),
@@ -95,6 +104,27 @@ fn describe(status: &Value) -> String {
     describe_domains(&mut out, &status["domains"]);
     describe_clients(&mut out, &status["clients"]);
     out
+}
+
+/// What the kernel threw out since the daemon started, if it did.
+fn describe_ejections(out: &mut String, ejections: &Value) {
+    let last = &ejections["last"];
+    if last.is_null() {
+        return;
+    }
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now_s = since_1970.map_or(0, |since| since.as_secs());
+    let ago_s = now_s.saturating_sub(last["at_s"].as_u64().unwrap_or_default());
+    let _ = writeln!(
+        out,
+        "ejected      {} times, last {ago_s} s ago: {}: {}",
+        ejections["count"],
+        word(&last["reason"]),
+        word(&last["message"])
+    );
+    if let Some(dump) = last["dump"].as_str() {
+        let _ = writeln!(out, "             the kernel's dump is in {dump}");
+    }
 }
 
 fn describe_counters(out: &mut String, counters: &Value) {

@@ -10,7 +10,7 @@ use std::{
     process::{Command, Output},
 };
 
-use common::{gettid, join, Daemon, Folder};
+use common::{gettid, join, stall, Daemon, Folder};
 use consort_daemon::lock::Lock;
 
 /// Runs the command against the daemon at `socket`.
@@ -109,6 +109,38 @@ fn a_wrong_command_line_is_explained() {
             stderr(&output)
         );
     }
+}
+
+#[test]
+fn status_tells_of_ejections_and_of_safe_mode() {
+    let daemon = Daemon::start();
+    let status = || stdout(&consort(&daemon.config.socket, &["status"]));
+    assert!(!status().contains("ejected"));
+    daemon.eject_and_await(stall("hog[77] failed to run for 30.001s"));
+    let text = status();
+    for part in [
+        "ejected      1 times",
+        "runnable task stall: hog[77] failed to run",
+        "ejections/",
+        "granularity  20ms",
+    ] {
+        assert!(text.contains(part), "{part} is missing in:\n{text}");
+    }
+    assert!(!text.contains("safe mode"), "{text}");
+
+    daemon.eject_and_await(stall("cat[78] failed to run for 30.002s"));
+    let text = status();
+    for part in ["in safe mode", "ejected      2 times", "cat[78]"] {
+        assert!(text.contains(part), "{part} is missing in:\n{text}");
+    }
+    assert!(!text.contains("granularity"), "{text}");
+    let refused = consort(&daemon.config.socket, &["set", "granularity", "10ms"]);
+    assert_eq!(code(&refused), 1);
+    assert!(
+        stderr(&refused).contains("safe mode"),
+        "{}",
+        stderr(&refused)
+    );
 }
 
 #[test]

@@ -17,6 +17,14 @@ use std::time::Instant;
 /// How long nobody asks again after no daemon was there.
 pub const RETRY_NS: u64 = 250_000_000;
 
+/// The same after a daemon in safe mode: that lasts until somebody restarts it.
+const SAFE_MODE_RETRY_NS: u64 = 2_000_000_000;
+
+/// The daemon has a scheduler without domains: the thread is on its own, as without a daemon.
+fn is_safe_mode(error: &Error) -> bool {
+    matches!(error, Error::Refused { errno, .. } if *errno == libc::EHOSTDOWN)
+}
+
 pub struct Link {
     stage: Stage,
     /// A socket whose connect failed, kept: trying again is one system call.
@@ -70,7 +78,7 @@ impl Link {
     }
 
     /// Gets as far towards a greeted connection as it can until `deadline`. False: no daemon is there, or it has
-    /// not answered yet.
+    /// not answered yet, or has no domains to join.
     pub fn advance(&mut self, now_ns: u64, deadline: Instant) -> Result<bool, Error> {
         if matches!(&self.stage, Stage::Up(up) if up.is_dead()) {
             self.drop_connection();
@@ -88,7 +96,13 @@ impl Link {
         if outcome.is_err() {
             self.drop_connection();
         }
-        outcome
+        match outcome {
+            Err(error) if is_safe_mode(&error) => {
+                self.next_connect_ns = now_ns.saturating_add(SAFE_MODE_RETRY_NS);
+                Ok(false)
+            }
+            other => other,
+        }
     }
 
     /// The next `advance` may connect at once.

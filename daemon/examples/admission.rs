@@ -21,6 +21,7 @@ use consort_abi::{
     CONSORT_RESERVE_THREAD,
 };
 use consort_daemon::{
+    ejection::Restarts,
     limits::Limits,
     serve,
     wire::{self, ANSWER_BYTES_MAX, REPLY_BYTES},
@@ -303,15 +304,16 @@ fn measure(folder: &Path) -> Result<Took, Error> {
             ..Limits::default()
         },
         classes: Some(classes),
+        restarts: Restarts::default(),
     };
     let (_sleepers, threads) = sleepers()?;
     let ended = Arc::new(AtomicBool::new(false));
-    let host = Nodding {
-        next: 0,
-        ended: ended.clone(),
+    let (of_daemon, of_host) = (config.clone(), ended.clone());
+    let load = move |_| -> Answer<Box<dyn Host>> {
+        let ended = of_host.clone();
+        Ok(Box::new(Nodding { next: 0, ended }))
     };
-    let of_daemon = config.clone();
-    let daemon = std::thread::spawn(move || serve(&of_daemon, || Ok(host)));
+    let daemon = std::thread::spawn(move || serve(&of_daemon, load));
     let mut program = loop {
         match Program::connect(&config.socket) {
             Ok(program) => break program,

@@ -28,9 +28,11 @@ use crate::{
     clients::ConnectionId,
     config::{self, Amount},
     division::{DivisionStatus, ReservationPage},
+    ejection::Mode,
     lending::Back,
     peer::Peer,
     reservations::{Ask, AskedRate},
+    safe,
     service::Service,
     status::{ClientPage, DomainPage, Status},
     targets::{Named, Scope},
@@ -92,6 +94,18 @@ enum Command {
 }
 
 impl Command {
+    /// Whether it only looks.
+    fn is_a_question(&self) -> bool {
+        matches!(
+            self,
+            Command::Status {}
+                | Command::Domains { .. }
+                | Command::Clients { .. }
+                | Command::Reservations { .. }
+                | Command::Classes {}
+        )
+    }
+
     /// Whether it changes what everybody gets.
     fn is_the_operators(&self) -> bool {
         matches!(
@@ -129,6 +143,9 @@ pub fn answer(service: &mut Service, peer: &Peer, text: &str) -> Result<Vec<u8>,
     if command.is_the_operators() && !may_control {
         let text = "only root may change how everybody is scheduled: use sudo";
         return Err(Refusal::new(Errno::EPERM, text));
+    }
+    if service.host.mode() == Mode::Safe && !command.is_a_question() {
+        return Err(safe::refusal("do that"));
     }
     let json = match command {
         Command::Status {} => serde_json::to_vec(&Status::of(service)?),

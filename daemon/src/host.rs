@@ -7,7 +7,14 @@ use consort_kernel::{
 };
 use consort_rates::ClassTable;
 
+use crate::ejection::Mode;
+
 pub trait Host {
+    /// What it can do.
+    fn mode(&self) -> Mode {
+        Mode::Full
+    }
+
     /// A fresh page for a program, with the number that the scheduler knows it by.
     fn client_page(&mut self) -> Result<ClientPage, Error>;
 

@@ -3,7 +3,8 @@
 //! the pages, names the domains, and bounds what one user can hold.
 //!
 //! One thread serves a Unix socket. What arrives there is hostile until checked: [`wire`] checks its shape,
-//! [`peer`] who sent it, [`limits`] how much of it there is, and [`requests`] what it asks for.
+//! [`peer`] who sent it, [`limits`] how much of it there is, and [`requests`] what it asks for. What happens when the
+//! kernel ejects the scheduler is in [`ejection`].
 
 pub mod admission;
 pub mod clients;
@@ -12,6 +13,8 @@ pub mod control;
 mod divide;
 pub mod division;
 pub mod domains;
+mod dumps;
+pub mod ejection;
 pub mod host;
 pub mod journal;
 pub mod lending;
@@ -24,8 +27,11 @@ pub mod refusal;
 pub mod requests;
 pub mod reservations;
 mod restore;
-pub mod server;
+mod safe;
+mod serve;
+mod server;
 pub mod service;
+mod signals;
 pub mod status;
 pub mod targets;
 mod upkeep;
@@ -36,4 +42,4 @@ pub mod wire;
 pub use consort_rates::{classes, credits, rate, ClassTable};
 pub use host::Host;
 pub use refusal::Refusal;
-pub use server::{serve, Config, End, ServeError};
+pub use serve::{serve, Config, End, ServeError};

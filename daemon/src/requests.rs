@@ -15,8 +15,10 @@ use crate::{
     clients::{ConnectionId, Member},
     control,
     domains::{self, Domain},
+    ejection::Mode,
     lending::Back,
     peer::{Peer, Thread},
+    safe,
     service::Service,
     targets::Named,
     wire::{self, Join, Reply, Request},
@@ -81,7 +83,7 @@ impl Service {
         if let Err(refusal) = self.users.admit_request(peer.uid, now) {
             return (self.refused(kind, &refusal), Next::Pause);
         }
-        let outcome = match request {
+        let outcome = self.check_mode(&request).and_then(|()| match request {
             Request::Hello => self.hello(id),
             Request::Join(join) => self.join(id, &peer, &join, now),
             Request::Leave { tid, slot } => self.leave(id, &peer, tid, slot, now),
@@ -108,7 +110,7 @@ impl Service {
                     ..Granted::default()
                 })
             }
-        };
+        });
         let reply = match outcome {
             Ok(granted) => Reply {
                 kind,
@@ -123,6 +125,17 @@ impl Service {
             }
         };
         (reply, Next::Listen)
+    }
+
+    /// In safe mode programs are on their own, and only the command is answered.
+    fn check_mode(&self, request: &Request) -> Result<(), Refusal> {
+        let doing = match request {
+            Request::Control { .. } => return Ok(()),
+            _ if self.host.mode() == Mode::Full => return Ok(()),
+            Request::Hello | Request::Join(_) | Request::Leave { .. } => "join a domain",
+            _ => "use reservations",
+        };
+        Err(safe::refusal(doing))
     }
 
     fn refused(&mut self, kind: u16, refusal: &Refusal) -> Reply {

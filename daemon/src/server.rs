@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The loop of the daemon: connections, signals, and the scheduler's end.
+//! The loop around one scheduler: connections, signals, and the scheduler's end.
 //!
 //! One message of each ready connection is answered per round, so that a connection that floods the socket
 //! delays the others by one answer and no more.
 
 use std::{
     collections::{HashMap, VecDeque},
-    io,
     os::fd::{AsFd, AsRawFd, OwnedFd},
-    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -18,25 +16,19 @@ use nix::{
     errno::Errno,
     sys::{
         epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout},
-        resource::{getrlimit, setrlimit, Resource},
-        signal::{SigSet, Signal},
-        signalfd::{SfdFlags, SignalFd},
+        signal::Signal,
+        signalfd::SignalFd,
     },
 };
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use crate::{
     clients::ConnectionId,
-    config::{ConfigError, Division},
-    limits::Limits,
     listen::{self, Listener},
-    lock::{Lock, LockError},
-    notify::notify,
-    peer::Processes,
     requests::Next,
     service::Service,
+    signals,
     wire::{Reply, MESSAGE_BYTES_MAX},
-    Host,
 };
 
 /// How often the scheduler's health and the members' lives are looked at.
@@ -44,130 +36,24 @@ const TICK: Duration = Duration::from_millis(250);
 const EVENTS_PER_ROUND: usize = 64;
 /// Some twenty unread replies: more than any program needs that reads them.
 const UNREAD_BYTES_MAX: usize = 16384;
-/// Descriptors for every client that the scheduler has room for, and some.
-const DESCRIPTORS: u64 = 8192;
 
 const LISTENER: u64 = 0;
 const SIGNALS: u64 = 1;
 const FIRST_CONNECTION: ConnectionId = 2;
 
-#[derive(Debug, Clone)]
-pub struct Config {
-    pub socket: PathBuf,
-    pub limits: Limits,
-    /// The operator's file; `None`: the default one, if there is one.
-    pub classes: Option<PathBuf>,
-}
-
-/// Why the daemon stopped serving.
+/// Why a server stopped.
 #[derive(Debug)]
-pub enum End {
+pub(crate) enum Stop {
     Signal(Signal),
-    /// The scheduler is out of the kernel; programs run under the stock scheduler.
-    Ejected(ExitReport),
+    /// The scheduler has left the kernel.
+    Exited(ExitReport),
 }
 
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    #[error(transparent)]
-    Kernel(#[from] consort_kernel::Error),
-    #[error("cannot listen at {}: {source}", path.display())]
-    Listen {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    #[error(transparent)]
-    Classes(#[from] ConfigError),
-    #[error("cannot take up reservations from {}: {source}", path.display())]
-    Journal {
-        path: PathBuf,
-        #[source]
-        source: io::Error,
-    },
-    #[error("the daemon's event loop failed: {0}")]
-    Loop(#[from] Errno),
-}
-
-/// Takes the lock, loads a scheduler by calling `load`, and serves until a signal (TERM, INT or HUP) or until
-/// the scheduler leaves the kernel. The scheduler is unloaded when this returns.
-///
-/// # Errors
-/// When another daemon runs, the scheduler cannot be loaded, or the socket cannot be made.
-pub fn serve<H: Host + 'static>(
-    config: &Config,
-    load: impl FnOnce() -> Result<H, consort_kernel::Error>,
-) -> Result<End, ServeError> {
-    let _lock = Lock::take(&config.socket)?;
-    // Before loading: a signal that comes while loading must unload, too.
-    let signals = blocked_signals()?;
-    raise_descriptor_limit();
-    raise_priority();
-    let host = Box::new(load()?);
-    let division = Division::read(config.classes.as_deref(), host.cpus())?;
-    let listener = Listener::bind(&config.socket).map_err(|source| ServeError::Listen {
-        path: config.socket.clone(),
-        source,
-    })?;
-    let mut service = Service::new(host, Processes::default(), config.limits);
-    let journal = config.socket.with_extension("journal");
-    let opened = service.open_reservations(division, &journal);
-    opened.map_err(|source| ServeError::Journal {
-        path: journal,
-        source,
-    })?;
-    let mut server = Server::new(service, listener, signals, config.limits.pause)?;
-    info!(socket = %config.socket.display(), "serving");
-    notify("READY=1");
-    let end = server.run()?;
-    match &end {
-        End::Signal(_) => notify("STOPPING=1"),
-        End::Ejected(report) => notify(&format!(
-            "STOPPING=1\nSTATUS=the scheduler was ejected: {}",
-            report.reason
-        )),
-    }
-    Ok(end)
-}
-
-fn blocked_signals() -> Result<SignalFd, Errno> {
-    let mut set = SigSet::empty();
-    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
-        set.add(signal);
-    }
-    set.thread_block()?;
-    SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)
-}
-
-fn raise_descriptor_limit() {
-    let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
-        if soft >= DESCRIPTORS {
-            return Ok(());
-        }
-        setrlimit(Resource::RLIMIT_NOFILE, DESCRIPTORS, hard.max(DESCRIPTORS))
-            .or_else(|_| setrlimit(Resource::RLIMIT_NOFILE, hard, hard))
-    });
-    if let Err(error) = raised {
-        warn!(%error, "cannot raise the limit of open files: fewer programs can connect");
-    }
-}
-
-/// Programs that join wait for the daemon, which must not queue behind all that is runnable. What users can make
-/// it do is bounded by their rates.
-fn raise_priority() {
-    const NICE: libc::c_int = -10;
-    // SAFETY: 0 is this process, and no memory is involved.
-    if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) } != 0 {
-        warn!(error = %io::Error::last_os_error(), "cannot raise the daemon's priority: joining may take long under load");
-    }
-}
-
-struct Server {
-    service: Service,
+pub(crate) struct Server<'a> {
+    // Dropped first: the scheduler leaves the kernel before programs find nobody listening.
+    pub service: Service,
     listener: Listener,
-    signals: SignalFd,
+    signals: &'a SignalFd,
     epoll: Epoll,
     connections: HashMap<ConnectionId, OwnedFd>,
     next_id: ConnectionId,
@@ -177,11 +63,11 @@ struct Server {
     next_tick: Instant,
 }
 
-impl Server {
-    fn new(
+impl<'a> Server<'a> {
+    pub fn new(
         service: Service,
         listener: Listener,
-        signals: SignalFd,
+        signals: &'a SignalFd,
         pause: Duration,
     ) -> Result<Self, Errno> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
@@ -206,14 +92,15 @@ impl Server {
         })
     }
 
-    fn run(&mut self) -> Result<End, Errno> {
+    /// Serves until a signal comes, or until the scheduler leaves the kernel.
+    pub fn run(&mut self) -> Result<Stop, Errno> {
         let mut events = [EpollEvent::empty(); EVENTS_PER_ROUND];
         loop {
             let now = Instant::now();
             if now >= self.next_tick {
                 self.next_tick = now + TICK;
                 if let Some(report) = self.service.exited() {
-                    return Ok(End::Ejected(report));
+                    return Ok(Stop::Exited(report));
                 }
                 self.service.tick(now);
             }
@@ -226,8 +113,8 @@ impl Server {
                 match event.data() {
                     LISTENER => self.accept(),
                     SIGNALS => {
-                        if let Some(signal) = self.pending_signal()? {
-                            return Ok(End::Signal(signal));
+                        if let Some(signal) = signals::pending(self.signals)? {
+                            return Ok(Stop::Signal(signal));
                         }
                     }
                     id => self.serve_one(id),
@@ -245,13 +132,6 @@ impl Server {
         // Rounded up: waking before the time would spin.
         let wait_ms = wait.as_millis() as u16 + 1;
         EpollTimeout::from(wait_ms)
-    }
-
-    fn pending_signal(&mut self) -> Result<Option<Signal>, Errno> {
-        let Some(info) = self.signals.read_signal()? else {
-            return Ok(None);
-        };
-        Signal::try_from(info.ssi_signo as i32).map(Some)
     }
 
     fn accept(&mut self) {

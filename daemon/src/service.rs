@@ -11,6 +11,7 @@ use crate::{
     clients::{Clients, ConnectionId},
     config::Division,
     domains::Domains,
+    ejection::{Ejections, Restarts},
     limits::Limits,
     peer::{Peer, Processes},
     reservations::Reservations,
@@ -45,6 +46,8 @@ pub struct Service {
     pub(crate) reservations: Reservations,
     pub(crate) totals: Totals,
     pub(crate) started: Instant,
+    /// Before this scheduler.
+    pub(crate) ejections: Ejections,
     /// Domains without members that the scheduler could not remove yet, since a member was still dying.
     doomed_domains: Vec<u32>,
     /// Where the last sweep for dead members stopped.
@@ -67,6 +70,7 @@ impl Service {
             domains: Domains::default(),
             totals: Totals::default(),
             started: Instant::now(),
+            ejections: Ejections::new(Restarts::default()),
             doomed_domains: Vec::new(),
             sweep_from: (0, 0),
             ends_seen: 0,

@@ -12,6 +12,7 @@ use serde::Serialize;
 use crate::{
     clients::{Client, ConnectionId, Member},
     domains::{order_name, Domain},
+    ejection::{Ejection, Mode},
     service::{Service, Totals},
     Refusal,
 };
@@ -27,6 +28,7 @@ pub struct Status {
     /// The scheduler's counters since it was loaded, summed over CPUs.
     pub counters: Counters,
     pub daemon: DaemonStatus,
+    pub ejections: EjectionsStatus,
 }
 
 /// Some of the asking user's domains, or of everybody's for root, by number.
@@ -47,11 +49,20 @@ pub struct ClientPage {
 
 #[derive(Debug, Serialize)]
 pub struct SchedulerStatus {
-    /// "running", or "exited" in the moment before the daemon ends.
+    /// "running", or "exited" in the moment before it is loaded again or the daemon ends.
     pub state: &'static str,
+    pub mode: Mode,
     pub partial: bool,
     /// The release of the kernel that it runs in.
     pub kernel: String,
+}
+
+/// What the kernel has ejected since the daemon started.
+#[derive(Debug, Serialize)]
+pub struct EjectionsStatus {
+    pub count: u64,
+    /// `null`: none.
+    pub last: Option<Ejection>,
 }
 
 #[derive(Debug, Serialize)]
@@ -119,6 +130,7 @@ impl Status {
             version: STATUS_VERSION,
             scheduler: SchedulerStatus {
                 state,
+                mode: service.host.mode(),
                 partial: service.host.partial(),
                 kernel: kernel_release(),
             },
@@ -132,6 +144,10 @@ impl Status {
                 domains: service.domains.len(),
                 members: service.clients.members(),
                 totals: service.totals,
+            },
+            ejections: EjectionsStatus {
+                count: service.ejections.count,
+                last: service.ejections.last.clone(),
             },
         })
     }

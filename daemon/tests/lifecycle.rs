@@ -7,12 +7,11 @@ use std::{fs, os::unix::fs::PermissionsExt};
 
 use common::{gettid, join, Daemon, FakeHost, Program};
 use consort_daemon::{lock::LockError, serve, End, ServeError};
-use consort_kernel::ExitReport;
 
 #[test]
 fn a_second_daemon_names_the_first() {
     let daemon = Daemon::start();
-    let second = serve(&daemon.config, || -> Result<FakeHost, _> {
+    let second = serve(&daemon.config, |_| {
         panic!("the second daemon must not load a scheduler")
     });
     match second {
@@ -40,11 +39,10 @@ fn a_daemon_that_cannot_load_leaves_no_socket_and_no_lock() {
         socket: folder.0.join("below/consort.sock"),
         limits: Default::default(),
         classes: None,
+        restarts: common::quick_restarts(),
     };
     for _ in 0..2 {
-        let failed = serve(&config, || {
-            Err::<FakeHost, _>(consort_kernel::Error::NotPermitted)
-        });
+        let failed = serve(&config, |_| Err(consort_kernel::Error::NotPermitted));
         assert!(
             matches!(
                 failed,
@@ -57,21 +55,15 @@ fn a_daemon_that_cannot_load_leaves_no_socket_and_no_lock() {
 }
 
 #[test]
-fn an_ejected_scheduler_ends_the_daemon_and_the_reason_is_handed_on() {
+fn a_detached_scheduler_ends_the_daemon_and_the_reason_is_handed_on() {
     let daemon = Daemon::start();
     let program = daemon.hello();
     assert_eq!(program.ask(&join(gettid(), 0, "video")).error, 0);
     let socket = daemon.config.socket.clone();
-    let report = ExitReport {
-        kind: 1026,
-        exit_code: 0,
-        reason: "runnable task stall".to_owned(),
-        message: "hog[77] failed to run for 5.001s".to_owned(),
-        dump: "CPU states".to_owned(),
-    };
-    assert!(report.is_fault());
-    match daemon.eject(report.clone()) {
-        Ok(End::Ejected(told)) => assert_eq!(told, report),
+    let asked = common::unloaded();
+    daemon.eject(asked.clone());
+    match daemon.end() {
+        Ok(End::Ejected { report, .. }) => assert_eq!(report, asked),
         other => panic!("{other:?}"),
     }
     assert!(!socket.exists());
@@ -92,13 +84,14 @@ fn a_daemon_replaces_the_socket_of_one_that_was_killed() {
         socket: path.clone(),
         limits: Default::default(),
         classes: None,
+        restarts: common::quick_restarts(),
     };
     let host = FakeHost::default();
     let for_thread = host.clone();
-    let thread = std::thread::spawn(move || serve(&config, || Ok(for_thread)));
+    let thread = std::thread::spawn(move || serve(&config, |mode| for_thread.load(mode)));
     while Program::try_connect(&path).is_none() {
         std::thread::yield_now();
     }
     host.record().exit = Some(common::unloaded());
-    assert!(matches!(thread.join().unwrap(), Ok(End::Ejected(_))));
+    assert!(matches!(thread.join().unwrap(), Ok(End::Ejected { .. })));
 }

@@ -65,8 +65,9 @@ static __always_inline s64 place_may_lead(const struct place __arena *pl,
 static __always_inline void own_clock_follow(struct consort_cpu __arena *c, struct place __arena *pl,
 					     const struct tree_node __arena *n)
 {
-	/* The shard's clock moves on by a slice of each of its CPUs at a time. */
-	u64 least = pl->root.vmin - vtime_of_ns(2 * LAG_MAX_NS, node_weight(n));
+	/* The shard's clock moves on by a slice of each of its CPUs at a time, and its domains may lead. */
+	u64 lag_ns = 2 * LAG_MAX_NS + pl->window_ns + pl->quantum_ns;
+	u64 least = pl->root.vmin - vtime_of_ns(lag_ns, node_weight(n));
 
 	if (vtime_before(c->place.root.vmin + c->own_offset, least))
 		c->own_offset = least - c->place.root.vmin;

@@ -9,6 +9,7 @@
  */
 #include "choose.h"
 #include "dump.h"
+#include "exit.h"
 #include "groups.h"
 #include "higher.h"
 #include "life.h"
@@ -124,6 +125,8 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		wake_kick(p, cpu, place, verdict);
 	else if (verdict == WAKE_KICK)
 		kick(cpu, KICK(PREEMPT));
+	if (verdict == WAKE_WAIT && cpu == bpf_get_smp_processor_id() && timer_is_missing(c))
+		kick(cpu, KICK(PREEMPT));
 }
 
 SEC("struct_ops/consort_dispatch")
@@ -157,6 +160,9 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	if (!c->choice.task) {
 		c->running = NULL;
 		c->compare_at_ns = NEVER_NS;
+		/* Unless it could not be armed for whoever was put aside, it is. */
+		if (!one_cpu && c->left)
+			timer_arm(c, cpu, now_ns);
 		set_workless(cpu);
 		lock_release(&s->lock);
 		if (!one_cpu)
@@ -316,12 +322,7 @@ void BPF_PROG(consort_exit, struct scx_exit_info *info)
 		if (page)
 			page->header.attached = 0;
 	}
-	exit_info.kind = info->kind;
-	exit_info.exit_code = info->exit_code;
-	bpf_probe_read_kernel_str(exit_info.reason, sizeof(exit_info.reason), info->reason);
-	bpf_probe_read_kernel_str(exit_info.msg, sizeof(exit_info.msg), info->msg);
-	bpf_probe_read_kernel_str(exit_info.dump, sizeof(exit_info.dump), info->dump);
-	__sync_fetch_and_add(&exit_info.state, CONSORT_EXIT_DONE);
+	exit_record(&exit_info, info);
 }
 
 SEC(".struct_ops.link")

@@ -10,12 +10,12 @@
 
 #include "queue.h"
 
-/* Slices end by timer or kick; where timers are refused, by the tick. A task alone is looked at this often. */
+/* Slices end by timer or kick; where no timer could be started, by the tick. A task alone is looked at this often. */
 #define SLICE_BY_TIMER_NS 100000000ULL
 
 static inline u64 kernel_slice_ns(struct consort_cpu __arena *c, u64 now_ns)
 {
-	if (use_timers || c->compare_at_ns == NEVER_NS)
+	if (!timer_is_missing(c))
 		return SLICE_BY_TIMER_NS;
 	return c->compare_at_ns > now_ns ? c->compare_at_ns - now_ns : 1;
 }

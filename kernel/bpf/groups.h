@@ -1,5 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* cgroups: each is a group set, found by the cgroup's id. */
+/*
+ * cgroups: each is a group set, found by the cgroup's id.
+ *
+ * Limits   A cgroup for which there is no room, or that lies deeper than the tree goes, has no groups of its own: its
+ *          tasks are scheduled as those of the nearest cgroup above it that has, its weight counts for nothing, and it
+ *          cannot be reserved for. It stays so until it ends.
+ */
 #ifndef CONSORT_GROUPS_H
 #define CONSORT_GROUPS_H
 
@@ -13,7 +19,7 @@ struct {
 	__type(value, u64); /* its struct group_set */
 } group_sets SEC(".maps");
 
-/* The root, if the cgroup is unknown: its tasks are then scheduled beside all others. */
+/* The root, if the cgroup has none. */
 static inline struct group_set __arena *find_group_set(u64 id)
 {
 	u64 *at = bpf_map_lookup_elem(&group_sets, &id);
@@ -21,10 +27,26 @@ static inline struct group_set __arena *find_group_set(u64 id)
 	return at ? (struct group_set __arena *)*at : root_set;
 }
 
+/* The groups that a cgroup's tasks compete in: its own, or those of the nearest one above it that has some. */
+static inline struct group_set __arena *group_set_of(const struct cgroup *cgrp)
+{
+	const struct cgroup_subsys_state *css = &cgrp->self;
+	u64 *at = NULL, id;
+
+	while (css && can_loop) {
+		id = BPF_CORE_READ(css, cgroup, kn, id);
+		at = bpf_map_lookup_elem(&group_sets, &id);
+		if (at)
+			break;
+		css = BPF_CORE_READ(css, parent);
+	}
+	return at ? (struct group_set __arena *)*at : root_set;
+}
+
 /* The groups of a task's cgroup. */
 static inline struct group_set __arena *cgroup_of(const struct task_struct *p)
 {
-	return find_group_set(p->sched_task_group->css.cgroup->kn->id);
+	return group_set_of(p->sched_task_group->css.cgroup);
 }
 
 static inline void group_set_init(struct group_set __arena *set, u64 id,
@@ -66,35 +88,39 @@ core_fn set_weights(struct group_set __arena *set in_arena, u32 weight)
 	return 0;
 }
 
+/* Groups below the parent's, if there is room: memory, an entry of the map, and a level of the tree. */
+static inline bool group_set_make(u64 id, struct group_set __arena *parent, u32 weight)
+{
+	struct group_set __arena *set;
+	u64 at;
+
+	if (parent->level + 1 >= TREE_DEPTH_MAX)
+		return false;
+	set = alloc_pages(group_set_bytes());
+	if (!set)
+		return false;
+	group_set_init(set, id, parent, weight);
+	at = (u64)set;
+	if (!bpf_map_update_elem(&group_sets, &id, &at, BPF_ANY))
+		return true;
+	free_pages(set, group_set_bytes());
+	return false;
+}
+
+/* Never fails, since nobody could make a cgroup then: one without groups of its own shares those above it. */
 SEC("struct_ops.s/consort_cgroup_init")
 s32 BPF_PROG(consort_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
 {
 	USES_ARENA();
-	struct group_set __arena *set, *parent;
-	u64 id = cgrp->kn->id, at;
-	u32 weight = weight_of_cgroup(args->weight);
-	s32 err;
+	u64 id = cgrp->kn->id, at = (u64)root_set;
 
 	if (!cgrp->level) {
-		at = (u64)root_set;
 		root_set->id = id;
-		return bpf_map_update_elem(&group_sets, &id, &at, BPF_ANY);
+		bpf_map_update_elem(&group_sets, &id, &at, BPF_ANY);
+	} else if (!group_set_make(id, group_set_of(cgrp), weight_of_cgroup(args->weight))) {
+		count_on(bpf_get_smp_processor_id())->shared_cgroups++;
 	}
-	parent = find_group_set(BPF_CORE_READ(cgrp, self.parent, cgroup, kn, id));
-	if (parent->level + 1 >= TREE_DEPTH_MAX) {
-		/* Too deep: its tasks compete in the deepest group that has a queue. */
-		at = (u64)parent;
-		return bpf_map_update_elem(&group_sets, &id, &at, BPF_ANY);
-	}
-	set = alloc_pages(group_set_bytes());
-	if (!set)
-		return -ENOMEM;
-	group_set_init(set, id, parent, weight);
-	at = (u64)set;
-	err = bpf_map_update_elem(&group_sets, &id, &at, BPF_ANY);
-	if (err)
-		free_pages(set, group_set_bytes());
-	return err;
+	return 0;
 }
 
 SEC("struct_ops.s/consort_cgroup_exit")
@@ -116,7 +142,7 @@ SEC("struct_ops/consort_cgroup_move")
 void BPF_PROG(consort_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
 {
 	USES_ARENA();
-	struct group_set __arena *set = find_group_set(to->kn->id);
+	struct group_set __arena *set = group_set_of(to);
 	struct task __arena *t = task_of(p);
 	struct lock __arena *l;
 

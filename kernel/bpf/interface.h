@@ -12,7 +12,7 @@
 #define PLACES_MAX (SHARDS_MAX + CPUS_MAX)
 #define CLIENTS_MAX 4096
 #define DOMAINS_MAX 4096
-#define GROUPS_MAX 4096
+#define GROUPS_MAX 16384
 #define TASKS_MAX (1 << 20)
 #define CLASSES_MAX 16
 #define RESERVATIONS_MAX 16384
@@ -47,10 +47,12 @@ struct consort_counters {
 	unsigned long long blocks; /* demoted: slept outside poll */
 	unsigned long long restorations;
 	unsigned long long timers; /* one-shot timers that fired */
+	unsigned long long timer_failures; /* that could not be started: the tick ended the slice */
 	unsigned long long refused_due; /* due times out of range in a slot: taken as none */
 	unsigned long long steals; /* tasks taken over from another shard */
 	unsigned long long lost; /* chosen, but gone before it could be dispatched */
 	unsigned long long ends; /* members that ended without leaving */
+	unsigned long long shared_cgroups; /* that found no room for a queue of their own */
 };
 
 enum consort_exit_state { CONSORT_EXIT_NONE, CONSORT_EXIT_DONE };

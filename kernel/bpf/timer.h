@@ -31,6 +31,7 @@ struct {
 /* Must run on the CPU itself. */
 static inline void timer_arm(struct consort_cpu __arena *c, u32 cpu, u64 at_ns)
 {
+	u64 armed_for_ns = c->timer_at_ns;
 	struct slice_timer *t;
 
 	if (!use_timers || at_ns >= c->timer_at_ns || is_dying(cpu))
@@ -39,7 +40,17 @@ static inline void timer_arm(struct consort_cpu __arena *c, u32 cpu, u64 at_ns)
 	if (!t)
 		return;
 	c->timer_at_ns = at_ns;
-	bpf_timer_start(&t->timer, at_ns, TIMER_ABS | TIMER_CPU_PIN);
+	if (!bpf_timer_start(&t->timer, at_ns, TIMER_ABS | TIMER_CPU_PIN))
+		return;
+	/* What it was armed for before still holds. */
+	c->timer_at_ns = armed_for_ns;
+	count_on(cpu)->timer_failures++;
+}
+
+/* Whether no timer ends the running task's slice in time: its end is then left to the kernel, at the tick. */
+static inline bool timer_is_missing(const struct consort_cpu __arena *c)
+{
+	return c->compare_at_ns < c->timer_at_ns;
 }
 
 static inline void release_left(struct consort_cpu __arena *c, u32 cpu);
@@ -56,10 +67,11 @@ static int timer_fired(void *map, u32 *key, struct slice_timer *t)
 		release_left(c, cpu);
 	if (at_ns == NEVER_NS)
 		return 0;
-	if (bpf_ktime_get_ns() + TIMER_EARLY_NS >= at_ns)
-		kick(cpu, KICK(PREEMPT));
-	else
+	if (bpf_ktime_get_ns() + TIMER_EARLY_NS < at_ns)
 		timer_arm(c, cpu, at_ns);
+	/* It is time, or nobody would say when it is: the next choice gives the kernel the end of the slice. */
+	if (timer_is_missing(c))
+		kick(cpu, KICK(PREEMPT));
 	return 0;
 }
 

@@ -55,6 +55,12 @@ pub enum Error {
     Refused { doing: &'static str, errno: i32 },
 
     #[error(
+        "cannot {doing}: the scheduler runs in safe mode, with fair shares only, since the kernel ejected the full one \
+         again and again. `consort status` says why; then restart the daemon"
+    )]
+    SafeMode { doing: &'static str },
+
+    #[error(
         "{name} {} is out of range: expected {} to {}",
         format_ns(*value_ns), format_ns(*min_ns), format_ns(*max_ns)
     )]
@@ -76,6 +82,7 @@ impl Error {
             Error::Load { .. } | Error::TooManyCpus { .. } => libc::EIO,
             Error::System { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
             Error::Refused { errno, .. } => *errno,
+            Error::SafeMode { .. } => libc::EHOSTDOWN,
             Error::Tunable { .. } => libc::ERANGE,
         }
     }

@@ -5,7 +5,7 @@ use std::{ffi::CStr, fs, mem::MaybeUninit};
 
 use libbpf_rs::btf::{types::Struct, Btf};
 
-use crate::Error;
+use crate::{Error, ExitReport};
 
 /// The oldest kernel that the scheduler is built and tested for.
 pub const KERNEL_NEEDED: &str = "6.18";
@@ -78,6 +78,22 @@ pub(crate) fn explain_load(error: &libbpf_rs::Error, log: &str) -> Error {
     Error::Load {
         doing: "load the scheduler",
         detail,
+    }
+}
+
+/// Why the kernel refused to put a loaded scheduler in charge.
+pub(crate) fn explain_attach(error: &libbpf_rs::Error, exited: Option<ExitReport>) -> Error {
+    // Somebody may have been faster between the check and now.
+    if let Some(name) = attached_scheduler() {
+        return Error::Busy { name };
+    }
+    if error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !is_privileged() {
+        return Error::NotPermitted;
+    }
+    let why = exited.map(|report| format!(": {report}"));
+    Error::Load {
+        doing: "attach the scheduler",
+        detail: format!("{error:#}{} (dmesg says more)", why.unwrap_or_default()),
     }
 }
 

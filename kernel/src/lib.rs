@@ -2,13 +2,17 @@
 //! Loads Consort's scheduler into the kernel and talks to it.
 //!
 //! The scheduler is the sched_ext program of `kernel/bpf`. [`Scheduler::load`] puts it in charge; dropping the
-//! [`Scheduler`] gives every task back to the stock scheduler.
+//! [`Scheduler`] gives every task back to the stock scheduler. [`SafeScheduler`] is what is left when the kernel has
+//! ejected it too often.
 
 mod counters;
 mod error;
+mod exit;
 mod kernel;
 mod log;
 mod pages;
+mod safe;
+mod safe_skeleton;
 mod scheduler;
 mod skeleton;
 mod syscall;
@@ -19,6 +23,7 @@ mod types;
 pub use error::Error;
 pub use kernel::{attached_scheduler, kernel_release, KERNEL_NEEDED};
 pub use pages::ClientPage;
+pub use safe::SafeScheduler;
 pub use scheduler::Scheduler;
 pub use topology::Topology;
 pub use tunables::*;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The scheduler in the kernel: load, attach, talk to, detach.
 
-use std::{ffi::CStr, mem::MaybeUninit, ptr};
+use std::{mem::MaybeUninit, ptr};
 
 use libbpf_rs::{
     skel::{OpenSkel, SkelBuilder},
@@ -10,14 +10,14 @@ use libbpf_rs::{
 use tracing::info;
 
 use crate::{
-    counters,
-    kernel::{self, attached_scheduler},
+    counters, exit,
+    kernel::{self, explain_attach},
     log,
     pages::{ClientPage, Pages},
     skeleton::{
         interface::{
             consort_classes_args, consort_domain_args, consort_init_args, consort_join_args,
-            consort_leave_args, consort_reservation_args, CONSORT_EXIT_DONE, CPUS_MAX, SHARDS_MAX,
+            consort_leave_args, consort_reservation_args, CPUS_MAX, SHARDS_MAX,
         },
         types, ConsortSkel, ConsortSkelBuilder, OpenConsortSkel,
     },
@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// `SCX_OPS_SWITCH_PARTIAL`: the same in every kernel that has sched_ext.
-const SWITCH_PARTIAL: u64 = 1 << 3;
+pub(crate) const SWITCH_PARTIAL: u64 = 1 << 3;
 
 /// The loaded scheduler. Dropping it gives every task back to the stock scheduler.
 pub struct Scheduler {
@@ -40,7 +40,7 @@ pub struct Scheduler {
 impl Scheduler {
     /// Loads the scheduler and puts it in charge of all tasks, or with `partial` of those that opt in.
     ///
-    /// A process loads it once: the memory of libbpf's object is not returned when the scheduler goes.
+    /// A process loads it a few times at most: a little memory of libbpf's is not returned when the scheduler goes.
     ///
     /// # Errors
     /// See [`Error`]: no sched_ext, too old, not root, another scheduler attached.
@@ -87,18 +87,7 @@ impl Scheduler {
             }
             Err(error) => error,
         };
-        // Somebody may have been faster between the check and now.
-        if let Some(name) = attached_scheduler() {
-            return Err(Error::Busy { name });
-        }
-        if error.kind() == libbpf_rs::ErrorKind::PermissionDenied && !kernel::is_privileged() {
-            return Err(Error::NotPermitted);
-        }
-        let why = self.exited().map(|report| format!(": {report}"));
-        Err(Error::Load {
-            doing: "attach the scheduler",
-            detail: format!("{error:#}{} (dmesg says more)", why.unwrap_or_default()),
-        })
+        Err(explain_attach(&error, self.exited()))
     }
 
     /// A fresh page for a program. [`Scheduler::release_client`] gives its number back.
@@ -333,19 +322,8 @@ impl Scheduler {
     /// Why the scheduler is no longer in charge; `None` while it is.
     pub fn exited(&self) -> Option<ExitReport> {
         let info = &self.skeleton.maps.bss_data.as_deref()?.exit_info;
-        // SAFETY: the field is mapped memory which the kernel writes; volatile, so that each call looks.
-        let state = unsafe { ptr::read_volatile(&info.state) };
-        if state as u32 != CONSORT_EXIT_DONE {
-            return None;
-        }
-        std::sync::atomic::fence(std::sync::atomic::Ordering::Acquire);
-        Some(ExitReport {
-            kind: info.kind as u64,
-            exit_code: info.exit_code,
-            reason: text(&info.reason),
-            message: text(&info.msg),
-            dump: text(&info.dump),
-        })
+        // SAFETY: the same C struct, mapped for as long as the skeleton lives.
+        unsafe { exit::report(ptr::from_ref(info).cast()) }
     }
 
     fn data(&self) -> Option<&types::data> {
@@ -417,12 +395,4 @@ fn write_tunables(to: &mut types::consort_tunables, new: Tunables) {
         // value is stored whole and now.
         unsafe { ptr::write_volatile(field, value) };
     }
-}
-
-fn text(bytes: &[std::ffi::c_char]) -> String {
-    let bytes: Vec<u8> = bytes.iter().map(|byte| *byte as u8).collect();
-    CStr::from_bytes_until_nul(&bytes).map_or_else(
-        |_| String::from_utf8_lossy(&bytes).into_owned(),
-        |text| text.to_string_lossy().into_owned(),
-    )
 }

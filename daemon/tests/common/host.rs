@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use consort_daemon::{ClassTable, Host};
+use consort_daemon::{ejection::Mode, ClassTable, Host};
 use consort_kernel::{
     ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
     Terms, Tunables, RATE_ONE,
@@ -31,6 +31,10 @@ pub struct Record {
     pub partial: bool,
     pub member_ends: u64,
     pub exit: Option<ExitReport>,
+    /// Each time that a scheduler was loaded.
+    pub loads: Vec<Mode>,
+    /// Refuse to load that one.
+    pub unloadable: Option<Mode>,
     /// Refuse the next calls of that name with that errno.
     pub refuse: HashMap<&'static str, i32>,
     next: u32,
@@ -59,6 +63,22 @@ impl FakeHost {
     /// The scheduler leaves the kernel, even if a test has failed while it held the record.
     pub fn unload(&self, report: ExitReport) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).exit = Some(report);
+    }
+
+    /// A scheduler as it is when it has just been loaded.
+    pub fn load(&self, mode: Mode) -> Result<Box<dyn Host>, Error> {
+        let mut record = self.record();
+        if record.unloadable == Some(mode) {
+            return Err(refusal("load", libc::ENOMEM));
+        }
+        record.loads.push(mode);
+        record.exit = None;
+        record.domains.clear();
+        record.members.clear();
+        record.pages.clear();
+        record.reservations.clear();
+        record.classes = None;
+        Ok(Box::new(self.clone()))
     }
 
     fn refused(record: &Record, doing: &'static str) -> Result<(), Error> {
@@ -91,6 +111,10 @@ fn refusal(doing: &'static str, errno: i32) -> Error {
 }
 
 impl Host for FakeHost {
+    fn mode(&self) -> Mode {
+        self.record().loads.last().copied().unwrap_or(Mode::Full)
+    }
+
     fn client_page(&mut self) -> Result<ClientPage, Error> {
         let mut record = self.record();
         Self::refused(&record, "client_page")?;

@@ -13,7 +13,11 @@ use std::{
 };
 
 use consort_abi::CONSORT_HELLO;
-use consort_daemon::{limits::Limits, serve, Config, End, ServeError};
+use consort_daemon::{
+    ejection::{Mode, Restarts},
+    limits::Limits,
+    serve, Config, End, Host, ServeError,
+};
 use consort_kernel::{ExitReport, Tunables};
 
 pub use host::{FakeHost, Promise, Record};
@@ -82,6 +86,7 @@ impl Daemon {
             socket: folder.0.join("consort.sock"),
             limits,
             classes: None,
+            restarts: quick_restarts(),
         };
         let host = FakeHost::default();
         host.record().tunables = Tunables {
@@ -90,7 +95,7 @@ impl Daemon {
             window_ns: 4_000_000,
         };
         let (of_thread, for_thread) = (config.clone(), host.clone());
-        let thread = std::thread::spawn(move || serve(&of_thread, || Ok(for_thread)));
+        let thread = std::thread::spawn(move || serve(&of_thread, |mode| for_thread.load(mode)));
         let daemon = Daemon {
             host,
             config,
@@ -116,9 +121,23 @@ impl Daemon {
         program
     }
 
-    /// Lets the fake scheduler leave the kernel, and returns why the daemon ended.
-    pub fn eject(mut self, report: ExitReport) -> Result<End, ServeError> {
+    /// Lets the fake scheduler leave the kernel.
+    pub fn eject(&self, report: ExitReport) {
         self.host.record().exit = Some(report);
+    }
+
+    /// The same, and waits until the daemon has loaded one again.
+    pub fn eject_and_await(&self, report: ExitReport) {
+        let loads = self.host.record().loads.len();
+        self.eject(report);
+        self.wait_until("loaded again", |record| record.loads.len() > loads);
+        while Program::try_connect(&self.config.socket).is_none() {
+            std::thread::yield_now();
+        }
+    }
+
+    /// Why the daemon ended.
+    pub fn end(mut self) -> Result<End, ServeError> {
         self.thread.take().unwrap().join().unwrap()
     }
 
@@ -140,6 +159,24 @@ impl Drop for Daemon {
             self.host.unload(unloaded());
             let _ = thread.join();
         }
+    }
+}
+
+/// Tests do not wait for a second.
+pub fn quick_restarts() -> Restarts {
+    Restarts {
+        pause: std::time::Duration::from_millis(1),
+        ..Restarts::default()
+    }
+}
+
+pub fn stall(message: &str) -> ExitReport {
+    ExitReport {
+        kind: 1026,
+        exit_code: 0,
+        reason: "runnable task stall".to_owned(),
+        message: message.to_owned(),
+        dump: "CPU states".to_owned(),
     }
 }
 

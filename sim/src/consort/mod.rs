@@ -25,7 +25,7 @@ use inspect::bounds_of;
 use members::Members;
 use reservations::Reservations;
 
-const COUNTERS: [&str; 14] = [
+const COUNTERS: [&str; 17] = [
     "switches",
     "kept",
     "wakeups",
@@ -37,9 +37,12 @@ const COUNTERS: [&str; 14] = [
     "blocks",
     "restorations",
     "timers",
+    "timer_failures",
     "refused_due",
     "steals",
     "lost",
+    "ends",
+    "shared_cgroups",
 ];
 
 /// Virtual time that a nice 0 task gains in a fifth of a second: 2^10 a nanosecond.

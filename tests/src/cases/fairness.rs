@@ -97,7 +97,7 @@ fn expect_shares(roles: &[&Role], expected: &[f64]) -> Outcome {
     Ok(())
 }
 
-fn set_nice(role: &Role, nice: i32) -> Outcome {
+pub(super) fn set_nice(role: &Role, nice: i32) -> Outcome {
     // SAFETY: no memory is involved.
     let result = unsafe { libc::setpriority(libc::PRIO_PROCESS, role.pid(), nice) };
     check!(

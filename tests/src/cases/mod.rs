@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tests, by what they are about. They run in this order.
 
+mod cgroups;
 mod command;
+mod ejection;
 mod fairness;
 mod faults;
 mod hostile;
@@ -27,7 +29,9 @@ pub fn all() -> impl Iterator<Item = &'static Test> {
         rates::TESTS,
         inheritance::TESTS,
         load::TESTS,
+        cgroups::TESTS,
         faults::TESTS,
+        ejection::TESTS,
     ]
     .into_iter()
     .flatten()

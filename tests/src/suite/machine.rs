@@ -149,6 +149,13 @@ const HARMLESS: [&str; 3] = [
     "disabled (disabled by sysrq-S)",
 ];
 
+/// Whether the kernel says that it ejects a scheduler, or what it sees when a real-time task starves all others.
+pub fn is_ejection(complaint: &str) -> bool {
+    ["sched_ext:", "rcu: ", "rcu_preempt"]
+        .iter()
+        .any(|word| complaint.contains(word))
+}
+
 /// The kernel's messages from now on.
 pub struct KernelLog(File);
 

@@ -54,6 +54,8 @@ pub enum Needs {
     Daemon,
     /// No daemon; the test starts its own and must end it.
     NoDaemon,
+    /// The same, and the test has the kernel eject the scheduler: what the kernel says of that is no complaint.
+    Ejection,
 }
 
 pub struct Test {
@@ -128,11 +130,14 @@ fn supervise(test: &Test) -> Outcome {
     let mut log = KernelLog::open()?;
     match test.needs {
         Needs::Daemon => Daemon::ensure()?,
-        Needs::NoDaemon => Daemon::end_any()?,
+        Needs::NoDaemon | Needs::Ejection => Daemon::end_any()?,
     }
     let outcome = in_own_process(test);
     let aftermath = aftermath(test);
-    let complaints = log.complaints();
+    let mut complaints = log.complaints();
+    if test.needs == Needs::Ejection {
+        complaints.retain(|line| !machine::is_ejection(line));
+    }
     if aftermath.is_err() {
         // The next test shall not suffer for this one.
         Daemon::end_any()?;
@@ -182,7 +187,7 @@ fn in_own_process(test: &Test) -> Outcome {
 
 /// After each test that got a daemon, the scheduler serves on and holds nobody who has gone.
 fn aftermath(test: &Test) -> Outcome {
-    if test.needs == Needs::NoDaemon {
+    if test.needs != Needs::Daemon {
         return Ok(());
     }
     let state = machine::scheduler_state();
