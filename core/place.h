@@ -28,6 +28,7 @@ struct choice {
 	struct tree_node __arena *running_pays; /* the seat in which it has run */
 	u64 due_ns; /* its expired due time if that is why, else NEVER_NS */
 	u8 looks; /* set by the caller: virtual times do not move on, whoever is chosen */
+	u8 beside_others; /* set by the caller: tasks of other places wait for the CPU, too */
 };
 
 /* Where a choice begins. The level of the classes is there only while one of them is active. */
@@ -78,7 +79,7 @@ static __always_inline void place_fill(struct tree_node __arena *n, u64 now_ns,
 core_fn place_descend(struct group __arena *g in_arena, u64 now_ns, struct choice __arena *c in_arena)
 {
 	struct tree_node __arena *first, *up, *n = NULL, *running = c->running_pays;
-	u8 looks = c->looks;
+	u8 looks = c->looks, alone = !c->beside_others;
 
 	c->task = NULL;
 	for (int level = 0; level <= TREE_LEVELS_MAX; level++) {
@@ -95,11 +96,16 @@ core_fn place_descend(struct group __arena *g in_arena, u64 now_ns, struct choic
 		if (!n)
 			break;
 		/*
-		 * It is the smallest of the runnable ones; the one that was may have left without being charged. The
-		 * time of an RC group is the clock's.
+		 * It is the smallest of those that wait, and the one that was may have left without being charged. But where
+		 * nobody waits (the others run, on other CPUs), what it had is not owed to anybody. The time of an RC group is
+		 * the clock's.
 		 */
-		if (!looks && vtime_before(g->vmin, n->vtime) && g->node.kind != NODE_RC)
-			g->vmin = n->vtime;
+		if (!looks && vtime_before(g->vmin, n->vtime) && g->node.kind != NODE_RC) {
+			if (first || !alone || g->node.kind != NODE_FAIR)
+				g->vmin = n->vtime;
+			else
+				n->vtime = g->vmin;
+		}
 		if (n->kind == NODE_SEAT) {
 			place_fill(n, now_ns, c);
 			break;

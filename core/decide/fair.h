@@ -7,7 +7,7 @@
  *          minimum, that of the waiting members. A member that wakes has its own virtual time, or the minimum if that is
  *          later: its lead waits for it, and what it did not use is not saved up. A member that begins to wait is behind
  *          the minimum by LAG_MAX_NS at most: a group that had fewer runnable tasks than its share has CPUs earns no
- *          credit for what it could not use.
+ *          credit for what it could not use. Nor is one ahead for what it had while nobody waited (place.h).
  * Bound    For runnable i, j of one group, on one CPU: vtime_i - vtime_j <= quantum / weight_i, where quantum is the longest
  *          time for which i runs before it is compared again. No lag is larger than LAG_MAX_NS / weight.
  * Source   000 section 2.3.3 (borrowing); 001 (hierarchical stride); 004 Lemma 1; surplus fair scheduling for what cannot be
