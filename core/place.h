@@ -95,6 +95,9 @@ core_fn place_descend(struct group __arena *g in_arena, u64 now_ns, struct choic
 		}
 		if (!n)
 			break;
+		/* The running one is behind, and has had all that it can use. */
+		if (!looks && !n->ready.queued && g->node.kind == NODE_FAIR)
+			fair_forget_lag(g, n);
 		/*
 		 * It is the smallest of those that wait, and the one that was may have left without being charged. But where
 		 * nobody waits (the others run, on other CPUs), what it had is not owed to anybody. The time of an RC group is

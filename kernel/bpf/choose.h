@@ -63,11 +63,12 @@ static __always_inline s64 place_may_lead(const struct place __arena *pl,
  * that cannot keep up, as more is bound to this CPU than is its part, has all of it, and earns no credit.
  */
 static __always_inline void own_clock_follow(struct consort_cpu __arena *c, struct place __arena *pl,
+					     const struct tree_node __arena *own_n,
 					     const struct tree_node __arena *n)
 {
 	/* The shard's clock moves on by a slice of each of its CPUs at a time, and its domains may lead. */
-	u64 lag_ns = 2 * LAG_MAX_NS + pl->window_ns + pl->quantum_ns;
-	u64 least = pl->root.vmin - vtime_of_ns(lag_ns, node_weight(n));
+	u64 least = pl->root.vmin - vtime_of_ns(2 * LAG_MAX_NS, node_weight(own_n)) -
+		    2 * place_may_lead(pl, n);
 
 	if (vtime_before(c->place.root.vmin + c->own_offset, least))
 		c->own_offset = least - c->place.root.vmin;
@@ -81,7 +82,7 @@ static __always_inline bool own_goes_first(struct consort_cpu __arena *c, struct
 	const struct choice __arena *best = &c->choice, *own = &c->own_choice;
 	s64 lead;
 
-	own_clock_follow(c, pl, own_n);
+	own_clock_follow(c, pl, own_n, n);
 	lead = own_n->vtime + c->own_offset - n->vtime;
 	if (own->due_ns < best->due_ns)
 		return lead <= place_may_lead(&c->place, own_n);
