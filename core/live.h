@@ -30,13 +30,20 @@ struct waiters {
 	struct waiter __arena *first;
 	struct waiter __arena *last;
 	u64 again_at_ns; /* when the rule may be used again */
+	u64 busy_since_ns; /* since when somebody has waited, but for moments; kept by the host, as the next one */
+	u64 emptied_ns; /* when the last one was taken */
 };
+
+/* Between two waiters who follow each other, the list is empty for less. */
+#define QUIET_NS 1000000ULL
 
 static __always_inline void live_wait(struct waiters __arena *all, struct waiter __arena *w,
 				      u64 now_ns)
 {
 	struct waiter __arena *last = all->last;
 
+	if (!last && now_ns - all->emptied_ns > QUIET_NS)
+		all->busy_since_ns = now_ns;
 	w->before = last;
 	w->next = NULL;
 	w->since_ns = now_ns;
@@ -59,6 +66,14 @@ static __always_inline void live_wait_no_more(struct waiters __arena *all, struc
 		next->before = before;
 	else
 		all->last = before;
+}
+
+/* For how long, up to now, tasks have waited: what others had before that was not owed to anybody. */
+static __always_inline u64 live_busy_ns(const struct waiters __arena *all, u64 now_ns)
+{
+	if (!all->first && now_ns - all->emptied_ns > QUIET_NS)
+		return 0;
+	return now_ns - all->busy_since_ns;
 }
 
 /* The task that has waited for too long; NULL: none has, or another one was served just now. */

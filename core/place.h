@@ -294,6 +294,8 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 	}
 	c->task = &m->node;
 	c->pays = &domain_best_seat(domain_of(m->node.parent))->node;
+	if (!c->looks && !c->pays->ready.queued && c->pays->parent->node.kind == NODE_FAIR)
+		fair_forget_lag(c->pays->parent, c->pays);
 	c->due_ns = &m->node == running ? m->due_ns : m->due.major;
 	return 0;
 }

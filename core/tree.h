@@ -33,6 +33,18 @@ core_fn tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 	return 0;
 }
 
+/* Counts CPU time that is not charged: nobody waited for it. */
+core_fn tree_count(struct tree_node __arena *n in_arena, u64 ns)
+{
+	while (can_loop) {
+		if (!n->parent)
+			break;
+		n->parent->ran_ns += ns;
+		n = &n->parent->node;
+	}
+	return 0;
+}
+
 /* Puts an active node among those that wait, and its ancestors with it. */
 core_fn tree_enqueue(struct tree_node __arena *n in_arena)
 {

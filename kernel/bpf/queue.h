@@ -127,10 +127,19 @@ static __always_inline void wait_alone(struct task __arena *t, u64 now_ns)
 	place_wait(place_at(t->place), &t->member, now_ns);
 }
 
+static __always_inline void wait_no_more(struct task __arena *t)
+{
+	struct place __arena *pl = place_at(t->place);
+
+	place_wait_no_more(pl, &t->member);
+	if (!one_cpu && !pl->waiters.first)
+		pl->waiters.emptied_ns = bpf_ktime_get_ns();
+}
+
 static __always_inline void take_alone(struct task __arena *t)
 {
 	tree_dequeue(&t->member.node);
-	place_wait_no_more(place_at(t->place), &t->member);
+	wait_no_more(t);
 }
 
 core_fn task_activate(struct task __arena *t in_arena, u64 now_ns)
@@ -192,7 +201,7 @@ static __always_inline void take_out(struct task __arena *t)
 		seat_dequeue(&t->member);
 	else
 		tree_dequeue(&t->member.node);
-	place_wait_no_more(place_at(t->place), &t->member);
+	wait_no_more(t);
 }
 
 static __always_inline void refresh(struct task __arena *t)
@@ -290,13 +299,30 @@ static __always_inline struct tree_node __arena *pays_of(struct task __arena *t)
 	return &t->member.seat->node;
 }
 
-/* A seat pays for a run, and every account above it. */
-static __always_inline void seat_pay(struct task __arena *t, u64 ran_ns)
+/*
+ * On several CPUs: how much of a run, which ends now, was while others waited for the CPU, in its place or its CPU's other
+ * one. The rest is nobody's loss. On one CPU virtual time itself moves on with a task that runs alone.
+ */
+static __always_inline u64 owed_part_ns(const struct task __arena *t, u64 ran_ns, u64 now_ns)
+{
+	struct consort_cpu __arena *c = cpu_at(t->cpu);
+	u64 own_ns = live_busy_ns(&c->place.waiters, now_ns);
+	u64 shard_ns = live_busy_ns(&shard_at(c->shard)->place.waiters, now_ns);
+	u64 busy_ns = own_ns > shard_ns ? own_ns : shard_ns;
+
+	return ran_ns < busy_ns ? ran_ns : busy_ns;
+}
+
+/* A seat pays for a run that ends now, and every account above it. */
+static __always_inline void seat_pay(struct task __arena *t, u64 ran_ns, u64 now_ns)
 {
 	struct place __arena *pl = place_at(t->place);
 	struct tree_node __arena *n = pays_of(t);
+	u64 owed_ns = one_cpu ? ran_ns : owed_part_ns(t, ran_ns, now_ns);
 
-	tree_charge(n, ran_ns);
+	tree_charge(n, owed_ns);
+	if (!one_cpu && owed_ns < ran_ns)
+		tree_count(n, ran_ns - owed_ns);
 	if (in_domain(t)) {
 		struct domain __arena *d = domain_in(t->set, t->place);
 
@@ -314,7 +340,7 @@ core_fn task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
 {
 	if (in_domain(t))
 		domain_charge_due(domain_in(t->set, t->place), &t->member, ran_ns, now_ns);
-	seat_pay(t, ran_ns);
+	seat_pay(t, ran_ns, now_ns);
 	return 0;
 }
 
@@ -433,7 +459,7 @@ static __always_inline void charge_by_clock(struct consort_cpu __arena *c, u64 n
 	running->charged_ns += ran_ns;
 	if (!one_cpu)
 		divide(running, ran_ns);
-	seat_pay(running, ran_ns);
+	seat_pay(running, ran_ns, now_ns);
 }
 
 /*
