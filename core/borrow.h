@@ -135,8 +135,7 @@ static __always_inline u64 seat_ahead_ns(const struct seat __arena *s)
 }
 
 /* Of the domain's seats that count, the one that is least ahead. There is one: somebody is active. */
-static __always_inline struct seat __arena *domain_best_seat(const struct place __arena *pl,
-							     const struct domain __arena *d)
+static __always_inline struct seat __arena *domain_best_seat(const struct domain __arena *d)
 {
 	struct seat __arena *s = d->seats, *best = s;
 	u64 least_ns = NEVER_NS, ns;

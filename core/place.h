@@ -283,7 +283,7 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 		return 0;
 	}
 	c->task = &m->node;
-	c->pays = &domain_best_seat(pl, domain_of(m->node.parent))->node;
+	c->pays = &domain_best_seat(domain_of(m->node.parent))->node;
 	c->due_ns = &m->node == running ? m->due_ns : m->due.major;
 	return 0;
 }

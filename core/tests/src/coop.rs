@@ -2,12 +2,7 @@
 //! coop.h and place.h: random members of random domains among outsiders; after every step the queues hold what
 //! they should, and every choice is the one that the rules name.
 
-use crate::{
-    check,
-    host::{DomainArgs, Host},
-    oracle,
-    policy::*,
-};
+use crate::{accounts::DomainArgs, check, host::Host, oracle, policy::*};
 use proptest::prelude::*;
 
 const TASKS: usize = 8;
@@ -145,6 +140,7 @@ fn publish(h: &mut Host, poll: &Poll) {
 /// The CPU chooses, as the oracle says.
 fn choose(h: &mut Host) {
     h.settle();
+    h.settle_sleepers();
     check::domains(h);
     let oracle = oracle::ask(h);
     let c = h.choose();
@@ -178,8 +174,8 @@ fn take_step(h: &mut Host, step: &Step) {
         }
         Step::StopWaiting(t) => h.stop_waiting(t % nr),
         Step::Weight(t, weight) => h.set_weight(t % nr, *weight),
-        Step::Join(t, d) => h.relocate(t % nr, h.tasks[t % nr].home, Some(*d), MS),
-        Step::Leave(t) => h.relocate(t % nr, h.tasks[t % nr].home, None, MS),
+        Step::Join(t, d) => h.relocate(t % nr, h.tasks[t % nr].home, Some(*d)),
+        Step::Leave(t) => h.relocate(t % nr, h.tasks[t % nr].home, None),
     }
 }
 

@@ -43,16 +43,15 @@ pub struct Thread {
 pub struct Cpu {
     pub h: Host,
     pub threads: Vec<Thread>,
-    pub granularity_ns: u64,
     compare_at_ns: u64,
 }
 
 impl Cpu {
-    pub fn new(h: Host, granularity_ns: u64) -> Self {
+    /// The host has slices.
+    pub fn new(h: Host) -> Self {
         Cpu {
             h,
             threads: Vec::new(),
-            granularity_ns,
             compare_at_ns: u64::MAX,
         }
     }
@@ -80,8 +79,7 @@ impl Cpu {
 
     /// The chosen task begins its next event.
     fn begin(&mut self) {
-        let slice_ns = self.granularity_ns / u64::from(self.h.place.nr_runnable.max(1));
-        self.compare_at_ns = self.h.compare_at_ns(slice_ns);
+        self.compare_at_ns = self.h.compare_at_ns(self.h.place.quantum_ns);
         let Some(t) = self.h.running else { return };
         let (now_ns, thread) = (self.h.now_ns, &mut self.threads[t]);
 

@@ -8,10 +8,12 @@
 //! * `coop`: random domains among outsiders; every choice against `oracle`, every queue after every step.
 //! * `bounds`: what `coop` and `place` promise over seconds of virtual time on one `cpu`, liars and hogs included.
 //! * `host`: what the tests of trees and domains run on: one CPU that calls the policy as the kernel host does.
+//! * `accounts`: what a host's tree is made of.
 //! * `check`: what holds between two calls.
 
 #![cfg(test)]
 
+mod accounts;
 mod bounds;
 mod check;
 mod class;
