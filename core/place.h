@@ -136,7 +136,7 @@ core_fn place_make_room(struct place __arena *pl in_arena, struct seat __arena *
 
 		if (!g || g == &pl->top || g->node.kind != NODE_FAIR)
 			return 0;
-		up = running ? tree_member_above(c->running_pays, g) : NULL;
+		up = c->running_pays ? tree_member_above(c->running_pays, g) : NULL;
 		other = group_first(g);
 		if (other == n)
 			other = group_second(g);
