@@ -39,6 +39,9 @@ core_fn class_enter(struct place __arena *pl in_arena, struct tree_node __arena 
 	/* It was the only one, and so the smallest; the class may not save up what it did not use. */
 	top->vmin = root->vtime;
 	first->vtime = vtime_max(first->vtime, root->vtime);
+	/* It waits already if a domain of several accounts brought it, of which another member waits. */
+	if (first->ready.queued)
+		fair_follow(top, first);
 	if (pl->root.ready.top)
 		heap_push(&top->ready, &root->ready, root->vtime, 0);
 	return 0;
