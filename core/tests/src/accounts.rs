@@ -2,7 +2,8 @@
 //! What a host's tree is made of, and who is added to it: groups, classes, reservations, domains, tasks.
 
 use crate::{
-    host::{Host, Pinned, Task},
+    host::{Host, Task},
+    pinned::Pinned,
     policy::*,
 };
 use std::ptr::null_mut;

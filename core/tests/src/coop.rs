@@ -175,7 +175,19 @@ fn choose(h: &mut Host) {
     let oracle = oracle::ask(h);
     let c = h.choose();
     oracle.check(h, &c);
+    check_blocked(h);
     h.follow(c);
+}
+
+/// Domains that have been caught up with where they were too far ahead are not held back any more.
+fn check_blocked(h: &Host) {
+    for (i, d) in h.domains.iter().enumerate() {
+        let caught_up = |g: &group| unsafe { core_vtime_before(g.vmin, d.upcoming.major) == 0 };
+        assert!(
+            d.blocked_in.is_null() || !caught_up(unsafe { &*d.blocked_in }),
+            "domain {i} is held back, and has been caught up with"
+        );
+    }
 }
 
 fn take_step(h: &mut Host, step: &Step) {

@@ -1,38 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! One CPU that calls the policy as the kernel host does (kernel/bpf/queue.h), without a kernel around it.
 
-use crate::policy::*;
-use std::{ops::Deref, ptr::null_mut};
+use crate::{pinned::Pinned, policy::*};
+use std::ptr::null_mut;
 
 /// The capacity of everybody outside the classes.
 pub const ROOT_WEIGHT: u64 = WEIGHT_ONE as u64 / 4;
-
-/// Something that the policy points to: it stays where it is.
-pub struct Pinned<T>(*mut T);
-
-impl<T> Pinned<T> {
-    pub fn new(value: T) -> Self {
-        Pinned(Box::into_raw(Box::new(value)))
-    }
-
-    pub fn at(&self) -> *mut T {
-        self.0
-    }
-}
-
-impl<T> Drop for Pinned<T> {
-    fn drop(&mut self) {
-        drop(unsafe { Box::from_raw(self.0) });
-    }
-}
-
-impl<T> Deref for Pinned<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        unsafe { &*self.0 }
-    }
-}
 
 pub struct Task {
     pub member: Pinned<member>,
@@ -189,6 +162,7 @@ impl Host {
             }
             let lead_ns = core_seat_lead_ns(self.member(t));
             core_seat_leave(self.member(t));
+            core_place_deactivated(self.place.at());
             core_place_refresh(self.place.at(), d);
             lead_ns
         }
@@ -288,6 +262,7 @@ impl Host {
             if let Some(d) = self.domain(t) {
                 core_coop_charge(d, self.member(t), ran_ns);
                 core_seat_settle(core_seat_of_node(n));
+                core_place_deactivated(self.place.at());
                 if (*d).upcoming.queued != 0 || !(*d).indebted.top.is_null() {
                     self.refresh(t);
                 }

@@ -425,6 +425,35 @@ proptest! {
     }
 }
 
+proptest! {
+    /// Who comes to wait from another CPU is behind by LAG_MAX_NS at most, whatever the others had meanwhile, and by what
+    /// it is if that is less.
+    #[test]
+    fn a_lag_is_bounded_on_the_far_side(ran_ns in 0..100_000_000u64, weight in weight(), vtime: u64) {
+        let mut h = Host::new(vtime, 0, 0);
+        let [away, here] = [weight, u64::from(WEIGHT_ONE)].map(|w| h.add_task(None, None, w));
+        let mut c = choice::default();
+
+        h.wake(away);
+        h.wake(here);
+        unsafe {
+            core_tree_dequeue(h.node(away));
+            core_place_wait_no_more(h.place.at(), h.member(away));
+            core_tree_charge(h.node(here), ran_ns);
+        }
+        h.choose_by(&mut c);
+        prop_assert_eq!(c.task, h.node(here));
+        let behind = |h: &Host| unsafe { (*h.root()).vmin.wrapping_sub((*h.node(away)).vtime) };
+        let all = behind(&h);
+        prop_assert_eq!(all, vtime_of_ns(ran_ns, u64::from(WEIGHT_ONE)));
+        unsafe {
+            core_tree_enqueue(h.node(away));
+            core_place_wait(h.place.at(), h.member(away), h.now_ns);
+        }
+        prop_assert_eq!(behind(&h), all.min(vtime_of_ns(u64::from(LAG_MAX_NS), weight)));
+    }
+}
+
 #[test]
 fn a_member_is_found_at_every_level() {
     let mut h = Host::new(0, 0, 0);
