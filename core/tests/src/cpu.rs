@@ -214,6 +214,8 @@ impl Cpu {
 
     /// A sleeper wakes at its due time; an outsider that runs is preempted for it.
     fn wake(&mut self, t: usize) {
+        // Who wakes is to find virtual times as they are.
+        self.h.settle();
         self.h.wake(t);
         match self.h.running {
             Some(r) if !self.is_outsider(r) => self.begin(),

@@ -7,6 +7,7 @@
 //! * `class`: reservations beside everybody else, and what it takes to be alone again.
 //! * `seat`: what joining, leaving and taking turns neither gains nor costs; `live`, `ledger`: one header each.
 //! * `coop`: random domains among outsiders; every choice against `oracle`, every queue after every step.
+//! * `borrow`: how far ahead domains may be put, in several accounts.
 //! * `bounds`: what `coop` and `place` promise over seconds of virtual time on one `cpu`, liars and hogs included.
 //! * `host`: what the tests of trees and domains run on: one CPU that calls the policy as the kernel host does.
 //! * `accounts`: what a host's tree is made of.
@@ -15,6 +16,7 @@
 #![cfg(test)]
 
 mod accounts;
+mod borrow;
 mod bounds;
 mod check;
 mod class;

@@ -450,6 +450,10 @@ impl Oracle {
             );
             return;
         }
+        if let (Some(t), true) = (task, self.due_ns != u64::MAX) {
+            let domain = h.tasks[t].domain.expect("an outsider is due");
+            assert!(may_borrow(h, domain), "domain {domain} has borrowed enough");
+        }
         match task {
             Some(t) => assert!(
                 self.may_run.contains(&(t, c.pays)),
