@@ -185,7 +185,11 @@ fn check_blocked(h: &Host) {
         let caught_up = |g: &group| unsafe { core_vtime_before(g.vmin, d.upcoming.major) == 0 };
         assert!(
             d.blocked_in.is_null() || !caught_up(unsafe { &*d.blocked_in }),
-            "domain {i} is held back, and has been caught up with"
+            "domain {i} is held back in {:?}, and has been caught up with",
+            check::accounts(h)
+                .iter()
+                .find(|g| g.1 == d.blocked_in)
+                .map(|g| g.0)
         );
     }
 }
