@@ -231,8 +231,9 @@ core_fn place_unblock(struct place __arena *pl in_arena, struct tree_node __aren
 }
 
 /*
- * One step towards a queue that says who is due: a sleeper whose own timer is a little late counts again once it wakes.
- * Returns 0 when there is nothing to do.
+ * One step towards a queue that says who is due: a sleeper whose own timer is a little late counts again once it wakes; a
+ * domain whose account others have put ahead meanwhile waits among those that have borrowed enough. Returns 0 when there
+ * is nothing to do.
  */
 core_fn place_settle(struct place __arena *pl in_arena, u64 now_ns)
 {
@@ -242,9 +243,10 @@ core_fn place_settle(struct place __arena *pl in_arena, u64 now_ns)
 	if (!top || top->major > now_ns)
 		return 0;
 	d = domain_of_upcoming(top);
-	if (!d->asleep.top || d->asleep.top->major > now_ns)
+	if (d->asleep.top && d->asleep.top->major <= now_ns)
+		heap_remove(&d->asleep, d->asleep.top);
+	else if (place_may_borrow(pl, d))
 		return 0;
-	heap_remove(&d->asleep, d->asleep.top);
 	place_refresh(pl, d);
 	return 1;
 }

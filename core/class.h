@@ -39,8 +39,12 @@ core_fn class_enter(struct place __arena *pl in_arena, struct tree_node __arena 
 	/* It was the only one, and so the smallest; the class may not save up what it did not use. */
 	top->vmin = root->vtime;
 	first->vtime = vtime_max(first->vtime, root->vtime);
+	/* It waits already if a domain of several accounts brought it, of which another member waits. */
+	if (first->ready.queued)
+		fair_follow(top, first);
 	if (pl->root.ready.top)
 		heap_push(&top->ready, &root->ready, root->vtime, 0);
+	place_unblock(pl, root);
 	return 0;
 }
 
@@ -53,6 +57,9 @@ core_fn class_leave(struct place __arena *pl in_arena)
 	if (root->ready.queued)
 		heap_remove(&top->ready, &root->ready);
 	if (root->active) {
+		/* Nobody else is there to be ahead of: domains that were too far ahead here are not held back. */
+		top->vmin = vtime_max(top->vmin, root->vtime);
+		place_unblock(pl, root);
 		root->active = 0;
 		top->nr_active--;
 		top->weight_active -= root->weight;

@@ -255,6 +255,13 @@ static __always_inline struct domain __arena *place_several_seats(struct tree_no
 	return d->seats->next && !d->group.ready.top ? d : NULL;
 }
 
+/* The seat that competes for a running task: the one in which it has run, or its own if nobody counts there any more. */
+static __always_inline struct tree_node __arena *running_seat(struct tree_node __arena *running,
+							      struct tree_node __arena *pays)
+{
+	return pays->active ? pays : member_pays(member_of(running));
+}
+
 /*
  * Chooses who runs next. `running`, if not NULL, is an active task of this place that has just run in the seat `pays`, is
  * charged, does not wait, and may go on. Nothing is taken out of the queues, except late sleepers.
@@ -263,13 +270,12 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 		     struct tree_node __arena *pays in_arena, u64 now_ns,
 		     struct choice __arena *c in_arena)
 {
-	struct member __arena *m;
-
 	struct domain __arena *several = NULL;
+	struct member __arena *m;
 
 	c->due_ns = NEVER_NS;
 	c->running = running;
-	c->running_pays = running ? pays : NULL;
+	c->running_pays = running ? running_seat(running, pays) : NULL;
 	if (pl->waiters.first && place_rescue(pl, now_ns, c))
 		return 0;
 	if (pl->due.top && pl->due.top->major <= now_ns) {

@@ -2,7 +2,6 @@
 /* The policy's inline functions as functions that Rust can call: each is the one of the same name after core_. */
 #include "class.h"
 #include "nice.h"
-#include "place.h"
 
 /* ---- heap.h ---- */
 
@@ -68,7 +67,34 @@ u64 core_slice_beside_ns(u64 slice, u64 min_slice_ns, u64 period_ns)
 	return slice_beside_ns(slice, min_slice_ns, period_ns);
 }
 
-/* ---- tree.h, rc.h ---- */
+/* ---- live.h, ledger.h ---- */
+
+void core_live_wait(struct waiters *all, struct waiter *w, u64 now_ns)
+{
+	live_wait(all, w, now_ns);
+}
+
+void core_live_wait_no_more(struct waiters *all, struct waiter *w)
+{
+	live_wait_no_more(all, w);
+}
+
+struct waiter *core_live_overdue(const struct waiters *all, u64 now_ns)
+{
+	return live_overdue(all, now_ns);
+}
+
+u64 core_load_of_weight(u64 weight)
+{
+	return load_of_weight(weight);
+}
+
+u64 core_ledger_part(const struct ledger *l, u64 weight, u64 here)
+{
+	return ledger_part(l, weight, here);
+}
+
+/* ---- tree.h, decide/ ---- */
 
 u64 core_rc_vtime(u64 now_ns)
 {
@@ -85,14 +111,19 @@ u64 core_node_weight(const struct tree_node *n)
 	return node_weight(n);
 }
 
+void core_group_exchange(struct group *g, struct tree_node *out, struct tree_node *in)
+{
+	group_exchange(g, out, in);
+}
+
 void core_tree_charge(struct tree_node *n, u64 ns)
 {
 	tree_charge(n, ns);
 }
 
-void core_tree_enqueue(struct tree_node *n, u64 major, u64 minor)
+void core_tree_enqueue(struct tree_node *n)
 {
-	tree_enqueue(n, major, minor);
+	tree_enqueue(n);
 }
 
 void core_tree_dequeue(struct tree_node *n)
@@ -100,9 +131,9 @@ void core_tree_dequeue(struct tree_node *n)
 	tree_dequeue(n);
 }
 
-void core_tree_exchange(struct tree_node *out, struct tree_node *in, u64 major, u64 minor)
+void core_tree_exchange(struct tree_node *out, struct tree_node *in)
 {
-	tree_exchange(out, in, major, minor);
+	tree_exchange(out, in);
 }
 
 void core_tree_activate(struct tree_node *n, u64 now_ns)
@@ -115,19 +146,34 @@ void core_tree_deactivate(struct tree_node *n)
 	tree_deactivate(n);
 }
 
+void core_tree_load(struct group *g, u64 load)
+{
+	tree_load(g, load);
+}
+
 void core_tree_set_weight(struct tree_node *n, u64 weight)
 {
 	tree_set_weight(n, weight);
 }
 
-void core_tree_move(struct tree_node *n, struct group *to, u64 ahead_max)
+void core_tree_reweigh(struct tree_node *n, u64 weight)
 {
-	tree_move(n, to, ahead_max);
+	tree_reweigh(n, weight);
 }
 
-int core_tree_is_first(struct tree_node *n)
+u64 core_tree_lead_ns(const struct tree_node *n)
 {
-	return tree_is_first(n);
+	return tree_lead_ns(n);
+}
+
+void core_tree_move(struct tree_node *n, struct group *to, u64 lead_ns)
+{
+	tree_move(n, to, lead_ns);
+}
+
+int core_tree_is_first(struct tree_node *n, struct group *until)
+{
+	return tree_is_first(n, until);
 }
 
 struct tree_node *core_tree_member_above(struct tree_node *n, struct group *g)
@@ -135,7 +181,7 @@ struct tree_node *core_tree_member_above(struct tree_node *n, struct group *g)
 	return tree_member_above(n, g);
 }
 
-/* ---- coop.h ---- */
+/* ---- decide/coop.h ---- */
 
 int core_member_due_counts(const struct member *m, const struct domain *d)
 {
@@ -152,14 +198,14 @@ void core_member_publish(struct member *m, u64 due_ns, u32 priority, u64 key, u6
 	member_publish(m, due_ns, priority, key, now_ns);
 }
 
-void core_domain_enqueue(struct domain *d, struct member *m, u64 now_ns)
+void core_coop_exchange(struct domain *d, struct member *out, struct member *in, u64 now_ns)
 {
-	domain_enqueue(d, m, now_ns);
+	coop_exchange(d, out, in, now_ns);
 }
 
-void core_domain_dequeue(struct domain *d, struct member *m)
+void core_coop_charge(struct domain *d, struct member *m, u64 ns)
 {
-	domain_dequeue(d, m);
+	coop_charge(d, m, ns);
 }
 
 void core_domain_sleep(struct domain *d, struct member *m)
@@ -182,16 +228,68 @@ u64 core_domain_next_due_ns(const struct domain *d)
 	return domain_next_due_ns(d);
 }
 
-/* ---- place.h ---- */
+/* ---- seat.h ---- */
 
-u64 core_domain_may_borrow_at(const struct place *pl, const struct domain *d)
+int core_domain_has_room(const struct domain *d, const struct group *account)
 {
-	return domain_may_borrow_at(pl, d);
+	return domain_has_room(d, account);
 }
 
-int core_place_may_borrow(const struct place *pl, const struct domain *d)
+void core_seat_join(struct domain *d, struct member *m, struct group *account, u64 lead_ns)
 {
-	return place_may_borrow(pl, d);
+	seat_join(d, m, account, lead_ns);
+}
+
+u64 core_seat_lead_ns(const struct member *m)
+{
+	return seat_lead_ns(m);
+}
+
+void core_seat_leave(struct member *m)
+{
+	seat_leave(m);
+}
+
+void core_seat_activate(struct member *m, u64 now_ns)
+{
+	seat_activate(m, now_ns);
+}
+
+void core_seat_deactivate(struct member *m, u64 now_ns)
+{
+	seat_deactivate(m, now_ns);
+}
+
+void core_seat_enqueue(struct member *m, u64 now_ns)
+{
+	seat_enqueue(m, now_ns);
+}
+
+void core_seat_dequeue(struct member *m)
+{
+	seat_dequeue(m);
+}
+
+void core_seat_settle(struct seat *s)
+{
+	seat_settle(s);
+}
+
+struct seat *core_seat_of_node(struct tree_node *n)
+{
+	return seat_of_node(n);
+}
+
+/* ---- borrow.h, place.h ---- */
+
+u64 core_domain_allowed_ns(const struct place *pl, const struct domain *d)
+{
+	return domain_allowed_ns(pl, d);
+}
+
+u64 core_seat_ahead_ns(const struct seat *s)
+{
+	return seat_ahead_ns(s);
 }
 
 void core_place_refresh(struct place *pl, struct domain *d)
@@ -199,21 +297,47 @@ void core_place_refresh(struct place *pl, struct domain *d)
 	place_refresh(pl, d);
 }
 
-void core_place_choose(struct place *pl, struct tree_node *running, u64 now_ns, struct choice *c)
+void core_place_unblock(struct place *pl, struct tree_node *n)
 {
-	place_choose(pl, running, now_ns, c);
+	place_unblock(pl, n);
 }
 
-u64 core_place_compare_at_ns(struct place *pl, struct tree_node *running, u64 now_ns, u64 slice)
+int core_place_settle(struct place *pl, u64 now_ns)
 {
-	return place_compare_at_ns(pl, running, now_ns, slice);
+	return place_settle(pl, now_ns);
+}
+
+void core_place_wait(struct place *pl, struct member *m, u64 now_ns)
+{
+	place_wait(pl, m, now_ns);
+}
+
+void core_place_wait_no_more(struct place *pl, struct member *m)
+{
+	place_wait_no_more(pl, m);
+}
+
+void core_place_choose(struct place *pl, struct tree_node *running, struct tree_node *pays,
+		       u64 now_ns, struct choice *c)
+{
+	place_choose(pl, running, pays, now_ns, c);
+}
+
+u64 core_place_compare_at_ns(struct place *pl, struct tree_node *pays, u64 now_ns, u64 slice)
+{
+	return place_compare_at_ns(pl, pays, now_ns, slice);
 }
 
 /* ---- class.h ---- */
 
-void core_place_activated(struct place *pl, struct tree_node *n)
+void core_place_activated(struct place *pl, struct member *m)
 {
-	place_activated(pl, n);
+	place_activated(pl, m);
+}
+
+void core_place_group_activated(struct place *pl, struct tree_node *n)
+{
+	place_group_activated(pl, n);
 }
 
 void core_place_deactivated(struct place *pl)

@@ -2,8 +2,9 @@
 //! The bounds that coop.h and place.h promise, over seconds of virtual time: shares, tardiness, patience.
 
 use crate::{
+    accounts::DomainArgs,
     cpu::{Cpu, Program, RUN_LEAST_NS},
-    host::{DomainArgs, Host},
+    host::{Host, Slices},
     policy::*,
 };
 use proptest::prelude::*;
@@ -18,13 +19,17 @@ const EVENT_NS: u64 = MS;
 fn cpu(domains: usize, order: u32) -> Cpu {
     let mut h = Host::new(u64::MAX - (1 << 40), 1000 * PATIENCE, WINDOW_NS);
 
+    h.slices = Some(Slices {
+        granularity_ns: GRANULARITY_NS,
+        min_slice_ns: 0,
+    });
     for _ in 0..domains {
         h.add_domain(DomainArgs {
             order,
             grace_ns: EVENT_NS,
         });
     }
-    Cpu::new(h, GRANULARITY_NS)
+    Cpu::new(h)
 }
 
 /// Runs for `ns`, checking after every step.
@@ -126,15 +131,15 @@ fn due_cost_ns(programs: &[(Program, u64)]) -> u64 {
     programs.iter().map(|(p, _)| cost(p)).sum()
 }
 
-/// By how much of its own running time a domain is ahead of the root's minimum.
+/// By how much of its own running time a domain's only seat is ahead of the root's minimum.
 fn ahead_ns(c: &Cpu, domain: usize) -> u64 {
-    let d = &c.h.domains[domain].group.node;
-    let ahead = d.vtime.wrapping_sub(c.h.place.root.vmin);
+    let seat = &unsafe { &*c.h.domains[domain].seats }.node;
+    let ahead = seat.vtime.wrapping_sub(c.h.place.root.vmin);
 
     if ahead as i64 <= 0 {
         return 0;
     }
-    ((u128::from(ahead) * u128::from(d.weight)) >> (WEIGHT_SHIFT + VTIME_SHIFT)) as u64
+    ((u128::from(ahead) * u128::from(seat.weight)) >> (WEIGHT_SHIFT + VTIME_SHIFT)) as u64
 }
 
 proptest! {
@@ -241,7 +246,8 @@ proptest! {
         }
     }
 
-    /// However domains borrow: none is ahead by more than the window and one event, and shares are exact but for that.
+    /// However domains borrow: none is ahead by more than the window, a slice for each of its members, and one event, and
+    /// shares are exact but for that.
     #[test]
     fn domains_and_outsiders_have_their_shares(
         domains in prop::collection::vec(prop::collection::vec(pressing(), 1..6), 1..4), hogs in 0usize..3,
@@ -251,7 +257,7 @@ proptest! {
         let mut nodes = Vec::new();
 
         for (d, members) in domains.iter().enumerate() {
-            nodes.push((add(&mut c, members, Some(d)), WINDOW_NS + EVENT_NS));
+            nodes.push((add(&mut c, members, Some(d)), WINDOW_NS + GRANULARITY_NS + EVENT_NS));
         }
         for _ in 0..hogs {
             nodes.push((vec![c.add(Program::Hog, None, 0)], GRANULARITY_NS));
@@ -259,8 +265,10 @@ proptest! {
         let (start_ns, nr_domains) = (c.h.now_ns, domains.len());
         run(&mut c, 2 * PATIENCE, |c| {
             for d in 0..nr_domains {
-                let ahead_ns = ahead_ns(c, d);
-                assert!(ahead_ns <= WINDOW_NS + EVENT_NS + 1, "domain {d} is {ahead_ns} ahead");
+                let (ahead_ns, active) = (ahead_ns(c, d), c.h.domains[d].group.nr_active.max(1));
+                let slices_ns = c.h.place.quantum_ns * u64::from(active);
+                let may_be_ns = WINDOW_NS + slices_ns + EVENT_NS + 1;
+                assert!(ahead_ns <= may_be_ns, "domain {d} is {ahead_ns} ahead, may be {may_be_ns}");
             }
         });
         let all_ns = (c.h.now_ns - start_ns) as f64;

@@ -2,6 +2,7 @@
 //! What holds between two calls: of a heap, of the tree.
 
 use crate::{host::Host, policy::*};
+use std::ptr::null_mut;
 
 fn rank(l: *const heap_link) -> u32 {
     if l.is_null() {
@@ -18,7 +19,7 @@ fn key_before(a: &heap_link, b: &heap_link) -> bool {
 /// Checks order, ranks, parents and the bound on the right spine; returns the links that are queued.
 pub fn links(h: &heap) -> Vec<*mut heap_link> {
     let mut found = Vec::new();
-    let mut left_to_see = vec![(h.top, std::ptr::null_mut())];
+    let mut left_to_see = vec![(h.top, null_mut())];
 
     while let Some((at, parent)) = left_to_see.pop() {
         if at.is_null() {
@@ -57,26 +58,42 @@ pub enum Id {
     Root,
     Group(usize),
     Domain(usize),
+    Seat(usize),
     Task(usize),
 }
 
 /// All groups of a host, domains included.
 pub fn groups(h: &Host) -> Vec<(Id, *mut group)> {
-    let fair = h
-        .groups
-        .iter()
-        .enumerate()
-        .map(|(i, g)| (Id::Group(i), g.at()));
     let coop = h
         .domains
         .iter()
         .enumerate()
         .map(|(i, d)| (Id::Domain(i), unsafe { &raw mut (*d.at()).group }));
 
+    accounts(h).into_iter().chain(coop).collect()
+}
+
+/// All groups that are accounts.
+pub fn accounts(h: &Host) -> Vec<(Id, *mut group)> {
+    let groups = h
+        .groups
+        .iter()
+        .enumerate()
+        .map(|(i, g)| (Id::Group(i), g.at()));
+
     [(Id::Top, h.top()), (Id::Root, h.root())]
         .into_iter()
-        .chain(fair)
-        .chain(coop)
+        .chain(groups)
+        .collect()
+}
+
+/// The seats that domains have.
+pub fn seats(h: &Host) -> Vec<(Id, *mut seat)> {
+    h.seats
+        .iter()
+        .enumerate()
+        .filter(|(_, s)| !s.domain.is_null())
+        .map(|(i, s)| (Id::Seat(i), s.at()))
         .collect()
 }
 
@@ -85,9 +102,13 @@ pub fn members(h: &Host, g: *mut group) -> Vec<(Id, *mut tree_node)> {
     let inner = groups(h)
         .into_iter()
         .map(|(id, g)| (id, unsafe { &raw mut (*g).node }));
+    let seats = seats(h)
+        .into_iter()
+        .map(|(id, s)| (id, unsafe { &raw mut (*s).node }));
     let tasks = (0..h.tasks.len()).map(|t| (Id::Task(t), h.node(t)));
 
     inner
+        .chain(seats)
         .chain(tasks)
         .filter(|(_, n)| unsafe { (**n).parent } == g)
         .collect()
@@ -165,13 +186,26 @@ pub fn tree(h: &Host) {
             if u32::from(group.node.kind) == NODE_FAIR {
                 assert_eq!(
                     (n.ready.major, n.ready.minor),
-                    (n.vtime, 0),
+                    (n.vtime, u64::from(n.has_run)),
                     "{member:?}: its place in the queue"
                 );
             }
         }
+        let below = (0..h.tasks.len())
+            .filter(|&t| h.is_active(t) && is_below(h, h.group_at(h.tasks[t].home), g));
+        // Nobody asks for that of the top, whose members come and go with theirs.
+        if !matches!(id, Id::Domain(_) | Id::Top) {
+            assert_eq!(
+                group.load,
+                below
+                    .map(|t| unsafe { core_load_of_weight((*h.node(t)).weight) })
+                    .sum::<u64>(),
+                "{id:?}: load"
+            );
+        }
     }
     classes(h);
+    waiters(h);
     for t in 0..h.tasks.len() {
         let runs = h.running == Some(t);
         assert_eq!(
@@ -183,6 +217,51 @@ pub fn tree(h: &Host) {
     }
     let active = (0..h.tasks.len()).filter(|&t| h.is_active(t)).count();
     assert_eq!(h.place.nr_runnable as usize, active);
+}
+
+/// Whether an account is another one, or below it, as the host has them: the root is below the top at times.
+fn is_below(h: &Host, account: *mut group, above: *mut group) -> bool {
+    let mut at = account;
+
+    while !at.is_null() && at != above {
+        at = if at == h.root() {
+            null_mut()
+        } else {
+            unsafe { (*at).node.parent }
+        };
+    }
+    at == above
+}
+
+/// The list of waiters has exactly those that wait, the one first that waits longest.
+fn waiters(h: &Host) {
+    let (mut found, mut before) = (Vec::new(), null_mut());
+    let mut at = h.place.waiters.first;
+
+    while !at.is_null() {
+        let w = unsafe { &*at };
+        let t = (0..h.tasks.len())
+            .find(|&t| unsafe { &raw mut (*h.member(t)).waiter } == at)
+            .expect("a waiter is no task's");
+        assert_eq!(
+            w.before, before,
+            "a waiter does not point to the one before"
+        );
+        assert!(
+            before.is_null() || unsafe { (*before).since_ns } <= w.since_ns,
+            "a waiter is after one that came later"
+        );
+        assert_eq!(
+            w.since_ns, h.tasks[t].waits_since_ns,
+            "task {t}: since when"
+        );
+        found.push(t);
+        (before, at) = (at, w.next);
+    }
+    assert_eq!(h.place.waiters.last, before, "the last waiter");
+    found.sort();
+    let waiting: Vec<_> = (0..h.tasks.len()).filter(|&t| h.waits(t)).collect();
+    assert_eq!(found, waiting, "who is among the waiters");
 }
 
 /// The level of the classes is there while one of them is active, and only then.
@@ -208,19 +287,29 @@ pub fn due_ns(h: &Host, t: usize) -> u64 {
         .min(h.tasks[t].waits_since_ns + PATIENCE)
 }
 
-/// The links of a fifo, from its first to its last.
+/// The links of a fifo, from its first to its last, in the order of their keys.
 fn in_turn(fifo: &fifo) -> Vec<*mut heap_link> {
+    let found = linked(fifo);
+
+    for pair in found.windows(2) {
+        let (first, second) = unsafe { (&*pair[0], &*pair[1]) };
+        assert!(
+            !key_before(second, first),
+            "a link is after one that comes later"
+        );
+    }
+    found
+}
+
+/// The links of a fifo, from its first to its last.
+fn linked(fifo: &fifo) -> Vec<*mut heap_link> {
     let mut found = Vec::new();
-    let (mut at, mut before) = (fifo.first, std::ptr::null_mut());
+    let (mut at, mut before) = (fifo.first, null_mut());
 
     while !at.is_null() {
         let l = unsafe { &*at };
         assert_eq!(l.right, before, "a link does not point to the one before");
         assert_eq!(l.queued, 1, "a link in a fifo is not marked as queued");
-        assert!(
-            before.is_null() || !key_before(l, unsafe { &*before }),
-            "a link is after one that comes later"
-        );
         found.push(at);
         (before, at) = (at, l.left);
     }
@@ -273,18 +362,13 @@ fn member(h: &Host, t: usize, d: &domain) {
     }
 }
 
-/// Every queue of every domain, and the domains' places among those that may borrow or are ahead.
+/// Every queue of every domain, its seats, and its place among those that may borrow or have borrowed enough.
 pub fn domains(h: &Host) {
-    let mut nr = (0, 0);
-
     for (i, at) in h.domains.iter().enumerate() {
         let d = &**at;
         let members: Vec<_> = (0..h.tasks.len())
             .filter(|&t| h.tasks[t].domain == Some(i))
             .collect();
-        let due_ns = unsafe { core_domain_next_due_ns(d) };
-        let borrow_at = unsafe { core_domain_may_borrow_at(&*h.place, d) };
-        let link = unsafe { &raw mut (*at.at()).upcoming };
 
         members.iter().for_each(|&t| member(h, t, d));
         let queued = [&d.due, &d.indebted, &d.asleep]
@@ -297,36 +381,115 @@ pub fn domains(h: &Host) {
             .filter(|&&t| h.tasks[t].member.due.queued != 0)
             .count();
         assert_eq!(queued, wanted, "domain {i} queues others than its members");
-        if d.group.nr_active > 0 {
-            assert_eq!(
-                d.group.node.weight, d.group.weight_active,
-                "domain {i} does not weigh what its members do"
-            );
-        }
-        assert_eq!(
-            d.upcoming.queued != 0,
-            due_ns != u64::MAX,
-            "domain {i}: upcoming or not"
-        );
-        if d.upcoming.queued == 0 {
-            continue;
-        }
-        if d.is_ahead != 0 {
-            nr.1 += 1;
-            assert!(holds(&h.place.ahead, link));
-            assert_eq!(
-                d.upcoming.major, borrow_at,
-                "domain {i}: when it may borrow"
-            );
-        } else {
-            nr.0 += 1;
-            assert!(holds(&h.place.due, link));
-            assert_eq!(d.upcoming.major, due_ns, "domain {i}: its next due time");
-            assert!(
-                unsafe { core_place_may_borrow(&*h.place, d) != 0 },
-                "domain {i} is ahead, and may borrow"
-            );
-        }
+        seats_of(h, i, &members);
+        upcoming(h, i);
     }
-    assert_eq!((links(&h.place.due).len(), links(&h.place.ahead).len()), nr);
+    let blocked: usize = accounts(h)
+        .iter()
+        .map(|(_, g)| links(unsafe { &(**g).blocked }).len())
+        .sum();
+    let expected = links(&h.place.due).len();
+    let upcoming = h.domains.iter().filter(|d| d.upcoming.queued != 0).count();
+    assert_eq!(h.place.nr_blocked as usize, blocked, "blocked domains");
+    assert_eq!(
+        blocked + expected,
+        upcoming,
+        "who is in the domains' queues"
+    );
+}
+
+/// One seat in each account that a domain has members in; who counts there, and whether it takes part.
+fn seats_of(h: &Host, domain: usize, members: &[usize]) {
+    let d = &*h.domains[domain];
+    let mut seats = Vec::new();
+    let mut at = d.seats;
+
+    while !at.is_null() {
+        seats.push(at);
+        at = unsafe { (*at).next };
+    }
+    let own = self::seats(h).into_iter().map(|(_, s)| s);
+    let mut own: Vec<_> = own
+        .filter(|s| unsafe { (**s).domain } == h.domains[domain].at())
+        .collect();
+    let mut listed = seats.clone();
+    listed.sort();
+    own.sort();
+    assert_eq!(listed, own, "domain {domain}: its list of seats");
+    assert!(seats.len() <= SEATS_MAX as usize);
+    for &t in members {
+        let account = unsafe { (*h.tasks[t].member.seat).node.parent };
+        assert!(
+            seats.contains(&h.tasks[t].member.seat),
+            "member {t}: its seat is not its domain's"
+        );
+        assert_eq!(account, h.group_at(h.tasks[t].home), "member {t}: its seat");
+    }
+    for at in seats {
+        let s = unsafe { &*at };
+        let here: Vec<_> = members
+            .iter()
+            .copied()
+            .filter(|&t| h.tasks[t].member.seat == at)
+            .collect();
+        let member = |t: usize| &*h.tasks[t].member;
+        let owes = |t: usize| member(t).owing.queued != 0;
+        let counted: u64 = here
+            .iter()
+            .filter(|&&t| h.is_active(t) || owes(t))
+            .map(|&t| member(t).node.weight)
+            .sum();
+        let mut owing: Vec<_> = here
+            .iter()
+            .filter(|&&t| owes(t))
+            .map(|&t| unsafe { &raw mut (*h.member(t)).owing })
+            .collect();
+        let (mut queued, mut spares) = (linked(&s.owing), 0);
+        let mut spare = s.spares;
+
+        while !spare.is_null() {
+            spares += 1;
+            spare = unsafe { (*spare).next };
+        }
+        queued.sort();
+        owing.sort();
+        assert_eq!(queued, owing, "domain {domain}: who owes");
+        assert!(!here.iter().any(|&t| owes(t) && h.is_active(t)));
+        assert_eq!(s.nr_members as usize, here.len());
+        assert_eq!(spares + 1, here.len(), "a seat for each member");
+        assert_eq!(s.counted, counted, "domain {domain}: weights that count");
+        assert!(counted == 0 || s.node.weight == counted);
+        assert_ne!(s.node.weight, 0);
+        assert_eq!(
+            s.node.active != 0,
+            counted > 0 && d.group.nr_active > 0,
+            "domain {domain}: a seat takes part"
+        );
+        assert_eq!(
+            s.node.ready.queued != 0,
+            s.node.active != 0 && !d.group.ready.top.is_null(),
+            "domain {domain}: a seat waits"
+        );
+    }
+}
+
+/// In which queue a domain waits for its next due time, and with which key.
+fn upcoming(h: &Host, domain: usize) {
+    let d = &*h.domains[domain];
+    let due_ns = unsafe { core_domain_next_due_ns(d) };
+    let link = unsafe { &raw mut (*h.domains[domain].at()).upcoming };
+
+    assert_eq!(
+        d.upcoming.queued != 0,
+        due_ns != u64::MAX && !d.seats.is_null(),
+        "domain {domain}: upcoming or not"
+    );
+    if d.upcoming.queued == 0 {
+        assert!(d.blocked_in.is_null());
+    } else if d.blocked_in.is_null() {
+        assert!(holds(&h.place.due, link));
+        assert_eq!(d.upcoming.major, due_ns, "domain {domain}: next due time");
+    } else {
+        assert!(holds(unsafe { &(*d.blocked_in).blocked }, link));
+    }
 }

@@ -2,7 +2,7 @@
 //! class.h: what a class gets beside everybody else, and for how long it waits (004 sections 3 and 5). That the bounds of
 //! the tree hold at the classes' level too is in `tree`, whose random trees have classes.
 
-use crate::{check, host::*, policy::*};
+use crate::{accounts::DomainArgs, check, host::*, policy::*};
 use proptest::prelude::*;
 
 const ONE: u64 = WEIGHT_ONE as u64;

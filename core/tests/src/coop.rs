@@ -1,17 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! coop.h and place.h: random members of random domains among outsiders; after every step the queues hold what
-//! they should, and every choice is the one that the rules name.
+//! decide/coop.h, seat.h, borrow.h, place.h: random members of random domains among outsiders, in several accounts, some of
+//! them reserved; after every step the queues hold what they should, and every choice is the one that the rules name.
 
-use crate::{
-    check,
-    host::{DomainArgs, Host},
-    oracle,
-    policy::*,
-};
+use crate::{accounts::DomainArgs, check, host::Host, oracle, policy::*};
 use proptest::prelude::*;
 
 const TASKS: usize = 8;
 const DOMAINS: usize = 3;
+/// The root, and five below it or below a class.
+const ACCOUNTS: usize = 6;
 const MS: u64 = 1_000_000;
 const DAY_NS: u64 = 24 * 3600 * 1000 * MS;
 
@@ -40,6 +37,9 @@ enum Step {
     Weight(usize, u64),
     Join(usize, usize),
     Leave(usize),
+    /// To another account.
+    Home(usize, usize),
+    AccountWeight(usize, u64),
 }
 
 fn due() -> impl Strategy<Value = Due> {
@@ -74,6 +74,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (task(), 0u32..40).prop_map(|(t, n)| Step::Weight(t, nice(n))),
         1 => (task(), 0..DOMAINS).prop_map(|(t, d)| Step::Join(t, d)),
         1 => task().prop_map(Step::Leave),
+        1 => (task(), 0..ACCOUNTS).prop_map(|(t, home)| Step::Home(t, home)),
+        1 => (1..ACCOUNTS, 0u32..40).prop_map(|(g, n)| Step::AccountWeight(g, nice(n))),
     ]
 }
 
@@ -87,8 +89,10 @@ struct Shape {
     window_ns: u64,
     quantum_ns: u64,
     domains: Vec<DomainArgs>,
-    /// Which domain, if any, and the nice level.
-    tasks: Vec<(Option<usize>, u32)>,
+    /// The order of the class in which two of the accounts are reserved.
+    class: u32,
+    /// Each one's account; which domain, if any; the nice level.
+    tasks: Vec<(usize, Option<usize>, u32)>,
 }
 
 fn shape() -> impl Strategy<Value = Shape> {
@@ -96,37 +100,58 @@ fn shape() -> impl Strategy<Value = Shape> {
         prop_oneof![2 => Just(ORDER_PROGRAM), 1 => Just(ORDER_PROGRESS), 1 => Just(ORDER_SERVICE)];
     let domain = (order, 0..=3 * MS).prop_map(|(order, grace_ns)| DomainArgs { order, grace_ns });
     let level = || prop_oneof![3 => Just(20u32), 1 => 0u32..40];
-    let task = (prop::option::weighted(0.7, 0..DOMAINS), level());
+    let home = prop_oneof![2 => 0usize..4, 1 => 0..ACCOUNTS];
+    let task = (home, prop::option::weighted(0.7, 0..DOMAINS), level());
+    let class = prop_oneof![Just(NODE_FAIR), Just(NODE_PERIOD), Just(NODE_RC)];
 
     (
         prop_oneof![Just(0u64), any::<u64>()],
         0..=8 * MS,
         0..=4 * MS,
         prop::collection::vec(domain, DOMAINS),
+        class,
         prop::collection::vec(task, 1..=TASKS),
     )
-        .prop_map(|(vtime, window_ns, quantum_ns, domains, tasks)| Shape {
-            vtime,
-            window_ns,
-            quantum_ns,
-            domains,
-            tasks,
-        })
+        .prop_map(
+            |(vtime, window_ns, quantum_ns, domains, class, tasks)| Shape {
+                vtime,
+                window_ns,
+                quantum_ns,
+                domains,
+                class,
+                tasks,
+            },
+        )
 }
 
 fn build(shape: &Shape) -> Host {
     let mut h = Host::new(shape.vtime, 1000 * PATIENCE, shape.window_ns);
     unsafe { (*h.place.at()).quantum_ns = shape.quantum_ns };
-    let group = h.add_group(None, u64::from(WEIGHT_ONE));
+    let one = u64::from(WEIGHT_ONE);
+    let outer = h.add_group(None, one);
 
+    h.add_group(Some(outer), 3 * one);
+    h.add_group(None, one / 2);
+    let class = h.add_class_of(shape.class, one * 3 / 4);
+    // Groups from here on are reserved; the class has no tasks of its own.
+    h.add_reservation(class, one / 2, 20 * MS, MS);
+    h.add_reservation(class, one / 8, 50 * MS, MS);
     for &args in &shape.domains {
         h.add_domain(args);
     }
-    for (i, &(domain, level)) in shape.tasks.iter().enumerate() {
-        let home = (i % 2 == 0).then_some(group);
-        h.add_task(home, domain, nice(level));
+    for &(account, domain, level) in &shape.tasks {
+        h.add_task(home(account), domain, nice(level));
     }
     h
+}
+
+/// One of the accounts that have tasks.
+fn home(account: usize) -> Option<usize> {
+    match account {
+        0 => None,
+        g @ 1..4 => Some(g - 1),
+        reserved => Some(reserved),
+    }
 }
 
 fn publish(h: &mut Host, poll: &Poll) {
@@ -145,11 +170,28 @@ fn publish(h: &mut Host, poll: &Poll) {
 /// The CPU chooses, as the oracle says.
 fn choose(h: &mut Host) {
     h.settle();
+    h.settle_sleepers();
     check::domains(h);
     let oracle = oracle::ask(h);
     let c = h.choose();
     oracle.check(h, &c);
+    check_blocked(h);
     h.follow(c);
+}
+
+/// Domains that have been caught up with where they were too far ahead are not held back any more.
+fn check_blocked(h: &Host) {
+    for (i, d) in h.domains.iter().enumerate() {
+        let caught_up = |g: &group| unsafe { core_vtime_before(g.vmin, d.upcoming.major) == 0 };
+        assert!(
+            d.blocked_in.is_null() || !caught_up(unsafe { &*d.blocked_in }),
+            "domain {i} is held back in {:?}, and has been caught up with",
+            check::accounts(h)
+                .iter()
+                .find(|g| g.1 == d.blocked_in)
+                .map(|g| g.0)
+        );
+    }
 }
 
 fn take_step(h: &mut Host, step: &Step) {
@@ -178,8 +220,12 @@ fn take_step(h: &mut Host, step: &Step) {
         }
         Step::StopWaiting(t) => h.stop_waiting(t % nr),
         Step::Weight(t, weight) => h.set_weight(t % nr, *weight),
-        Step::Join(t, d) => h.relocate(t % nr, h.tasks[t % nr].home, Some(*d), MS),
-        Step::Leave(t) => h.relocate(t % nr, h.tasks[t % nr].home, None, MS),
+        Step::Join(t, d) => h.relocate(t % nr, h.tasks[t % nr].home, Some(*d)),
+        Step::Leave(t) => h.relocate(t % nr, h.tasks[t % nr].home, None),
+        Step::Home(t, account) => h.relocate(t % nr, home(*account), h.tasks[t % nr].domain),
+        Step::AccountWeight(account, weight) => {
+            h.set_group_weight(home(*account).unwrap_or(0), *weight)
+        }
     }
 }
 

@@ -23,8 +23,12 @@ pub enum Program {
     Liar { cost_ns: u64 },
     /// Publishes the time of its poll, or one a little ahead, as its due time, always.
     Eager { cost_ns: u64, ahead_ns: u64 },
+    /// One due event in each period; those that it has missed it gives up.
+    Audio { period_ns: u64, cost_ns: u64 },
     /// No member; runs whenever it may.
     Hog,
+    /// No member; works for a while, and sleeps for a while.
+    Editor { works_ns: u64, sleeps_ns: u64 },
 }
 
 pub struct Thread {
@@ -35,6 +39,8 @@ pub struct Thread {
     /// When its event ends, while it runs.
     ends_ns: u64,
     served: u64,
+    /// How much CPU time an editor will have had when it sleeps again.
+    sleeps_after_ns: u64,
     /// How late its latest due event was.
     pub tardiness_max_ns: u64,
     pub waited_max_ns: u64,
@@ -43,23 +49,33 @@ pub struct Thread {
 pub struct Cpu {
     pub h: Host,
     pub threads: Vec<Thread>,
-    pub granularity_ns: u64,
     compare_at_ns: u64,
 }
 
 impl Cpu {
-    pub fn new(h: Host, granularity_ns: u64) -> Self {
+    /// The host has slices.
+    pub fn new(h: Host) -> Self {
         Cpu {
             h,
             threads: Vec::new(),
-            granularity_ns,
             compare_at_ns: u64::MAX,
         }
     }
 
     /// `first_due_ns` is relative to now.
     pub fn add(&mut self, program: Program, domain: Option<usize>, first_due_ns: u64) -> usize {
-        let t = self.h.add_task(None, domain, u64::from(WEIGHT_ONE));
+        self.add_to(None, program, domain, first_due_ns)
+    }
+
+    /// The same in another account than the root.
+    pub fn add_to(
+        &mut self,
+        home: Option<usize>,
+        program: Program,
+        domain: Option<usize>,
+        first_due_ns: u64,
+    ) -> usize {
+        let t = self.h.add_task(home, domain, u64::from(WEIGHT_ONE));
 
         self.threads.push(Thread {
             program,
@@ -67,6 +83,7 @@ impl Cpu {
             is_new: domain.is_some(),
             ends_ns: 0,
             served: 0,
+            sleeps_after_ns: 0,
             tardiness_max_ns: 0,
             waited_max_ns: 0,
         });
@@ -80,12 +97,11 @@ impl Cpu {
 
     /// The chosen task begins its next event.
     fn begin(&mut self) {
-        let slice_ns = self.granularity_ns / u64::from(self.h.place.nr_runnable.max(1));
-        self.compare_at_ns = self.h.compare_at_ns(slice_ns);
+        self.compare_at_ns = self.h.compare_at_ns(self.h.place.quantum_ns);
         let Some(t) = self.h.running else { return };
         let (now_ns, thread) = (self.h.now_ns, &mut self.threads[t]);
 
-        if thread.ends_ns > now_ns {
+        if thread.ends_ns > now_ns && !matches!(thread.program, Program::Editor { .. }) {
             return;
         }
         let waited_ns = now_ns - self.h.tasks[t].waits_since_ns.min(now_ns);
@@ -105,7 +121,20 @@ impl Cpu {
                 thread.served += u64::from(best_cost_ns > 0);
                 best_cost_ns
             }
+            Program::Audio { period_ns, cost_ns } => {
+                let late_ns = now_ns.saturating_sub(thread.due_ns);
+                thread.tardiness_max_ns = thread.tardiness_max_ns.max(late_ns);
+                thread.due_ns += period_ns * (1 + late_ns / period_ns);
+                cost_ns
+            }
             Program::Liar { cost_ns } | Program::Eager { cost_ns, .. } => cost_ns,
+            Program::Editor { works_ns, .. } => {
+                let ran_ns = self.h.tasks[t].ran_ns;
+                if thread.sleeps_after_ns <= ran_ns {
+                    thread.sleeps_after_ns = ran_ns + works_ns;
+                }
+                thread.sleeps_after_ns - ran_ns
+            }
             Program::Hog => u64::MAX - now_ns,
         };
         thread.ends_ns = now_ns + cost_ns.max(RUN_LEAST_NS);
@@ -148,7 +177,27 @@ impl Cpu {
                 self.h
                     .publish(t, self.h.now_ns + ahead_ns, PRIORITY_NONE, 0)
             }
-            Program::Hog => (),
+            Program::Audio { .. } => {
+                let sleeps = thread.due_ns > self.h.now_ns;
+                self.h.publish(t, thread.due_ns, PRIORITY_NONE, 0);
+                if sleeps {
+                    self.h.sleep();
+                }
+            }
+            Program::Hog | Program::Editor { .. } => (),
+        }
+        self.compare();
+    }
+
+    /// An outsider that has run until it is to be compared, or to sleep.
+    fn stop(&mut self, t: usize) {
+        let thread = &mut self.threads[t];
+
+        if let Program::Editor { sleeps_ns, .. } = thread.program {
+            if self.h.tasks[t].ran_ns >= thread.sleeps_after_ns {
+                thread.due_ns = self.h.now_ns + sleeps_ns;
+                self.h.sleep();
+            }
         }
         self.compare();
     }
@@ -159,15 +208,17 @@ impl Cpu {
         asleep.map(|t| (self.threads[t].due_ns, t)).min()
     }
 
-    fn is_hog(&self, t: usize) -> bool {
-        matches!(self.threads[t].program, Program::Hog)
+    fn is_outsider(&self, t: usize) -> bool {
+        self.h.tasks[t].domain.is_none()
     }
 
     /// A sleeper wakes at its due time; an outsider that runs is preempted for it.
     fn wake(&mut self, t: usize) {
+        // Who wakes is to find virtual times as they are.
+        self.h.settle();
         self.h.wake(t);
         match self.h.running {
-            Some(r) if !self.is_hog(r) => self.begin(),
+            Some(r) if !self.is_outsider(r) => self.begin(),
             _ => self.compare(),
         }
     }
@@ -175,7 +226,10 @@ impl Cpu {
     /// The time at which something happens next, not before `RUN_LEAST_NS` if it is a timer.
     fn stops_at_ns(&self) -> u64 {
         match self.h.running {
-            Some(t) if self.is_hog(t) => self.compare_at_ns.max(self.h.now_ns + RUN_LEAST_NS),
+            Some(t) if self.is_outsider(t) => {
+                let compare_at_ns = self.compare_at_ns.max(self.h.now_ns + RUN_LEAST_NS);
+                compare_at_ns.min(self.threads[t].ends_ns)
+            }
             Some(t) => self.threads[t].ends_ns,
             None => u64::MAX,
         }
@@ -183,7 +237,7 @@ impl Cpu {
 
     /// Runs until something happens.
     pub fn step(&mut self) {
-        if self.h.running.is_none() && !self.h.place.root.ready.top.is_null() {
+        if self.h.running.is_none() && !self.h.place.waiters.first.is_null() {
             return self.compare();
         }
         let stops_at_ns = self.stops_at_ns();
@@ -194,8 +248,9 @@ impl Cpu {
         assert!(stops_at_ns < u64::MAX, "nobody runs, and nobody will");
         self.h.pass(stops_at_ns - self.h.now_ns);
         match self.h.running {
-            Some(t) if !self.is_hog(t) => self.poll(t),
-            _ => self.compare(),
+            Some(t) if self.is_outsider(t) => self.stop(t),
+            Some(t) => self.poll(t),
+            None => self.compare(),
         }
     }
 }

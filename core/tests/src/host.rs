@@ -1,67 +1,47 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! One CPU that calls the policy as the kernel host does (kernel/bpf/queue.h), without a kernel around it.
 
-use crate::policy::*;
-use std::{ops::Deref, ptr::null_mut};
+use crate::{pinned::Pinned, policy::*};
+use std::ptr::null_mut;
 
 /// The capacity of everybody outside the classes.
 pub const ROOT_WEIGHT: u64 = WEIGHT_ONE as u64 / 4;
 
-/// Something that the policy points to: it stays where it is.
-pub struct Pinned<T>(*mut T);
-
-impl<T> Pinned<T> {
-    fn new(value: T) -> Self {
-        Pinned(Box::into_raw(Box::new(value)))
-    }
-
-    pub fn at(&self) -> *mut T {
-        self.0
-    }
-}
-
-impl<T> Drop for Pinned<T> {
-    fn drop(&mut self) {
-        drop(unsafe { Box::from_raw(self.0) });
-    }
-}
-
-impl<T> Deref for Pinned<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        unsafe { &*self.0 }
-    }
-}
-
 pub struct Task {
     pub member: Pinned<member>,
-    /// Its group outside of domains; None is the root.
+    /// Its account; None is the root.
     pub home: Option<usize>,
     /// The domain that it is in.
     pub domain: Option<usize>,
+    /// What it was given last.
+    pub weight: u64,
+    /// The seat that was picked for its run.
+    pub pays: *mut tree_node,
     /// CPU time received, charged or not.
     pub ran_ns: u64,
     /// Since when it waits.
     pub waits_since_ns: u64,
 }
 
+/// Slices as slice.h has them; without them the tests set the place's quantum.
+#[derive(Clone, Copy)]
+pub struct Slices {
+    pub granularity_ns: u64,
+    pub min_slice_ns: u64,
+}
+
 pub struct Host {
     pub place: Pinned<place>,
     pub groups: Vec<Pinned<group>>,
     pub domains: Vec<Pinned<domain>>,
+    /// One that each task has brought; which member or domain has it now, the policy says.
+    pub seats: Vec<Pinned<seat>>,
     pub tasks: Vec<Task>,
+    pub slices: Option<Slices>,
     pub now_ns: u64,
     pub running: Option<usize>,
     /// How long the running task has run since it was chosen or compared.
     pub uncharged_ns: u64,
-}
-
-/// What a domain is created with.
-#[derive(Clone, Copy, Debug)]
-pub struct DomainArgs {
-    pub order: u32,
-    pub grace_ns: u64,
 }
 
 impl Host {
@@ -80,7 +60,9 @@ impl Host {
             place: Pinned::new(root),
             groups: Vec::new(),
             domains: Vec::new(),
+            seats: Vec::new(),
             tasks: Vec::new(),
+            slices: None,
             now_ns,
             running: None,
             uncharged_ns: 0,
@@ -95,107 +77,8 @@ impl Host {
         unsafe { &raw mut (*self.place.at()).top }
     }
 
-    fn group_at(&self, id: Option<usize>) -> *mut group {
+    pub fn group_at(&self, id: Option<usize>) -> *mut group {
         id.map_or(self.root(), |i| self.groups[i].at())
-    }
-
-    pub fn add_group(&mut self, parent: Option<usize>, weight: u64) -> usize {
-        self.add_group_below(self.group_at(parent), weight)
-    }
-
-    /// A class is a group whose parent is the top.
-    pub fn add_class(&mut self, capacity: u64) -> usize {
-        self.add_group_below(self.top(), capacity)
-    }
-
-    /// A class whose reservations are ordered as `kind` says, one of enum node_kind.
-    pub fn add_class_of(&mut self, kind: u32, capacity: u64) -> usize {
-        let class = self.add_class(capacity);
-        unsafe {
-            let g = self.groups[class].at();
-            (*g).node.kind = kind as u8;
-            (*g).capacity = capacity;
-            if kind == NODE_RC {
-                (*g).vmin = core_rc_vtime(self.now_ns);
-            }
-        }
-        class
-    }
-
-    /// A reservation with a period of `period_ns`, in a class whose shortest slice is `turn_ns`.
-    pub fn add_reservation(
-        &mut self,
-        class: usize,
-        rate: u64,
-        period_ns: u64,
-        turn_ns: u64,
-    ) -> usize {
-        let reservation = self.add_group(Some(class), 0);
-        unsafe {
-            let node = &raw mut (*self.groups[reservation].at()).node;
-            core_tree_set_weight(node, rate);
-            (*node).period_vtime = core_vtime_of_ns(period_ns, u64::from(WEIGHT_ONE));
-            (*node).turn_vtime = core_vtime_of_ns(turn_ns, rate);
-        }
-        reservation
-    }
-
-    fn add_group_below(&mut self, parent: *mut group, weight: u64) -> usize {
-        let mut g = group::default();
-
-        unsafe {
-            g.node.kind = NODE_FAIR as u8;
-            g.node.weight = weight;
-            g.node.parent = parent;
-            g.node.vtime = (*parent).vmin;
-            g.vmin = (*parent).vmin;
-            g.level = (*parent).level + 1;
-        }
-        self.groups.push(Pinned::new(g));
-        self.groups.len() - 1
-    }
-
-    pub fn add_domain(&mut self, args: DomainArgs) -> usize {
-        let mut d = domain::default();
-
-        d.group.node.kind = NODE_COOP as u8;
-        d.group.node.weight = u64::from(WEIGHT_ONE);
-        d.group.node.parent = self.root();
-        d.group.node.vtime = unsafe { (*self.root()).vmin };
-        d.group.vmin = d.group.node.vtime;
-        d.group.level = 1;
-        d.order = args.order as u8;
-        d.grace_ns = args.grace_ns;
-        self.domains.push(Pinned::new(d));
-        self.domains.len() - 1
-    }
-
-    /// A task that sleeps; a member has published nothing yet.
-    pub fn add_task(&mut self, home: Option<usize>, domain: Option<usize>, weight: u64) -> usize {
-        let mut m = member::default();
-
-        m.node.kind = NODE_TASK as u8;
-        m.node.weight = weight;
-        m.due_ns = u64::MAX;
-        m.priority = PRIORITY_NONE;
-        let t = Task {
-            member: Pinned::new(m),
-            home,
-            domain,
-            ran_ns: 0,
-            waits_since_ns: 0,
-        };
-        self.tasks.push(t);
-        let t = self.tasks.len() - 1;
-        unsafe {
-            let m = self.member(t);
-            (*m).node.parent = self.parent(t);
-            (*m).node.vtime = (*(*m).node.parent).vmin;
-            if let Some(d) = domain {
-                (*m).debt_vtime = self.domains[d].group.node.vtime;
-            }
-        }
-        t
     }
 
     pub fn member(&self, t: usize) -> *mut member {
@@ -214,72 +97,153 @@ impl Host {
         self.tasks[t].member.node.ready.queued != 0
     }
 
-    fn parent(&self, t: usize) -> *mut group {
-        match self.tasks[t].domain {
-            Some(d) => unsafe { &raw mut (*self.domains[d].at()).group },
-            None => self.group_at(self.tasks[t].home),
-        }
+    pub fn task_of(&self, n: *mut tree_node) -> Option<usize> {
+        (0..self.tasks.len()).find(|&t| self.node(t) == n)
     }
 
     fn domain(&self, t: usize) -> Option<*mut domain> {
         self.tasks[t].domain.map(|d| self.domains[d].at())
     }
 
-    fn refresh(&self, d: *mut domain) {
-        unsafe { core_place_refresh(self.place.at(), d) }
-    }
-
-    /// A domain weighs what its active members weigh.
-    fn reweigh(&self, d: *mut domain) {
-        unsafe {
-            if (*d).group.nr_active > 0 {
-                core_tree_set_weight(&raw mut (*d).group.node, (*d).group.weight_active);
-            }
-        }
-        self.refresh(d);
-    }
-
-    fn activate(&self, t: usize) {
-        unsafe {
-            core_tree_activate(self.node(t), self.now_ns);
-            core_place_activated(self.place.at(), self.node(t));
-            (*self.place.at()).nr_runnable += 1;
-            if let Some(d) = self.domain(t) {
-                core_domain_wake(d, self.member(t));
-                self.reweigh(d);
-            }
-        }
-    }
-
-    fn deactivate(&self, t: usize) {
-        unsafe {
-            core_tree_deactivate(self.node(t));
-            core_place_deactivated(self.place.at());
-            (*self.place.at()).nr_runnable -= 1;
-        }
+    fn refresh(&self, t: usize) {
         if let Some(d) = self.domain(t) {
-            self.reweigh(d);
+            unsafe { core_place_refresh(self.place.at(), d) }
+        }
+    }
+
+    fn count(&mut self, more: i32) {
+        unsafe {
+            let pl = self.place.at();
+            (*pl).nr_runnable = (*pl).nr_runnable.wrapping_add_signed(more);
+            if let Some(s) = self.slices {
+                (*pl).quantum_ns =
+                    core_slice_ns(s.granularity_ns, s.min_slice_ns, (*pl).nr_runnable, 1);
+            }
+        }
+    }
+
+    /// Tells the accounts above a task that it has become active, or ceases to be.
+    fn count_load(&self, t: usize, more: bool) {
+        unsafe {
+            let load = core_load_of_weight((*self.node(t)).weight);
+            let account = self.group_at(self.tasks[t].home);
+            core_tree_load(account, if more { load } else { load.wrapping_neg() });
+        }
+    }
+
+    /// An inactive task comes to its account, or to its domain's seat there; without room for that it is on its own.
+    pub fn arrive(&mut self, t: usize, lead_ns: u64) {
+        let account = self.group_at(self.tasks[t].home);
+
+        unsafe {
+            (*self.node(t)).weight = self.tasks[t].weight;
+            self.tasks[t].pays = self.node(t);
+            if self
+                .domain(t)
+                .is_some_and(|d| core_domain_has_room(d, account) == 0)
+            {
+                self.tasks[t].domain = None;
+            }
+            match self.domain(t) {
+                Some(d) => core_seat_join(d, self.member(t), account, lead_ns),
+                None => core_tree_move(self.node(t), account, lead_ns),
+            }
+        }
+    }
+
+    /// Takes an inactive task out of its account, and of its domain's seats. Returns the lead that it takes along.
+    fn depart(&mut self, t: usize) -> u64 {
+        unsafe {
+            let Some(d) = self.domain(t) else {
+                return core_tree_lead_ns(self.node(t));
+            };
+            if (*self.member(t)).asleep != 0 {
+                core_domain_wake(d, self.member(t));
+            }
+            let lead_ns = core_seat_lead_ns(self.member(t));
+            core_seat_leave(self.member(t));
+            core_place_deactivated(self.place.at());
+            core_place_refresh(self.place.at(), d);
+            lead_ns
+        }
+    }
+
+    fn activate(&mut self, t: usize) {
+        self.tasks[t].pays = self.node(t);
+        self.count_load(t, true);
+        unsafe {
+            match self.domain(t) {
+                Some(_) => core_seat_activate(self.member(t), self.now_ns),
+                None => core_tree_activate(self.node(t), self.now_ns),
+            }
+            core_place_activated(self.place.at(), self.member(t));
+        }
+        self.count(1);
+        if let Some(d) = self.domain(t) {
+            unsafe { core_domain_wake(d, self.member(t)) };
+            self.refresh(t);
+        }
+    }
+
+    fn deactivate(&mut self, t: usize) {
+        unsafe {
+            match self.domain(t) {
+                Some(_) => core_seat_deactivate(self.member(t), self.now_ns),
+                None => core_tree_deactivate(self.node(t)),
+            }
+        }
+        self.count_load(t, false);
+        unsafe { core_place_deactivated(self.place.at()) };
+        self.count(-1);
+    }
+
+    fn put_in(&mut self, t: usize) {
+        self.tasks[t].waits_since_ns = self.now_ns;
+        unsafe {
+            match self.domain(t) {
+                Some(_) => core_seat_enqueue(self.member(t), self.now_ns),
+                None => core_tree_enqueue(self.node(t)),
+            }
+            core_place_wait(self.place.at(), self.member(t), self.now_ns);
+        }
+    }
+
+    fn take_out(&self, t: usize) {
+        unsafe {
+            match self.domain(t) {
+                Some(_) => core_seat_dequeue(self.member(t)),
+                None => core_tree_dequeue(self.node(t)),
+            }
+            core_place_wait_no_more(self.place.at(), self.member(t));
         }
     }
 
     fn wait(&mut self, t: usize) {
-        self.tasks[t].waits_since_ns = self.now_ns;
-        match self.domain(t) {
-            Some(d) => {
-                unsafe { core_domain_enqueue(d, self.member(t), self.now_ns) };
-                self.refresh(d);
-            }
-            None => unsafe { core_tree_enqueue(self.node(t), (*self.node(t)).vtime, 0) },
-        }
+        self.put_in(t);
+        self.refresh(t);
     }
 
     fn take(&self, t: usize) {
-        match self.domain(t) {
-            Some(d) => {
-                unsafe { core_domain_dequeue(d, self.member(t)) };
-                self.refresh(d);
+        if self.waits(t) {
+            self.take_out(t);
+            self.refresh(t);
+        }
+    }
+
+    /// The seat that pays for a task's run: the one that was picked, if it still is its domain's.
+    pub fn pays(&self, t: usize) -> *mut tree_node {
+        let (m, n) = (&*self.tasks[t].member, self.tasks[t].pays);
+
+        unsafe {
+            if self.tasks[t].domain.is_none() {
+                return self.node(t);
             }
-            None => unsafe { core_tree_dequeue(self.node(t)) },
+            if u32::from((*n).kind) == NODE_SEAT
+                && (*core_seat_of_node(n)).domain == (*m.seat).domain
+            {
+                return n;
+            }
+            &raw mut (*m.seat).node
         }
     }
 
@@ -289,15 +253,23 @@ impl Host {
         if ran_ns == 0 {
             return;
         }
-        let d = self.domain(t);
+        let n = self.pays(t);
         unsafe {
-            if let Some(d) = d {
+            if let Some(d) = self.domain(t) {
                 core_domain_charge_due(d, self.member(t), ran_ns, self.now_ns);
             }
-            core_tree_charge(self.node(t), ran_ns);
-        }
-        if let Some(d) = d {
-            self.refresh(d);
+            core_tree_charge(n, ran_ns);
+            if let Some(d) = self.domain(t) {
+                core_coop_charge(d, self.member(t), ran_ns);
+                core_seat_settle(core_seat_of_node(n));
+                core_place_deactivated(self.place.at());
+                if (*d).upcoming.queued != 0 || !(*d).indebted.top.is_null() {
+                    self.refresh(t);
+                }
+            }
+            if self.place.nr_blocked > 0 {
+                core_place_unblock(self.place.at(), n);
+            }
         }
     }
 
@@ -319,57 +291,36 @@ impl Host {
     }
 
     pub fn set_weight(&mut self, t: usize, weight: u64) {
-        let waits = self.waits(t);
-
-        if waits {
-            self.take(t);
-        }
-        unsafe { core_tree_set_weight(self.node(t), weight) };
-        if let (Some(d), true) = (self.domain(t), self.is_active(t)) {
-            self.reweigh(d);
-        }
-        if waits {
-            self.wait(t);
-        }
+        self.tasks[t].weight = weight;
+        self.relocate(t, self.tasks[t].home, self.tasks[t].domain);
     }
 
     pub fn set_group_weight(&mut self, g: usize, weight: u64) {
         unsafe { core_tree_set_weight(&raw mut (*self.groups[g].at()).node, weight) };
     }
 
-    /// Moves a task to another group or domain; it keeps at most `ahead_ns` of being ahead.
-    pub fn relocate(
-        &mut self,
-        t: usize,
-        home: Option<usize>,
-        domain: Option<usize>,
-        ahead_ns: u64,
-    ) {
+    /// Moves a task to another group or domain, or takes it out and puts it back. What it was it is again afterwards.
+    pub fn relocate(&mut self, t: usize, home: Option<usize>, domain: Option<usize>) {
         let (waits, active) = (self.waits(t), self.is_active(t));
 
-        if waits {
-            self.take(t);
-        }
+        self.take(t);
         if active {
             self.deactivate(t);
         }
-        if let (Some(d), 1) = (self.domain(t), self.tasks[t].member.asleep) {
-            unsafe { core_domain_wake(d, self.member(t)) };
-            self.refresh(d);
-        }
-        let joins = domain.filter(|_| domain != self.tasks[t].domain);
-        self.tasks[t].home = home;
-        self.tasks[t].domain = domain;
-        unsafe {
-            let ahead = core_vtime_of_ns(ahead_ns, (*self.node(t)).weight);
-            core_tree_move(self.node(t), self.parent(t), ahead);
-            if let Some(d) = joins {
-                let m = self.member(t);
+        let lead_ns = self.depart(t);
+        if let Some(d) = domain.filter(|_| domain != self.tasks[t].domain) {
+            let m = self.member(t);
+            unsafe {
                 (*m).due_ns = self.now_ns;
+                (*m).run_due_ns = self.now_ns;
                 (*m).priority = PRIORITY_NONE;
                 (*m).debt_vtime = self.domains[d].group.node.vtime;
+                (*m).served = 0;
             }
         }
+        self.tasks[t].home = home;
+        self.tasks[t].domain = domain;
+        self.arrive(t, lead_ns);
         if active {
             self.activate(t);
         }
@@ -408,11 +359,7 @@ impl Host {
         let Some(t) = self.running.take() else {
             return;
         };
-
-        if let Some(d) = self.domain(t) {
-            unsafe { core_domain_sleep(d, self.member(t)) };
-            self.refresh(d);
-        }
+        self.sleep_in_domain(t);
         self.deactivate(t);
         self.charge(t);
     }
@@ -420,9 +367,13 @@ impl Host {
     /// A sleeper was awake without a word to us, and sleeps again, until another time.
     pub fn sleep_again(&mut self, t: usize, due_ns: u64) {
         self.publish(t, due_ns, PRIORITY_NONE, 0);
+        self.sleep_in_domain(t);
+    }
+
+    fn sleep_in_domain(&self, t: usize) {
         if let Some(d) = self.domain(t) {
             unsafe { core_domain_sleep(d, self.member(t)) };
-            self.refresh(d);
+            self.refresh(t);
         }
     }
 
@@ -433,12 +384,20 @@ impl Host {
         }
     }
 
+    /// Those that overslept count no more, as a choice finds out first.
+    pub fn settle_sleepers(&self) {
+        unsafe { while core_place_settle(self.place.at(), self.now_ns) != 0 {} }
+    }
+
     /// What the policy chooses now.
     pub fn choose(&self) -> choice {
         let mut c = choice::default();
-        let running = self.running.map_or(null_mut(), |t| self.node(t));
+        let (running, pays) = match self.running {
+            Some(t) => (self.node(t), self.pays(t)),
+            None => (null_mut(), null_mut()),
+        };
 
-        unsafe { core_place_choose(self.place.at(), running, self.now_ns, &mut c) };
+        unsafe { core_place_choose(self.place.at(), running, pays, self.now_ns, &mut c) };
         c
     }
 
@@ -455,7 +414,9 @@ impl Host {
 
     /// The choice among those that wait.
     pub fn choose_by(&self, c: &mut choice) {
-        unsafe { core_place_choose(self.place.at(), null_mut(), self.now_ns, c) };
+        let none = null_mut();
+
+        unsafe { core_place_choose(self.place.at(), none, none, self.now_ns, c) };
     }
 
     /// The CPU chooses who runs; the running task may go on. None if nobody wants the CPU.
@@ -467,37 +428,54 @@ impl Host {
 
     /// `next`, which waits, is taken, and `prev` waits.
     fn exchange(&mut self, next: usize, prev: usize) {
-        if self.domain(next).is_some() || self.domain(prev).is_some() {
-            self.take(next);
-            self.wait(prev);
-            return;
-        }
         let (out, into) = (self.node(next), self.node(prev));
-        self.tasks[prev].waits_since_ns = self.now_ns;
-        unsafe { core_tree_exchange(out, into, (*into).vtime, 0) };
+        let (from, to) = unsafe { ((*out).parent, (*into).parent) };
+
+        if from != to && (self.domain(next).is_some() || self.domain(prev).is_some()) {
+            self.take_out(next);
+            self.put_in(prev);
+        } else {
+            self.tasks[prev].waits_since_ns = self.now_ns;
+            unsafe {
+                match self.domain(prev) {
+                    _ if from != to => core_tree_exchange(out, into),
+                    Some(d) => {
+                        core_coop_exchange(d, self.member(next), self.member(prev), self.now_ns)
+                    }
+                    None => core_group_exchange(to, out, into),
+                }
+                core_place_wait_no_more(self.place.at(), self.member(next));
+                core_place_wait(self.place.at(), self.member(prev), self.now_ns);
+            }
+        }
+        if self.tasks[next].domain != self.tasks[prev].domain {
+            self.refresh(next);
+        }
+        self.refresh(prev);
     }
 
     /// Makes the chosen task run.
     pub fn follow(&mut self, c: choice) -> Option<choice> {
-        let next = (0..self.tasks.len()).find(|&t| self.node(t) == c.task);
+        let next = self.task_of(c.task);
 
-        if next == self.running {
-            return next.map(|_| c);
-        }
         match (next, self.running) {
-            (Some(next), Some(prev)) => self.exchange(next, prev),
+            (Some(next), Some(prev)) if next != prev => self.exchange(next, prev),
             (Some(next), None) => self.take(next),
             (None, Some(prev)) => self.wait(prev),
-            (None, None) => (),
+            _ => (),
         }
         self.running = next;
+        if let Some(t) = next {
+            self.tasks[t].pays = c.pays;
+            unsafe { (*self.node(t)).has_run = 1 };
+        }
         next.map(|_| c)
     }
 
     /// When the running task is to be compared again, if its slice is `slice_ns`.
     pub fn compare_at_ns(&self, slice_ns: u64) -> u64 {
         self.running.map_or(u64::MAX, |t| unsafe {
-            core_place_compare_at_ns(self.place.at(), self.node(t), self.now_ns, slice_ns)
+            core_place_compare_at_ns(self.place.at(), self.pays(t), self.now_ns, slice_ns)
         })
     }
 }

@@ -5,13 +5,18 @@
 //! * `tree`: random trees of fair groups; the bound of tree.h at every level, after every step.
 //! * `reservations`: one class of them, which `period` and `rc` run: periods, and periods by the clock.
 //! * `class`: reservations beside everybody else, and what it takes to be alone again.
+//! * `seat`: what joining, leaving and taking turns neither gains nor costs; `live`, `ledger`: one header each.
 //! * `coop`: random domains among outsiders; every choice against `oracle`, every queue after every step.
+//! * `borrow`: how far ahead domains may be put, in several accounts.
 //! * `bounds`: what `coop` and `place` promise over seconds of virtual time on one `cpu`, liars and hogs included.
 //! * `host`: what the tests of trees and domains run on: one CPU that calls the policy as the kernel host does.
+//! * `accounts`: what a host's tree is made of.
 //! * `check`: what holds between two calls.
 
 #![cfg(test)]
 
+mod accounts;
+mod borrow;
 mod bounds;
 mod check;
 mod class;
@@ -19,11 +24,15 @@ mod coop;
 mod cpu;
 mod heap;
 mod host;
+mod ledger;
+mod live;
 mod oracle;
 mod period;
+mod pinned;
 mod policy;
 mod rc;
 mod reservations;
+mod seat;
 mod slice;
 mod tree;
 mod vtime;

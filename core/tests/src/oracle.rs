@@ -1,7 +1,100 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Who is to be chosen: the rules of place.h and coop.h over plain lists, without their queues.
+//! Who is to be chosen: the rules of place.h, borrow.h, live.h and decide/ over plain lists, without their queues.
 
 use crate::{check, host::Host, policy::*};
+use std::{collections::HashMap, ptr::null_mut};
+
+/// A task that may be chosen, and the seat that pays then.
+type Pick = (usize, *mut tree_node);
+
+fn before(a: u64, b: u64) -> bool {
+    unsafe { core_vtime_before(a, b) != 0 }
+}
+
+fn later(a: u64, b: u64) -> u64 {
+    unsafe { core_vtime_max(a, b) }
+}
+
+fn of_ns(ns: u64, weight: u64) -> u64 {
+    unsafe { core_vtime_of_ns(ns, weight) }
+}
+
+fn weight(n: *mut tree_node) -> u64 {
+    unsafe { core_node_weight(n) }
+}
+
+fn kind(n: *mut tree_node) -> u32 {
+    unsafe { u32::from((*n).kind) }
+}
+
+/// The groups above a node, with the member of each that is the node or above it.
+fn path(n: *mut tree_node) -> Vec<(*mut group, *mut tree_node)> {
+    let (mut found, mut n) = (Vec::new(), n);
+
+    loop {
+        let g = unsafe { (*n).parent };
+        if g.is_null() {
+            return found;
+        }
+        found.push((g, n));
+        n = unsafe { &raw mut (*g).node };
+    }
+}
+
+/// Minimums: as they are, or as the choice that is being made moves them.
+struct Minimums(HashMap<*mut group, u64>);
+
+impl Minimums {
+    fn of(&self, g: *mut group) -> u64 {
+        self.0.get(&g).copied().unwrap_or(unsafe { (*g).vmin })
+    }
+}
+
+/// Whether a domain may run a member ahead of its turn: one of its seats is nowhere too far ahead.
+pub fn may_borrow(h: &Host, domain: usize) -> bool {
+    may_borrow_at(h, domain, &Minimums(HashMap::new()))
+}
+
+fn may_borrow_at(h: &Host, domain: usize, vmin: &Minimums) -> bool {
+    let d = h.domains[domain].at();
+    let active = unsafe { u64::from((*d).group.nr_active.max(1)) };
+    let allowed_ns = h.place.window_ns + h.place.quantum_ns * active;
+    let counts = |s: &&(check::Id, *mut seat)| unsafe {
+        (*s.1).domain == d && ((*s.1).counted > 0 || (*d).group.nr_active == 0)
+    };
+    let near = |g: *mut group, n: *mut tree_node| unsafe {
+        let least = (*n).vtime.wrapping_sub(of_ns(allowed_ns, weight(n)));
+        kind(&raw mut (*g).node) == NODE_RC || !before(vmin.of(g), least)
+    };
+
+    check::seats(h).iter().filter(counts).any(|(_, s)| {
+        path(unsafe { &raw mut (**s).node })
+            .iter()
+            .all(|&(g, n)| near(g, n))
+    })
+}
+
+/// The domain's seats that are the least ahead, each at the level at which it is that most.
+fn best_seats(h: &Host, domain: usize) -> Vec<*mut tree_node> {
+    let d = h.domains[domain].at();
+    let ahead = |n: *mut tree_node| {
+        let ahead_ns = |&(g, n): &(*mut group, *mut tree_node)| unsafe {
+            core_vtime_to_ns((*n).vtime.wrapping_sub((*g).vmin), weight(n))
+        };
+        path(n).iter().map(ahead_ns).max().unwrap_or(0)
+    };
+    let seats: Vec<_> = check::seats(h)
+        .into_iter()
+        .filter(|(_, s)| unsafe { (**s).domain == d && (**s).counted > 0 })
+        .map(|(_, s)| unsafe { &raw mut (*s).node })
+        .collect();
+    let least_ns = seats.iter().map(|&n| ahead(n)).min();
+
+    seats
+        .into_iter()
+        .filter(|&n| Some(ahead(n)) == least_ns)
+        .collect()
+}
 
 /// A task that could run, and from when it is due.
 struct Contender {
@@ -13,25 +106,30 @@ struct Contender {
 
 /// Members that wait, or run and may go on, whose due event is expired and counts.
 fn expired(h: &Host) -> Vec<Contender> {
-    (0..h.tasks.len())
-        .filter_map(|task| {
-            let domain = h.tasks[task].domain?;
-            let d = h.domains[domain].at();
-            let due_ns = match h.running == Some(task) {
-                true => h.tasks[task].member.due_ns,
-                false => check::due_ns(h, task),
-            };
-            let counts = unsafe { core_member_due_counts(h.member(task), d) != 0 };
-            let may_borrow = unsafe { core_place_may_borrow(h.place.at(), d) != 0 };
+    let contender = |task: usize| {
+        let domain = h.tasks[task].domain?;
+        let d = &*h.domains[domain];
+        let runs = h.running == Some(task);
+        let due_ns = match runs {
+            true => h.tasks[task].member.due_ns,
+            false => check::due_ns(h, task),
+        };
+        // One that waits is asked for where its domain was found to be when its times changed last.
+        let may_borrow = match runs {
+            true => may_borrow(h, domain),
+            false => d.blocked_in.is_null(),
+        };
+        let counts = unsafe { core_member_due_counts(h.member(task), d) != 0 };
 
-            (h.is_active(task) && counts && due_ns <= h.now_ns).then_some(Contender {
-                task,
-                domain,
-                due_ns,
-                may_borrow,
-            })
+        (h.is_active(task) && counts && due_ns <= h.now_ns).then_some(Contender {
+            task,
+            domain,
+            due_ns,
+            may_borrow,
         })
-        .collect()
+    };
+
+    (0..h.tasks.len()).filter_map(contender).collect()
 }
 
 /// The earliest of them; the running one wins ties.
@@ -51,10 +149,10 @@ fn earliest<'a>(h: &Host, among: impl Iterator<Item = &'a Contender>) -> Option<
 }
 
 /// Those whose best-effort event is the most important of a domain; the running one wins ties.
-fn best(h: &Host, domain: usize, running: Option<usize>) -> Vec<usize> {
+fn best(h: &Host, domain: usize) -> Vec<usize> {
     let d = h.domains[domain].at();
     let mut keys: Vec<_> = (0..h.tasks.len())
-        .filter(|&t| h.tasks[t].domain == Some(domain) && (h.waits(t) || running == Some(t)))
+        .filter(|&t| h.tasks[t].domain == Some(domain) && (h.waits(t) || h.running == Some(t)))
         .map(|t| {
             let (mut major, mut minor) = (0, 0);
             unsafe { core_member_best_key(h.member(t), d, &mut major, &mut minor) };
@@ -68,41 +166,159 @@ fn best(h: &Host, domain: usize, running: Option<usize>) -> Vec<usize> {
 
     keys.retain(|k| !all.iter().any(|other| before(other, k)));
     let first: Vec<_> = keys.iter().map(|k| k.0).collect();
-    match running.filter(|r| first.contains(r)) {
+    match h.running.filter(|r| first.contains(r)) {
         Some(running) => vec![running],
         None => first,
     }
 }
 
-/// The smallest of a group's members that wait, or that the running task is below; `but` is left out.
-fn smallest(h: &Host, g: *mut group, but: *mut tree_node) -> Vec<*mut tree_node> {
-    let runs_below = |n: *mut tree_node| {
-        h.running
-            .is_some_and(|r| unsafe { core_tree_member_above(h.node(r), g) == n })
-    };
-    let among: Vec<_> = check::members(h, g)
-        .into_iter()
-        .map(|(_, n)| n)
-        .filter(|&n| n != but && (unsafe { (*n).ready.queued != 0 } || runs_below(n)))
-        .collect();
-    let before = |a: *mut tree_node, b: *mut tree_node| unsafe {
-        core_vtime_before((*a).vtime, (*b).vtime) != 0
-    };
-
-    among
-        .iter()
-        .copied()
-        .filter(|&n| !among.iter().any(|&other| before(other, n)))
-        .collect()
+/// A choice by the accounts.
+struct Accounts<'a> {
+    h: &'a Host,
+    expired: &'a [Contender],
+    /// Nodes that compete although they do not wait: those above the seats that the running task may fill.
+    runs: Vec<*mut tree_node>,
+    found: Vec<Pick>,
 }
 
-/// Whether a domain, smallest at the root, lets `other` go first: it is due in a moment.
-fn makes_room(h: &Host, domain: usize, other: *mut tree_node) -> bool {
+impl Accounts<'_> {
+    /// The members of a group that compete, but `but`.
+    fn compete(&self, g: *mut group, but: *mut tree_node) -> Vec<*mut tree_node> {
+        check::members(self.h, g)
+            .into_iter()
+            .map(|(_, n)| n)
+            .filter(|&n| n != but)
+            .filter(|&n| unsafe { (*n).ready.queued != 0 } || self.runs.contains(&n))
+            .collect()
+    }
+
+    /// Those of them that no other one is before, by the group's kind.
+    fn first(&self, g: *mut group, but: *mut tree_node) -> Vec<*mut tree_node> {
+        let group_kind = unsafe { kind(&raw mut (*g).node) };
+        let is_ahead = |n: *mut tree_node| unsafe {
+            group_kind == NODE_PERIOD && before((*g).vmin, (*n).vtime)
+        };
+        let deadline = |n: *mut tree_node| unsafe {
+            later((*n).ends_vtime, (*n).vtime.wrapping_add((*n).turn_vtime))
+        };
+        let goes_before = |a: *mut tree_node, b: *mut tree_node| unsafe {
+            match (is_ahead(a), is_ahead(b)) {
+                _ if group_kind == NODE_FAIR => before((*a).vtime, (*b).vtime),
+                (false, false) => before(deadline(a), deadline(b)),
+                (true, true) => before((*a).vtime, (*b).vtime),
+                (a_is_ahead, _) => !a_is_ahead,
+            }
+        };
+        let among = self.compete(g, but);
+
+        among
+            .iter()
+            .copied()
+            .filter(|&n| !among.iter().any(|&other| goes_before(other, n)))
+            .collect()
+    }
+
+    /// From a group down, each of several equal members being possible. `above`: what has been passed.
+    fn descend(&mut self, g: *mut group, above: &[(*mut group, *mut tree_node)], makes_room: bool) {
+        for n in self.first(g, null_mut()) {
+            let mut passed = above.to_vec();
+            passed.push((g, n));
+            match kind(n) {
+                NODE_TASK => {
+                    let t = self.h.task_of(n).expect("a leaf is no task");
+                    self.found.push((t, n));
+                }
+                NODE_SEAT => self.sit(n, &passed, makes_room),
+                _ => self.descend(n.cast(), &passed, makes_room),
+            }
+        }
+    }
+
+    /// A choice has come to a seat.
+    fn sit(
+        &mut self,
+        n: *mut tree_node,
+        passed: &[(*mut group, *mut tree_node)],
+        makes_room: bool,
+    ) {
+        let others = match makes_room {
+            true => self.go_first(n, passed),
+            false => Vec::new(),
+        };
+        let mut stays = others.is_empty();
+
+        for other in others {
+            match other.map(|n| (n, kind(n))) {
+                None => stays = true,
+                Some((n, NODE_TASK)) => {
+                    let t = self.h.task_of(n).expect("a leaf is no task");
+                    self.found.push((t, n));
+                }
+                Some((n, _)) => self.descend(n.cast(), &[], false),
+            }
+        }
+        if stays {
+            let domain = domain_of_seat(self.h, n);
+            let own = earliest(self.h, self.expired.iter().filter(|c| c.domain == domain));
+            let members = own.map_or_else(|| best(self.h, domain), |own| own.1);
+            self.found.extend(members.into_iter().map(|t| (t, n)));
+        }
+    }
+
+    /// Who may go first where a domain of one is due in a moment; a None: it may be that nobody does.
+    fn go_first(
+        &self,
+        seat: *mut tree_node,
+        passed: &[(*mut group, *mut tree_node)],
+    ) -> Vec<Option<*mut tree_node>> {
+        let (h, domain) = (self.h, domain_of_seat(self.h, seat));
+        let d = &*h.domains[domain];
+        let soon = next_due_ns(h, domain)
+            .is_some_and(|due_ns| due_ns > h.now_ns && due_ns - h.now_ns <= d.grace_ns);
+        let moved = passed
+            .iter()
+            .filter(|&&(g, _)| unsafe { kind(&raw mut (*g).node) } != NODE_RC)
+            .map(|&(g, n)| (g, unsafe { later((*g).vmin, (*n).vtime) }))
+            .collect();
+
+        if d.group.nr_active != 1 || !soon || !may_borrow_at(h, domain, &Minimums(moved)) {
+            return Vec::new();
+        }
+        for (g, n) in path(seat) {
+            if g == h.top() || unsafe { kind(&raw mut (*g).node) } != NODE_FAIR {
+                return Vec::new();
+            }
+            let others = self.first(g, n);
+            if others.is_empty() {
+                continue;
+            }
+            let goes = |other: *mut tree_node| {
+                let weight = weight(other).max(WEIGHT_ONE.into());
+                let latest = unsafe { (*n).vtime.wrapping_add(of_ns(h.place.quantum_ns, weight)) };
+                kind(other) != NODE_SEAT && unsafe { !before(latest, (*other).vtime) }
+            };
+            return others
+                .into_iter()
+                .map(|other| goes(other).then_some(other))
+                .collect();
+        }
+        Vec::new()
+    }
+}
+
+fn domain_of_seat(h: &Host, n: *mut tree_node) -> usize {
+    let d = unsafe { (*core_seat_of_node(n)).domain };
+
+    (0..h.domains.len())
+        .find(|&i| h.domains[i].at() == d)
+        .expect("a seat of no domain waits")
+}
+
+/// When a domain's next member is due, waiting, running or asleep.
+fn next_due_ns(h: &Host, domain: usize) -> Option<u64> {
     let d = &*h.domains[domain];
-    let weight = unsafe { core_node_weight(other) }.max(WEIGHT_ONE.into());
-    let slice = unsafe { core_vtime_of_ns(h.place.quantum_ns, weight) };
-    let latest = d.group.node.vtime.wrapping_add(slice);
-    let due_ns = (0..h.tasks.len())
+
+    (0..h.tasks.len())
         .filter(|&t| h.tasks[t].domain == Some(domain))
         .filter_map(|t| {
             let m = &h.tasks[t].member;
@@ -114,96 +330,102 @@ fn makes_room(h: &Host, domain: usize, other: *mut tree_node) -> bool {
                 _ => (m.asleep != 0 && m.due_ns > h.now_ns).then_some(m.due_ns),
             }
         })
-        .min();
+        .min()
+}
 
-    // Queued, the domain is where it was when the choice began; else it is looked at with the minimum that it makes.
-    let vmin = unsafe { core_vtime_max((*h.root()).vmin, d.group.node.vtime) };
-    let borrow_at = unsafe { core_domain_may_borrow_at(&*h.place, d) };
-    let may_borrow = match d.upcoming.queued {
-        0 => unsafe { core_vtime_before(vmin, borrow_at) == 0 },
-        _ => unsafe { core_place_may_borrow(&*h.place, d) != 0 },
+/// The seat in which a task runs that has not been picked through one.
+fn own_seat(h: &Host, t: usize) -> *mut tree_node {
+    match h.tasks[t].domain {
+        Some(_) => unsafe { &raw mut (*(*h.member(t)).seat).node },
+        None => h.node(t),
+    }
+}
+
+/// The nodes that are above what the running task may fill: its seat, or all of its domain's if nobody else of it waits.
+fn runs(h: &Host) -> Vec<*mut tree_node> {
+    let Some(t) = h.running else {
+        return Vec::new();
+    };
+    let alone = h.tasks[t]
+        .domain
+        .filter(|&d| h.domains[d].group.ready.top.is_null());
+    // Where nobody counts any more, nobody competes.
+    let picked = Some(h.pays(t)).filter(|&n| unsafe { (*n).active != 0 });
+    let among: Vec<_> = match alone {
+        Some(d) => check::seats(h)
+            .into_iter()
+            .filter(|(_, s)| unsafe { (**s).domain == h.domains[d].at() && (**s).node.active != 0 })
+            .map(|(_, s)| unsafe { &raw mut (*s).node })
+            .collect(),
+        None => vec![picked.unwrap_or(own_seat(h, t))],
     };
 
-    d.group.nr_active == 1
-        && due_ns.is_some_and(|due_ns| due_ns > h.now_ns && due_ns - h.now_ns <= d.grace_ns)
-        && may_borrow
-        && unsafe { u32::from((*other).kind) != NODE_COOP }
-        && unsafe { core_vtime_before(latest, (*other).vtime) == 0 }
-}
-
-/// Whom virtual time may choose: below every smallest member of every level.
-fn by_vtime(h: &Host, g: *mut group, expired: &[Contender], found: &mut Vec<usize>) {
-    for n in smallest(h, g, std::ptr::null_mut()) {
-        let domain = check::groups(h).into_iter().find_map(|(id, g)| match id {
-            check::Id::Domain(d) if unsafe { &raw mut (*g).node == n } => Some(d),
-            _ => None,
-        });
-        let others = smallest(h, g, n);
-        let go_first: Vec<_> = others
-            .iter()
-            .copied()
-            .filter(|&other| domain.is_some_and(|d| g == h.root() && makes_room(h, d, other)))
-            .collect();
-
-        for &other in &go_first {
-            below(h, g, other, expired, found);
-        }
-        if others.is_empty() || go_first.len() < others.len() {
-            below(h, g, n, expired, found);
-        }
-    }
-}
-
-/// Whom a member of a group may have run: itself, or whom it chooses.
-fn below(
-    h: &Host,
-    g: *mut group,
-    n: *mut tree_node,
-    expired: &[Contender],
-    found: &mut Vec<usize>,
-) {
-    let running = h
-        .running
-        .filter(|&r| unsafe { core_tree_member_above(h.node(r), g) == n });
-    let inner = check::groups(h)
+    among
         .into_iter()
-        .find(|(_, g)| unsafe { &raw mut (**g).node == n });
+        .flat_map(|n| path(n).into_iter().map(|(_, n)| n))
+        .collect()
+}
 
-    match inner {
-        None => found.extend((0..h.tasks.len()).filter(|&t| h.node(t) == n)),
-        Some((check::Id::Domain(d), _)) => {
-            let own = earliest(h, expired.iter().filter(|c| c.domain == d));
-            found.extend(own.map_or_else(|| best(h, d, running), |own| own.1));
-        }
-        Some((_, inner)) => by_vtime(h, inner, expired, found),
-    }
+/// The task that has waited longest, if that is too long, and another one was not served just now.
+fn overdue(h: &Host) -> Option<usize> {
+    let since_ns = |t: &usize| h.tasks[*t].waits_since_ns;
+    let t = (0..h.tasks.len())
+        .filter(|&t| h.waits(t))
+        .min_by_key(since_ns)?;
+    let is_overdue = h.now_ns - since_ns(&t) >= u64::from(LIVE_WAIT_NS)
+        && h.now_ns >= h.place.waiters.again_at_ns;
+
+    is_overdue.then_some(t)
 }
 
 /// Checks a choice that has been made for the state as it is, everybody charged and nobody moved yet.
 pub struct Oracle {
-    may_run: Vec<usize>,
+    /// Whose wait is over; of several that began to wait at one time, it may be any.
+    overdue_since_ns: Option<u64>,
+    may_run: Vec<Pick>,
     due_ns: u64,
 }
 
 pub fn ask(h: &Host) -> Oracle {
     let expired = expired(h);
 
-    if let Some((due_ns, may_run)) = earliest(h, expired.iter().filter(|c| c.may_borrow)) {
-        return Oracle { may_run, due_ns };
+    if let Some(t) = overdue(h) {
+        return Oracle {
+            overdue_since_ns: Some(h.tasks[t].waits_since_ns),
+            may_run: Vec::new(),
+            due_ns: u64::MAX,
+        };
     }
-    let mut may_run = Vec::new();
+    if let Some((due_ns, tasks)) = earliest(h, expired.iter().filter(|c| c.may_borrow)) {
+        let pays = |t: usize| best_seats(h, h.tasks[t].domain.unwrap()).into_iter();
+        return Oracle {
+            overdue_since_ns: None,
+            may_run: tasks
+                .iter()
+                .flat_map(|&t| pays(t).map(move |n| (t, n)))
+                .collect(),
+            due_ns,
+        };
+    }
+    let mut by_accounts = Accounts {
+        h,
+        expired: &expired,
+        runs: runs(h),
+        found: Vec::new(),
+    };
     let has_classes = unsafe { !(*h.root()).node.parent.is_null() };
     let head = if has_classes { h.top() } else { h.root() };
-    by_vtime(h, head, &expired, &mut may_run);
+    by_accounts.descend(head, &[], true);
     Oracle {
-        may_run,
+        overdue_since_ns: None,
+        may_run: by_accounts.found,
         due_ns: u64::MAX,
     }
 }
 
 impl Oracle {
     pub fn check(&self, h: &Host, c: &choice) {
-        let task = (0..h.tasks.len()).find(|&t| h.node(t) == c.task);
+        let task = h.task_of(c.task);
 
         assert_eq!(
             task.is_none(),
@@ -214,10 +436,29 @@ impl Oracle {
             c.due_ns, self.due_ns,
             "chosen for another due time than the earliest, task {task:?}"
         );
+        if let Some(since_ns) = self.overdue_since_ns {
+            let t = task.expect("somebody has waited for too long, and nobody is chosen");
+            assert_eq!(
+                (h.waits(t), h.tasks[t].waits_since_ns),
+                (true, since_ns),
+                "task {t} is chosen, another one has waited for too long"
+            );
+            assert_eq!(
+                c.pays,
+                own_seat(h, t),
+                "task {t} runs in another one's seat"
+            );
+            return;
+        }
+        if let (Some(t), true) = (task, self.due_ns != u64::MAX) {
+            let domain = h.tasks[t].domain.expect("an outsider is due");
+            assert!(may_borrow(h, domain), "domain {domain} has borrowed enough");
+        }
         match task {
             Some(t) => assert!(
-                self.may_run.contains(&t),
-                "chosen is task {t}, not one of {:?}",
+                self.may_run.contains(&(t, c.pays)),
+                "chosen is task {t} in {:?}, not one of {:?}",
+                c.pays,
                 self.may_run
             ),
             None => assert!(

@@ -110,7 +110,8 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A host, and for each node by how much it may be ahead: a quantum at the weight at which it was charged last.
+/// A host, and for each node by how much it may be ahead: a quantum at the weight at which it was charged last, or what
+/// it brought along.
 struct Watched {
     h: Host,
     lead: HashMap<Id, u64>,
@@ -168,11 +169,41 @@ impl Watched {
             return;
         }
         let to = pick(&self.h, group, DEPTH);
-        self.lead.insert(
-            Id::Task(t),
-            vtime_of_ns(QUANTUM_NS, self.h.tasks[t].member.node.weight),
-        );
-        self.h.relocate(t, to, None, QUANTUM_NS);
+        let lead_ns = self.brings_ns(t);
+        self.h.relocate(t, to, None);
+        self.brought(t, lead_ns);
+    }
+
+    /// What a task that is moved takes along: its lead in its group, and the group's where it is alone, as CPU time.
+    fn brings_ns(&self, t: usize) -> u64 {
+        let mut lead_ns = 0;
+
+        for (_, n) in self.path(t) {
+            unsafe {
+                let g = (*n).parent;
+                if g.is_null() {
+                    break;
+                }
+                lead_ns += core_vtime_to_ns((*n).vtime.wrapping_sub((*g).vmin), (*n).weight);
+                if (*g).nr_active > u32::from((*n).active) {
+                    break;
+                }
+            }
+        }
+        lead_ns
+    }
+
+    fn brought(&mut self, t: usize, lead_ns: u64) {
+        let weight = self.h.tasks[t].weight;
+
+        self.lead.insert(Id::Task(t), vtime_of_ns(lead_ns, weight));
+    }
+
+    fn set_weight(&mut self, t: usize, weight: u64) {
+        let lead_ns = self.brings_ns(t);
+
+        self.h.set_weight(t, weight);
+        self.brought(t, lead_ns);
     }
 
     fn step(&mut self, step: &Step) {
@@ -192,7 +223,7 @@ impl Watched {
             Step::Run(ns, compare) => self.run(ns, compare),
             Step::Sleep => self.choose(true),
             Step::StopWaiting(t) => self.h.stop_waiting(t % nr_tasks),
-            Step::Weight(t, weight) => self.h.set_weight(t % nr_tasks, weight),
+            Step::Weight(t, weight) => self.set_weight(t % nr_tasks, weight),
             Step::GroupWeight(g, weight) if nr_groups > 0 => {
                 self.h.set_group_weight(g % nr_groups, weight)
             }
@@ -391,6 +422,35 @@ proptest! {
         w.choose(false);
         let ahead = w.h.tasks[0].member.node.vtime.wrapping_sub(w.h.tasks[1].member.node.vtime) as i64;
         prop_assert!((0..=vtime_of_ns(QUANTUM_NS, u64::from(WEIGHT_ONE)) as i64).contains(&ahead));
+    }
+}
+
+proptest! {
+    /// Who comes to wait from another CPU is behind by LAG_MAX_NS at most, whatever the others had meanwhile, and by what
+    /// it is if that is less.
+    #[test]
+    fn a_lag_is_bounded_on_the_far_side(ran_ns in 0..100_000_000u64, weight in weight(), vtime: u64) {
+        let mut h = Host::new(vtime, 0, 0);
+        let [away, here] = [weight, u64::from(WEIGHT_ONE)].map(|w| h.add_task(None, None, w));
+        let mut c = choice::default();
+
+        h.wake(away);
+        h.wake(here);
+        unsafe {
+            core_tree_dequeue(h.node(away));
+            core_place_wait_no_more(h.place.at(), h.member(away));
+            core_tree_charge(h.node(here), ran_ns);
+        }
+        h.choose_by(&mut c);
+        prop_assert_eq!(c.task, h.node(here));
+        let behind = |h: &Host| unsafe { (*h.root()).vmin.wrapping_sub((*h.node(away)).vtime) };
+        let all = behind(&h);
+        prop_assert_eq!(all, vtime_of_ns(ran_ns, u64::from(WEIGHT_ONE)));
+        unsafe {
+            core_tree_enqueue(h.node(away));
+            core_place_wait(h.place.at(), h.member(away), h.now_ns);
+        }
+        prop_assert_eq!(behind(&h), all.min(vtime_of_ns(u64::from(LAG_MAX_NS), weight)));
     }
 }
 

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT
+//! ledger.h: an account's weights in all queues sum up to its weight, whoever wakes and sleeps where.
+
+use crate::{host::Host, pinned::Pinned, policy::*};
+use proptest::prelude::*;
+
+const ONE: u64 = WEIGHT_ONE as u64;
+const PLACES: usize = 3;
+const TASKS: usize = 6;
+
+/// The same two accounts, one in the other, in several places.
+struct Machine {
+    places: Vec<Host>,
+    ledgers: [Pinned<ledger>; 2],
+}
+
+impl Machine {
+    fn new(weights: [u64; 2], tasks: &[(usize, usize, i32)]) -> Self {
+        let ledgers = [0; 2].map(|_| Pinned::new(ledger::default()));
+        let places = (0..PLACES).map(|place| {
+            let mut h = Host::new(0, 1, 0);
+            let outer = h.add_group(None, weights[0]);
+            let inner = h.add_group(Some(outer), weights[1]);
+            for (g, l) in [outer, inner].into_iter().zip(&ledgers) {
+                unsafe { (*h.groups[g].at()).ledger = l.at() };
+            }
+            for &(_, home, nice) in tasks.iter().filter(|t| t.0 == place) {
+                let weight = u64::from(unsafe { core_weight_of_nice(nice) });
+                h.add_task(home.checked_sub(1), None, weight);
+            }
+            h
+        });
+        Machine {
+            places: places.collect(),
+            ledgers,
+        }
+    }
+
+    fn check(&self) {
+        for (g, l) in self.ledgers.iter().enumerate() {
+            let groups: Vec<_> = self.places.iter().map(|h| &*h.groups[g]).collect();
+            let here: u64 = groups.iter().map(|g| g.load).sum();
+            assert_eq!(l.load, here, "account {g}: its load everywhere");
+            let loaded = groups.iter().filter(|g| g.load > 0);
+            let parts: u64 = loaded.map(|g| unsafe { core_node_weight(&g.node) }).sum();
+            let weight = groups[0].node.weight;
+            assert!(
+                here == 0 || parts.abs_diff(weight) <= PLACES as u64,
+                "account {g}: its parts are {parts}, it weighs {weight}"
+            );
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn parts_sum_up_to_the_weight(
+        weights in prop::array::uniform2(ONE / 100..=100 * ONE),
+        tasks in prop::collection::vec((0..PLACES, 0usize..3, -20..20), 1..=TASKS * PLACES),
+        steps in prop::collection::vec((0..PLACES, 0..TASKS, 0u32..4), 1..200),
+    ) {
+        let mut m = Machine::new(weights, &tasks);
+
+        for (place, t, what) in steps {
+            let h = &mut m.places[place];
+            let nr = h.tasks.len();
+            match what {
+                0 | 1 if nr > 0 => h.wake(t % nr),
+                2 if nr > 0 => h.stop_waiting(t % nr),
+                _ => {
+                    h.pass(1_000_000);
+                    h.sleep();
+                }
+            }
+            h.dispatch();
+            m.check();
+        }
+    }
+}
