@@ -179,12 +179,12 @@ static __always_inline void tree_reweigh(struct tree_node __arena *n, u64 weight
 }
 
 /*
- * How far a node is ahead of its group, as CPU time; where it is the only one active of its group, and that is further ahead
- * of the group's group, so far: nobody else would pay for it.
+ * An inactive node is about to leave its group: how far it is ahead there, as CPU time; where nobody else is active in its
+ * group, and that is further ahead of its own group, so far. It takes that along: nobody else would pay for it.
  */
-static __always_inline u64 tree_lead_ns(const struct tree_node __arena *n)
+static __always_inline u64 tree_take_lead_ns(struct tree_node __arena *n)
 {
-	const struct group __arena *g = n->parent;
+	struct group __arena *g = n->parent;
 	u64 lead_ns = 0, ns;
 
 	while (can_loop) {
@@ -193,6 +193,9 @@ static __always_inline u64 tree_lead_ns(const struct tree_node __arena *n)
 		ns = fair_lead_ns(g, n);
 		if (ns > lead_ns)
 			lead_ns = ns;
+		/* It is taken along, and is nobody's here any more. */
+		if (ns)
+			n->vtime = g->vmin;
 		if (g->nr_active > n->active)
 			break;
 		n = &g->node;

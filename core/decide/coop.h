@@ -78,6 +78,7 @@ struct member {
 	struct seat __arena *spare; /* what it gives to a domain that has no seat in its account, see seat.h */
 	struct waiter waiter; /* among those that wait in its place, see live.h */
 	struct heap_link owing; /* in its seat's queue of those that are asleep and owe */
+	u64 debt_lead; /* due debt that it took along when it left its domain, in virtual time */
 	u64 service_lead; /* by how much it had had more than the least of its domain when it left it, in virtual time */
 	u64 lead_ns; /* what it brings along from where it was, to be counted when it becomes active */
 	u64 served; /* due events that are over */

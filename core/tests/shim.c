@@ -161,9 +161,9 @@ void core_tree_reweigh(struct tree_node *n, u64 weight)
 	tree_reweigh(n, weight);
 }
 
-u64 core_tree_lead_ns(const struct tree_node *n)
+u64 core_tree_take_lead_ns(struct tree_node *n)
 {
-	return tree_lead_ns(n);
+	return tree_take_lead_ns(n);
 }
 
 void core_tree_move(struct tree_node *n, struct group *to, u64 lead_ns)

@@ -253,7 +253,7 @@ static inline void group_move(struct place __arena *pl, struct group __arena *g,
 		tree_deactivate(&g->node);
 	place_deactivated(pl);
 	tree_load(g->node.parent, -g->load);
-	tree_move(&g->node, to, tree_lead_ns(&g->node));
+	tree_move(&g->node, to, tree_take_lead_ns(&g->node));
 	tree_load(to, g->load);
 	if (was_active)
 		tree_activate(&g->node, bpf_ktime_get_ns());

@@ -87,7 +87,9 @@ static inline void member_leave(struct task __arena *t)
 {
 	struct domain_set __arena *set = t->set;
 	struct consort_slot *s = slot_of(t);
+	u64 clock = domain_clock(domain_in(set, t->place)), debt = t->member.debt_vtime;
 
+	t->member.debt_lead = vtime_before(clock, debt) ? debt - clock : 0;
 	if (s)
 		s->standing = CONSORT_OUTSIDE;
 	task_move(t, t->home, NULL, t->place, 0);
@@ -225,8 +227,7 @@ static inline void member_join(struct task __arena *t, struct domain_set __arena
 	t->member.run_due_ns = now_ns;
 	t->member.priority = PRIORITY_NONE;
 	t->member.key = 0;
-	t->member.debt_vtime = domain_clock(domain_in(set, t->place));
-	t->member.served = 0;
+	t->member.debt_vtime = domain_clock(domain_in(set, t->place)) + t->member.debt_lead;
 	task_move(t, t->home, set, t->place, 0);
 	if (s) {
 		s->yield_by_ns = NEVER_NS;

@@ -55,9 +55,9 @@ static __always_inline void own_place_begins(struct task __arena *t, struct plac
 
 /*
  * Takes an inactive task out of its account, and of its domain's seats. Returns how far it was ahead there: it takes that
- * along.
+ * along. `returns`: to the same account, whose own lead stays what it is.
  */
-static __always_inline u64 task_depart(struct task __arena *t)
+static __always_inline u64 task_depart(struct task __arena *t, bool returns)
 {
 	struct domain __arena *d;
 	u64 lead_ns;
@@ -65,12 +65,14 @@ static __always_inline u64 task_depart(struct task __arena *t)
 	if (t->on_the_way)
 		return t->member.lead_ns;
 	if (!in_domain(t))
-		return tree_lead_ns(&t->member.node);
+		return returns ? fair_lead_ns(t->member.node.parent, &t->member.node) :
+				 tree_take_lead_ns(&t->member.node);
 	d = domain_in(t->set, t->place);
 	if (t->member.asleep)
 		domain_wake(d, &t->member);
 	lead_ns = seat_lead_ns(&t->member);
 	seat_leave(&t->member);
+	place_deactivated(place_at(t->place));
 	place_refresh(place_at(t->place), d);
 	return lead_ns;
 }
@@ -273,7 +275,7 @@ core_fn task_move(struct task __arena *t in_arena, struct group_set __arena *hom
 
 	task_take(t);
 	task_deactivate(t);
-	lead_ns = task_depart(t);
+	lead_ns = task_depart(t, home == t->home && place == t->place);
 	carry_debt(t, set, place);
 	t->home = home;
 	t->set = set;
@@ -327,8 +329,10 @@ static __always_inline void seat_pay(struct task __arena *t, u64 ran_ns, u64 now
 		struct domain __arena *d = domain_in(t->set, t->place);
 
 		coop_charge(d, &t->member, ran_ns);
-		if (seat_of_node(n)->owing.first)
+		if (seat_of_node(n)->owing.first) {
 			seat_settle(seat_of_node(n));
+			place_deactivated(pl);
+		}
 		if (d->upcoming.queued || d->indebted.top)
 			place_refresh(pl, d);
 	}

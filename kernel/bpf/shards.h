@@ -25,7 +25,7 @@ static inline void task_change_shard(struct task __arena *t, u32 place)
 	task_take(t);
 	task_deactivate(t);
 	task_end(t);
-	t->member.lead_ns = task_depart(t);
+	t->member.lead_ns = task_depart(t, false);
 	t->on_the_way = 1;
 	carry_debt(t, t->set, place);
 	*(volatile u32 __arena *)&t->place = place;

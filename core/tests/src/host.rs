@@ -155,7 +155,7 @@ impl Host {
     fn depart(&mut self, t: usize) -> u64 {
         unsafe {
             let Some(d) = self.domain(t) else {
-                return core_tree_lead_ns(self.node(t));
+                return core_tree_take_lead_ns(self.node(t));
             };
             if (*self.member(t)).asleep != 0 {
                 core_domain_wake(d, self.member(t));
