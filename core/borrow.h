@@ -230,6 +230,19 @@ core_fn place_unblock(struct place __arena *pl in_arena, struct tree_node __aren
 	return 0;
 }
 
+/* The level of the classes has come or gone: not everybody is too far ahead at it who was. */
+core_fn place_unblock_top(struct place __arena *pl in_arena)
+{
+	while (can_loop) {
+		struct heap_link __arena *top = pl->top.blocked.top;
+
+		if (!top || (pl->root.node.parent && vtime_before(pl->top.vmin, top->major)))
+			break;
+		place_refresh(pl, domain_of_upcoming(top));
+	}
+	return 0;
+}
+
 /*
  * One step towards a queue that says who is due: a sleeper whose own timer is a little late counts again once it wakes; a
  * domain whose account others have put ahead meanwhile waits among those that have borrowed enough. Returns 0 when there

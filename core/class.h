@@ -44,7 +44,6 @@ core_fn class_enter(struct place __arena *pl in_arena, struct tree_node __arena 
 		fair_follow(top, first);
 	if (pl->root.ready.top)
 		heap_push(&top->ready, &root->ready, root->vtime, 0);
-	place_unblock(pl, root);
 	return 0;
 }
 
@@ -57,9 +56,8 @@ core_fn class_leave(struct place __arena *pl in_arena)
 	if (root->ready.queued)
 		heap_remove(&top->ready, &root->ready);
 	if (root->active) {
-		/* Nobody else is there to be ahead of: domains that were too far ahead here are not held back. */
+		/* Nobody else is there to be ahead of: the next choice lets domains go that were too far ahead here. */
 		top->vmin = vtime_max(top->vmin, root->vtime);
-		place_unblock(pl, root);
 		root->active = 0;
 		top->nr_active--;
 		top->weight_active -= root->weight;

@@ -28,7 +28,7 @@ struct choice {
 	struct tree_node __arena *running_pays; /* the seat in which it has run */
 	u64 due_ns; /* its expired due time if that is why, else NEVER_NS */
 	u8 looks; /* set by the caller: virtual times do not move on, whoever is chosen */
-	u8 beside_others; /* set by the caller: tasks of other places wait for the CPU, too */
+	u8 is_alone; /* set by the caller where there are several CPUs: nobody of another place waits for this one */
 };
 
 /* Where a choice begins. The level of the classes is there only while one of them is active. */
@@ -79,7 +79,7 @@ static __always_inline void place_fill(struct tree_node __arena *n, u64 now_ns,
 core_fn place_descend(struct group __arena *g in_arena, u64 now_ns, struct choice __arena *c in_arena)
 {
 	struct tree_node __arena *first, *up, *n = NULL, *running = c->running_pays;
-	u8 looks = c->looks, alone = !c->beside_others;
+	u8 looks = c->looks, alone = c->is_alone;
 
 	c->task = NULL;
 	for (int level = 0; level <= TREE_LEVELS_MAX; level++) {
@@ -278,6 +278,8 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 	c->running_pays = running ? running_seat(running, pays) : NULL;
 	if (pl->waiters.first && place_rescue(pl, now_ns, c))
 		return 0;
+	if (pl->nr_blocked && pl->top.blocked.top)
+		place_unblock_top(pl);
 	if (pl->due.top && pl->due.top->major <= now_ns) {
 		while (can_loop) {
 			if (!place_settle(pl, now_ns))

@@ -124,11 +124,11 @@ static __always_inline void choose(struct consort_cpu __arena *c, struct task __
 	struct tree_node __arena *pays = running ? pays_of(running) : NULL;
 
 	if (!one_cpu)
-		best->beside_others = !!place_head(&c->place)->ready.top;
+		best->is_alone = !place_head(&c->place)->ready.top;
 	place_choose(pl, is_own ? NULL : n, pays, now_ns, best);
 	if (one_cpu || (!is_own && !place_head(&c->place)->ready.top))
 		return;
-	own->beside_others = !!best->task;
+	own->is_alone = !best->task;
 	place_choose(&c->place, is_own ? n : NULL, pays, now_ns, own);
 	if (!own->task)
 		return;

@@ -39,18 +39,23 @@ static __always_inline void count_load(struct task __arena *t, bool more)
 		tree_load(group_in(t->home, t->place), more ? load : -load);
 }
 
-/* A CPU's own place has been empty: its clock, which stood, may not be behind its shard's. */
-static __always_inline void own_place_begins(struct task __arena *t, struct place __arena *pl)
+/*
+ * Before a task becomes active in a CPU's own place. While that was empty its clock stood: it may not be behind its shard's.
+ * While others are there it may be ahead, by what they have had: that is theirs, and the newcomer begins at the shard's.
+ */
+static __always_inline void own_place_meets(struct task __arena *t, struct place __arena *pl)
 {
 	struct consort_cpu __arena *c;
-	u64 vmin;
+	u64 clock;
 
-	if (one_cpu || t->place < SHARDS_MAX || pl->root.nr_active)
+	if (one_cpu || t->place < SHARDS_MAX)
 		return;
 	c = cpu_at(t->place - SHARDS_MAX);
-	vmin = shard_at(c->shard)->place.root.vmin;
-	if (vtime_before(pl->root.vmin + c->own_offset, vmin))
-		c->own_offset = vmin - pl->root.vmin;
+	clock = shard_at(c->shard)->place.root.vmin - c->own_offset;
+	if (!pl->root.nr_active && vtime_before(pl->root.vmin, clock))
+		c->own_offset += clock - pl->root.vmin;
+	else if (pl->root.nr_active && vtime_before(clock, pl->root.vmin))
+		pl->root.vmin = clock;
 }
 
 /*
@@ -105,7 +110,7 @@ static __always_inline void activate_alone(struct task __arena *t, u64 now_ns)
 {
 	struct place __arena *pl = place_at(t->place);
 
-	own_place_begins(t, pl);
+	own_place_meets(t, pl);
 	count_load(t, true);
 	tree_activate(&t->member.node, now_ns);
 	place_activated(pl, &t->member);
@@ -158,7 +163,7 @@ core_fn task_activate(struct task __arena *t in_arena, u64 now_ns)
 		activate_alone(t, now_ns);
 		return 0;
 	}
-	own_place_begins(t, pl);
+	own_place_meets(t, pl);
 	count_load(t, true);
 	seat_activate(&t->member, now_ns);
 	place_activated(pl, &t->member);
