@@ -104,6 +104,15 @@ struct Contender {
     may_borrow: bool,
 }
 
+/// A domain that was too far ahead at the level of the classes: that is not there any more, or has caught up.
+fn let_go_by_classes(h: &Host, d: &domain) -> bool {
+    let place = &*h.place;
+
+    d.blocked_in == h.top()
+        && (place.root.node.parent.is_null()
+            || unsafe { core_vtime_before(place.top.vmin, d.upcoming.major) } == 0)
+}
+
 /// Members that wait, or run and may go on, whose due event is expired and counts.
 fn expired(h: &Host) -> Vec<Contender> {
     let contender = |task: usize| {
@@ -117,7 +126,7 @@ fn expired(h: &Host) -> Vec<Contender> {
         // One that waits is asked for where its domain was found to be when its times changed last.
         let may_borrow = match runs {
             true => may_borrow(h, domain),
-            false => d.blocked_in.is_null(),
+            false => d.blocked_in.is_null() || let_go_by_classes(h, d),
         };
         let counts = unsafe { core_member_due_counts(h.member(task), d) != 0 };
 
