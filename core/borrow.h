@@ -176,7 +176,8 @@ static __always_inline void place_forget(struct place __arena *pl, struct domain
 	d->blocked_in = NULL;
 }
 
-static __always_inline void place_expect(struct place __arena *pl, struct domain __arena *d, u64 due_ns)
+static __always_inline void place_expect(struct place __arena *pl, struct domain __arena *d,
+					 u64 due_ns)
 {
 	d->blocked_in = d->blocks;
 	if (d->blocked_in) {

@@ -76,7 +76,8 @@ static __always_inline void place_fill(struct tree_node __arena *n, u64 now_ns,
 }
 
 /* As the accounts decide at each level from `g` down; the running task competes at every level that it is below. */
-core_fn place_descend(struct group __arena *g in_arena, u64 now_ns, struct choice __arena *c in_arena)
+core_fn place_descend(struct group __arena *g in_arena, u64 now_ns,
+		      struct choice __arena *c in_arena)
 {
 	struct tree_node __arena *first, *up, *n = NULL, *running = c->running_pays;
 	u8 looks = c->looks, alone = c->is_alone;
@@ -129,8 +130,8 @@ core_fn place_descend(struct group __arena *g in_arena, u64 now_ns, struct choic
  * unless it is ahead by more than a slice, its own or of nice 0: it gets nothing that it would not get next. Returns whether
  * there is such a one, the choice's `task` then.
  */
-core_fn place_make_room(struct place __arena *pl in_arena, struct seat __arena *s in_arena, u64 now_ns,
-			struct choice __arena *c in_arena)
+core_fn place_make_room(struct place __arena *pl in_arena, struct seat __arena *s in_arena,
+			u64 now_ns, struct choice __arena *c in_arena)
 {
 	struct tree_node __arena *n = &s->node, *running = c->running, *up, *other = NULL;
 	struct domain __arena *d = s->domain;
@@ -209,7 +210,8 @@ core_fn place_forgive(struct tree_node __arena *n in_arena)
 }
 
 /* The longest waiter, if it has waited for too long: the choice then. */
-core_fn place_rescue(struct place __arena *pl in_arena, u64 now_ns, struct choice __arena *c in_arena)
+core_fn place_rescue(struct place __arena *pl in_arena, u64 now_ns,
+		     struct choice __arena *c in_arena)
 {
 	struct waiter __arena *w = live_overdue(&pl->waiters, now_ns);
 	struct member __arena *m;

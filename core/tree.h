@@ -7,7 +7,7 @@
  *          group with a member that waits is itself a waiting member of its parent. At each level the group's decision
  *          function (decide.h) says who is entitled. A member that moves takes its lead along, as CPU time: to another
  *          group, another queue, another weight. Nothing is forgotten by leaving and coming back.
- * Bound    That of each group's decision function. What a move may forget of a lead is beyond `CHARGE_MAX_NS`.
+ * Bound    That of each group's decision function. What a move may forget of a lead is beyond LEAD_MAX_NS.
  * Source   000 section 2.3.3 (borrowing); 001 (hierarchical stride); 004 Lemma 1; the conservation of lag is EEVDF's.
  * Limits   Deeper than TREE_DEPTH_MAX levels, members are attached to the deepest level's group. A task that leaves a group
  *          in which others are active leaves the group's own lead to these.
@@ -142,7 +142,7 @@ static __always_inline void tree_deactivate(struct tree_node __arena *n)
 }
 
 /* A task below `g` becomes runnable, or ceases to be: `load` may be negative. */
-static __always_inline void tree_load(struct group __arena *g, u64 load)
+core_fn tree_load(struct group __arena *g in_arena, u64 load)
 {
 	while (can_loop) {
 		if (!g)
@@ -152,6 +152,7 @@ static __always_inline void tree_load(struct group __arena *g, u64 load)
 			__sync_fetch_and_add(&g->ledger->load, load);
 		g = g->node.parent;
 	}
+	return 0;
 }
 
 /* Gives a node another weight, keeping its group's sums right, and its virtual time. */
@@ -178,11 +179,15 @@ static __always_inline void tree_reweigh(struct tree_node __arena *n, u64 weight
 	tree_set_weight(n, weight);
 }
 
+/* Longer than anybody may be ahead. */
+#define LEAD_MAX_NS 1000000000
+
 /*
  * An inactive node is about to leave its group: how far it is ahead there, as CPU time; where nobody else is active in its
- * group, and that is further ahead of its own group, so far. It takes that along: nobody else would pay for it.
+ * group, and that is further ahead of its own group, so far. It takes that along, up to LEAD_MAX_NS: nobody else would pay
+ * for it.
  */
-static __always_inline u64 tree_take_lead_ns(struct tree_node __arena *n)
+core_fn tree_take_lead_ns(struct tree_node __arena *n in_arena)
 {
 	struct group __arena *g = n->parent;
 	u64 lead_ns = 0, ns;
@@ -201,7 +206,7 @@ static __always_inline u64 tree_take_lead_ns(struct tree_node __arena *n)
 		n = &g->node;
 		g = n->parent;
 	}
-	return lead_ns;
+	return lead_ns < LEAD_MAX_NS ? lead_ns : LEAD_MAX_NS;
 }
 
 /* Moves an inactive node to another group, with a lead: what it was ahead of the old group, for one. */

@@ -45,10 +45,12 @@ struct domain {
 	struct group group; /* of its members: those that wait by their best-effort events. Its node is in no group */
 	struct seat __arena *seats; /* one in each account in which it has members */
 	u32 nr_seats;
-	struct group __arena *blocks; /* of the last look: in which group it is too far ahead to borrow; NULL: none */
+	struct group __arena *
+		blocks; /* of the last look: in which group it is too far ahead to borrow; NULL: none */
 	struct seat __arena *best; /* of the last look: the one that is least ahead */
 	u64 may_borrow_at; /* that group's virtual time from which on it may */
-	struct group __arena *blocked_in; /* in whose queue `upcoming` is, of domains that have borrowed enough; NULL: none's */
+	struct group __arena *
+		blocked_in; /* in whose queue `upcoming` is, of domains that have borrowed enough; NULL: none's */
 	struct heap due; /* waiting members that are due within PATIENCE_NS, by due time */
 	struct fifo patient; /* the other waiting members, by the end of their patience */
 	struct heap indebted; /* waiting members in due debt, by the virtual time at which they are out of it */
@@ -289,8 +291,8 @@ static __always_inline void domain_charge_due(struct domain __arena *d, struct m
 			return;
 		overdue_ns -= rest_ns;
 	}
-	m->debt_vtime = vtime_max(m->debt_vtime, domain_clock(d)) +
-			vtime_of_ns(overdue_ns, m->node.weight);
+	m->debt_vtime =
+		vtime_max(m->debt_vtime, domain_clock(d)) + vtime_of_ns(overdue_ns, m->node.weight);
 }
 
 /*
@@ -304,7 +306,8 @@ static __always_inline void coop_charge(struct domain __arena *d, struct member 
 	u64 least;
 
 	n->vtime += vtime_of_ns(ns, n->weight);
-	d->group.node.vtime += vtime_of_ns(ns, g->nr_active > n->active ? g->weight_active : n->weight);
+	d->group.node.vtime +=
+		vtime_of_ns(ns, g->nr_active > n->active ? g->weight_active : n->weight);
 	least = first && vtime_before(first->vtime, n->vtime) ? first->vtime : n->vtime;
 	g->vmin = vtime_max(g->vmin, least);
 }
@@ -360,8 +363,8 @@ static __always_inline struct member __arena *domain_expired(struct domain __are
  * The member that runs next: one of those that wait, or `running` (NULL if none) which could go on. The
  * running one wins ties: a switch must be worth something.
  */
-static __always_inline struct member __arena *
-coop_first(struct domain __arena *d, struct member __arena *running, u64 now_ns)
+static __always_inline struct member __arena *coop_first(struct domain __arena *d,
+							 struct member __arena *running, u64 now_ns)
 {
 	struct member __arena *m = domain_expired(d, now_ns);
 	struct tree_node __arena *first = group_first(&d->group);

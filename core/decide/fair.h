@@ -24,11 +24,11 @@
 #define LAG_MAX_NS 4000000ULL
 
 /* What is beyond LAG_MAX_NS could not be used, and is not owed. On one CPU nobody who begins to wait is behind at all. */
-static __always_inline void fair_forget_lag(const struct group __arena *g, struct tree_node __arena *n)
+static __always_inline void fair_forget_lag(const struct group __arena *g,
+					    struct tree_node __arena *n)
 {
 	if (vtime_before(n->vtime, g->vmin))
-		n->vtime = vtime_max(n->vtime,
-				     g->vmin - vtime_of_ns(LAG_MAX_NS, node_weight(n)));
+		n->vtime = vtime_max(n->vtime, g->vmin - vtime_of_ns(LAG_MAX_NS, node_weight(n)));
 }
 
 static __always_inline void fair_enqueue(struct group __arena *g, struct tree_node __arena *n)

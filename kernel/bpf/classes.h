@@ -242,8 +242,8 @@ int consort_reservation_create(struct consort_reservation_args *args)
 }
 
 /* Moves a group in one place; its members stay in it, whatever they do. */
-static inline void group_move(struct place __arena *pl, struct group __arena *g,
-			      struct group __arena *to)
+core_fn group_move(struct place __arena *pl in_arena, struct group __arena *g in_arena,
+		   struct group __arena *to in_arena)
 {
 	bool was_waiting = g->node.ready.queued, was_active = g->node.active;
 
@@ -260,6 +260,7 @@ static inline void group_move(struct place __arena *pl, struct group __arena *g,
 	place_group_activated(pl, &g->node);
 	if (was_waiting)
 		tree_enqueue(&g->node);
+	return 0;
 }
 
 /* The same in all places. */

@@ -41,7 +41,8 @@ static inline u32 place_for(const struct task_struct *p, u32 cpu, u8 stays)
 {
 	if (one_cpu)
 		return place_of_shard(0);
-	if (stays || (p->nr_cpus_allowed < topology.nr_cpus && !may_run_in_shard(p, cpu_at(cpu)->shard)))
+	if (stays ||
+	    (p->nr_cpus_allowed < topology.nr_cpus && !may_run_in_shard(p, cpu_at(cpu)->shard)))
 		return place_of_cpu(cpu);
 	return place_of_shard(cpu_at(cpu)->shard);
 }

@@ -49,8 +49,8 @@ static inline struct group_set __arena *cgroup_of(const struct task_struct *p)
 	return group_set_of(p->sched_task_group->css.cgroup);
 }
 
-static inline void group_set_init(struct group_set __arena *set, u64 id,
-				  struct group_set __arena *parent, u32 weight)
+core_fn group_set_init(struct group_set __arena *set in_arena, u64 id,
+		       struct group_set __arena *parent in_arena, u32 weight)
 {
 	set->id = id;
 	set->parent = parent;
@@ -68,6 +68,7 @@ static inline void group_set_init(struct group_set __arena *set, u64 id,
 		g->node.vtime = g->node.parent->vmin;
 		g->level = set->level;
 	}
+	return 0;
 }
 
 /* One group's weight in all places. */

@@ -160,7 +160,8 @@ static inline void tell_better(const struct task __arena *t)
 static inline void ride_begin(struct task __arena *t, struct task __arena *waiter)
 {
 	struct group_set __arena *home = waiter->home;
-	u64 lead_ns = fair_lead_ns(waiter->member.node.parent, &waiter->member.node) + waiter->owes_ns;
+	u64 lead_ns =
+		fair_lead_ns(waiter->member.node.parent, &waiter->member.node) + waiter->owes_ns;
 
 	charge_until_now(t);
 	t->own.home = t->home;

@@ -44,8 +44,8 @@ static inline bool goes_first(const struct tree_node __arena *n,
 
 /* The same for the two places of a CPU: by their clocks, at the level of their roots. */
 static inline bool place_beats(struct tree_node __arena *n, const struct task __arena *t,
-			       struct tree_node __arena *other,
-			       const struct task __arena *running, u64 ran_ns)
+			       struct tree_node __arena *other, const struct task __arena *running,
+			       u64 ran_ns)
 {
 	struct consort_cpu __arena *c = cpu_at(running->cpu);
 	u64 offset = c->own_offset, vtime;

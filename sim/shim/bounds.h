@@ -29,7 +29,8 @@ static u64 run_max_ns(const struct checking *c, const struct tree_node *n)
 
 		/* A task that has left a domain has taken its part of the lead along. */
 		if (!t->set)
-			return ns + (t->member.debt_vtime ? 2 * tunables.window_ns + GRACE_MAX_NS : 0);
+			return ns +
+			       (t->member.debt_vtime ? 2 * tunables.window_ns + GRACE_MAX_NS : 0);
 		d = domain_in(t->set, t->place);
 	} else if (n->kind == NODE_SEAT) {
 		d = seat_of_node((struct tree_node *)n)->domain;

@@ -289,7 +289,7 @@ static void check_task(struct checking *c, const struct sim_task_ref *ref)
 	if (t->on_the_way ? t->member.node.active :
 	    in_domain(t)  ? t->member.node.parent != &domain_in(t->set, t->place)->group ||
 				   t->member.seat->node.parent != group_in(t->home, t->place) :
-			    t->member.node.parent != group_in(t->home, t->place))
+			   t->member.node.parent != group_in(t->home, t->place))
 		broken(c, "tree", "task %u is not below its group", p->sim_task);
 	/* What a task that is about to run is charged beforehand, it may not have had yet; nor what its CPU paused for. */
 	if (t->charged_ns > ref->had_ns + AHEAD_NS + c->bounds.late_ns)

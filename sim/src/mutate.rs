@@ -95,19 +95,19 @@ pub const MUTATIONS: [Mutation; 19] = [
     },
     Mutation {
         name: "sleeper-stays-queued",
-        file: "core/coop.h",
+        file: "core/decide/coop.h",
         from: "\t\theap_remove(&d->asleep, &m->due);\n",
         to: "\t\t;\n",
     },
     Mutation {
         name: "debt-of-another-place",
-        file: "core/coop.h",
-        from: "\tm->debt_vtime += to->group.node.vtime - from->group.node.vtime;\n",
+        file: "core/decide/coop.h",
+        from: "\tm->debt_vtime += domain_clock(to) - domain_clock(from);\n",
         to: "",
     },
     Mutation {
         name: "minimum-left-behind",
-        file: "core/tree.h",
+        file: "core/decide/fair.h",
         from: "if (g->nr_active == n->active)",
         to: "if (g->nr_active == 1)",
     },
@@ -197,7 +197,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), Error> {
             continue;
         };
         let target = to.join(name);
-        if path.is_dir() && name == "bpf" {
+        if path.is_dir() && (name == "bpf" || name == "decide") {
             copy(&path, &target)?;
         } else if path.extension().is_some_and(|end| end == "h" || end == "c") {
             std::fs::copy(&path, &target).map_err(failed)?;

@@ -11,6 +11,9 @@ const SLICE_MAX_NS: u64 = 4_000_000;
 const WINDOW_NS: u64 = 6_000_000;
 const GRACE_NS: u64 = 2_250_000;
 const TIMER_LATE_NS: u64 = 3_200_000;
+/// The shortest slice by default, and after how long a waiting task runs whatever its weight (LIVE_WAIT_NS).
+const SLICE_MIN_NS: f64 = 500_000.0;
+const LIVE_WAIT_NS: f64 = 1_500_000_000.0;
 
 /// Runs its period's work in each period, by an absolute timer: (period, work) in ns.
 pub(crate) fn punctual(program: &Program) -> Option<(u64, u64)> {
@@ -89,6 +92,16 @@ impl Kernel {
         tasks.filter(|task| self.is_steady_hog(task)).collect()
     }
 
+    /// How often the lighter of two may have been given a slice because it had waited for too long (core/live.h): only
+    /// where a round of everybody's slices, at its weight, takes as long as that.
+    fn rescues(&self, hogs: &[&Task], a: f64, b: f64) -> f64 {
+        let round_ns = hogs.len() as f64 * SLICE_MIN_NS * a.max(b) / a.min(b);
+        match round_ns < LIVE_WAIT_NS {
+            true => 0.0,
+            false => self.end_ns as f64 / LIVE_WAIT_NS,
+        }
+    }
+
     /// Theorem 2, Corollary 2.1: of two members of a group that never stopped wanting the CPU, neither has had more
     /// than the other, each by its weight, by a slice of each.
     fn unequal_shares(&self) -> Option<(&'static str, String)> {
@@ -98,8 +111,9 @@ impl Kernel {
                 let (a, b) = (self.weight(one), self.weight(other));
                 let had = |task: &Task| task.c.se.sum_exec_runtime as f64;
                 let apart_ns = had(one) / a - had(other) / b;
+                let slices = 1.0 + self.rescues(&hogs, a, b);
                 one.cgroup == other.cgroup
-                    && apart_ns.abs() > self.quantum_ns() * (1.0 / a + 1.0 / b)
+                    && apart_ns.abs() > slices * self.quantum_ns() * (1.0 / a + 1.0 / b)
             })?;
             let text = |task: TaskId| {
                 format!(
