@@ -163,7 +163,6 @@ int consort_others(struct consort_member *member, struct consort_others *others)
  * -ERANGE    rate or period are out of the daemon's range
  * -ENOSPC    the class has not that much left; the text has the numbers
  * -EDQUOT    the user's limit
- * -EBUSY     a thread of this process is a member of a domain
  * -ENOTCONN  no daemon is there
  */
 int consort_reserve(const char *class_name, double rate, uint64_t period_ns);
