@@ -347,7 +347,8 @@ static __always_inline void seat_pay(struct task __arena *t, u64 ran_ns, u64 now
 
 core_fn task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
 {
-	if (in_domain(t))
+	/* Demoted, too: else it would have its part twice, by its account and by due events. */
+	if (t->set)
 		domain_charge_due(domain_in(t->set, t->place), &t->member, ran_ns, now_ns);
 	seat_pay(t, ran_ns, now_ns);
 	return 0;
