@@ -83,7 +83,7 @@ core_fn place_descend(struct group __arena *g in_arena, u64 now_ns,
 	u8 looks = c->looks, alone = c->is_alone;
 
 	c->task = NULL;
-	for (int level = 0; level <= TREE_LEVELS_MAX; level++) {
+	while (can_loop) {
 		first = group_next(g);
 		n = first;
 		/* Of a group with one active member that is the one to run, and whoever runs is below it. */
@@ -141,7 +141,7 @@ core_fn place_make_room(struct place __arena *pl in_arena, struct seat __arena *
 		due_ns = member_of(running)->due_ns;
 	if (due_ns <= now_ns || due_ns - now_ns > d->grace_ns || !place_may_borrow(pl, d))
 		return 0;
-	for (int level = 0; level <= TREE_LEVELS_MAX; level++) {
+	while (can_loop) {
 		struct group __arena *g = n->parent;
 
 		if (!g || g == &pl->top || g->node.kind != NODE_FAIR)

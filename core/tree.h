@@ -22,7 +22,7 @@ core_fn tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 {
 	struct group __arena *g;
 
-	for (int level = 0; level <= TREE_LEVELS_MAX; level++) {
+	while (can_loop) {
 		g = n->parent;
 		if (!g)
 			break;
@@ -84,7 +84,7 @@ core_fn tree_dequeue(struct tree_node __arena *n in_arena)
  */
 core_fn tree_exchange(struct tree_node __arena *out in_arena, struct tree_node __arena *in in_arena)
 {
-	for (int level = 0; level <= TREE_LEVELS_MAX; level++) {
+	while (can_loop) {
 		struct group __arena *from = out->parent, *to = in->parent;
 
 		if (from == to) {
@@ -243,7 +243,7 @@ core_fn tree_is_first(struct tree_node __arena *n in_arena, struct group __arena
 static __always_inline struct tree_node __arena *tree_member_above(struct tree_node __arena *n,
 								   struct group __arena *g)
 {
-	for (int level = 0; level <= TREE_LEVELS_MAX; level++) {
+	while (can_loop) {
 		struct group __arena *parent = n->parent;
 
 		if (parent == g)

@@ -208,36 +208,48 @@ static inline void reservation_begin_late(struct reservation __arena *r)
 	}
 }
 
+/* A number that no reservation has; RESERVATIONS_MAX if there is none. */
+static inline u32 reservation_free_id(void)
+{
+	u32 id = hidden(1);
+
+	while (id < RESERVATIONS_MAX && can_loop) {
+		if (!find_reservation(id))
+			return id;
+		id = hidden(id + 1);
+	}
+	return RESERVATIONS_MAX;
+}
+
 SEC("syscall")
 int consort_reservation_create(struct consort_reservation_args *args)
 {
 	USES_ARENA();
 	struct class_set __arena *class = find_class(args->class);
 	struct reservation __arena *r;
+	u32 id;
 	u64 at;
 
 	args->error = !class ? ENOENT : !is_reservable(args) ? EINVAL : ENOSPC;
 	if (args->error != ENOSPC)
 		return 0;
-	for (u32 id = 1; id < RESERVATIONS_MAX && can_loop; id++) {
-		if (find_reservation(id))
-			continue;
-		args->error = ENOMEM;
-		r = alloc_pages(reservation_bytes());
-		if (!r)
-			return 0;
-		group_set_init(&r->set, 0, &class->set, 0);
-		reservation_set(r, args->rate, args->period_ns);
-		reservation_begin_late(r);
-		r->id = id;
-		r->class = class;
-		class->nr_reservations++;
-		at = (u64)r;
-		bpf_map_update_elem(&reservations, &id, &at, BPF_ANY);
-		args->reservation = id;
-		args->error = 0;
+	id = reservation_free_id();
+	if (id >= RESERVATIONS_MAX)
 		return 0;
-	}
+	args->error = ENOMEM;
+	r = alloc_pages(reservation_bytes());
+	if (!r)
+		return 0;
+	group_set_init(&r->set, 0, &class->set, 0);
+	reservation_set(r, args->rate, args->period_ns);
+	reservation_begin_late(r);
+	r->id = id;
+	r->class = class;
+	class->nr_reservations++;
+	at = (u64)r;
+	bpf_map_update_elem(&reservations, &id, &at, BPF_ANY);
+	args->reservation = id;
+	args->error = 0;
 	return 0;
 }
 

@@ -316,7 +316,7 @@ SEC("struct_ops/consort_exit")
 void BPF_PROG(consort_exit, struct scx_exit_info *info)
 {
 	USES_ARENA();
-	for (u32 client = 0; client < CLIENTS_MAX && can_loop; client++) {
+	for (u32 client = hidden(0); client < CLIENTS_MAX && can_loop; client = hidden(client + 1)) {
 		struct consort_page *page = client_page(client);
 
 		if (page)

@@ -36,6 +36,18 @@
 /* clang-format on */
 #endif
 
+/* 0, which the verifier does not know. */
+volatile u32 hidden_zero SEC(".bss");
+
+/*
+ * A number of which the verifier forgets the value. It goes through a loop once if it does not know the counter, and as many
+ * times as it takes if it does.
+ */
+static inline u32 hidden(u32 number)
+{
+	return number + hidden_zero;
+}
+
 /* A word of a CPU mask. */
 static inline u64 mask_word(const struct cpumask *mask, u32 i)
 {

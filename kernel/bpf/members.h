@@ -161,29 +161,39 @@ static inline void domain_set_init(struct domain_set __arena *set, u32 id,
 	}
 }
 
+/* A number that no domain has; DOMAINS_MAX if there is none. */
+static inline u32 domain_free_id(void)
+{
+	u32 id = hidden(1);
+
+	while (id < DOMAINS_MAX && can_loop) {
+		if (!find_domain_set(id))
+			return id;
+		id = hidden(id + 1);
+	}
+	return DOMAINS_MAX;
+}
+
 SEC("syscall")
 int consort_domain_create(struct consort_domain_args *args)
 {
 	USES_ARENA();
 	struct domain_set __arena *set;
+	u32 id = domain_free_id();
 	u64 at;
 
 	args->error = ENOSPC;
-	for (u32 id = 1; id < DOMAINS_MAX && can_loop; id++) {
-		if (find_domain_set(id))
-			continue;
-		set = alloc_pages(domain_set_bytes());
-		if (!set) {
-			args->error = ENOMEM;
-			return 0;
-		}
-		domain_set_init(set, id, args);
-		at = (u64)set;
-		bpf_map_update_elem(&domain_sets, &id, &at, BPF_ANY);
-		args->domain = id;
-		args->error = 0;
+	if (id >= DOMAINS_MAX)
 		return 0;
-	}
+	args->error = ENOMEM;
+	set = alloc_pages(domain_set_bytes());
+	if (!set)
+		return 0;
+	domain_set_init(set, id, args);
+	at = (u64)set;
+	bpf_map_update_elem(&domain_sets, &id, &at, BPF_ANY);
+	args->domain = id;
+	args->error = 0;
 	return 0;
 }
 

@@ -129,8 +129,9 @@ core_fn takes_over(struct task __arena *t in_arena, struct task __arena *running
 	return false;
 }
 
-static inline enum wake_verdict wake_decide(struct consort_cpu __arena *c, u32 cpu,
-					    struct task __arena *t, u64 now_ns)
+/* Returns an enum wake_verdict. */
+core_fn wake_decide(struct consort_cpu __arena *c in_arena, u32 cpu,
+		    struct task __arena *t in_arena, u64 now_ns)
 {
 	struct task __arena *running = c->running;
 
@@ -147,20 +148,21 @@ static inline enum wake_verdict wake_decide(struct consort_cpu __arena *c, u32 c
 }
 
 /* A task waits: the running one may have to end sooner, and a member is told what the newcomer wants. */
-static inline void wake_inform(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t,
-			       u64 now_ns)
+core_fn wake_inform(struct consort_cpu __arena *c in_arena, u32 cpu,
+		    struct task __arena *t in_arena, u64 now_ns)
 {
 	struct task __arena *running = c->running;
 	u64 compare_at_ns = c->compare_at_ns, since_ns = c->since_ns;
 	u64 estimated_ns = c->estimated_ns;
 
 	if (!running || (!in_domain(t) && compare_at_ns <= now_ns + task_slice_ns(running)))
-		return;
+		return 0;
 	task_begin(c, cpu, running, now_ns, cpu == bpf_get_smp_processor_id());
 	c->since_ns = since_ns;
 	c->estimated_ns = estimated_ns;
 	if (compare_at_ns < c->compare_at_ns)
 		c->compare_at_ns = compare_at_ns;
+	return 0;
 }
 
 /* On many CPUs: makes the CPU that should run the task look for it. An idle one, if any: a busy one may go on. */
