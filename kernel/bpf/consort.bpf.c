@@ -7,6 +7,7 @@
  * stops. For the same reason there is no dequeue callback: a waiting task that is taken away becomes quiescent, or is
  * enqueued elsewhere.
  */
+#include "balance.h"
 #include "choose.h"
 #include "dump.h"
 #include "exit.h"

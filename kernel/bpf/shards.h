@@ -46,13 +46,20 @@ static inline void leave_shard(struct task __arena *t, const struct task_struct 
 /* How many tasks of a place are looked at: those of CPUs' own places may be bound elsewhere. */
 #define STEAL_LOOKS 8
 
-static inline bool task_may_run_on(const struct task __arena *t, u32 cpu)
+/* Whether a CPU may take a task: into its shard's place, or into its own if nobody is there. */
+static inline bool may_take(const struct task __arena *t, u32 cpu)
 {
 	struct task_struct *p = bpf_task_from_pid(t->pid);
-	bool may = p && may_run_on(t, p, cpu);
+	u32 place;
+	bool may = false;
 
-	if (p)
-		bpf_task_release(p);
+	if (!p)
+		return false;
+	if (may_run_on(t, p, cpu)) {
+		place = place_for(p, cpu, t->stays);
+		may = place < SHARDS_MAX || !place_at(place)->root.nr_active;
+	}
+	bpf_task_release(p);
 	return may;
 }
 
@@ -74,7 +81,7 @@ core_fn take_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 			break;
 		t = task_of_node(best->task);
 		task_take(t);
-		if (task_may_run_on(t, cpu))
+		if (may_take(t, cpu))
 			break;
 		best->task = NULL;
 		t->next_free = others;
@@ -121,8 +128,8 @@ static inline bool somebody_waits(struct place __arena *pl)
 	return *(void *volatile __arena *)&place_head(pl)->ready.top;
 }
 
-/* Steals from `from` for `cpu`: the task is then inactive, in the place `to`, and marked as being stolen. */
-static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_ns)
+/* Steals from `from` for `cpu`: the task is then inactive, in the place where it may wait there, and marked as being stolen. */
+static inline struct task_struct *steal_from(u32 from, u32 cpu, u64 now_ns)
 {
 	struct place __arena *pl = place_at(from);
 	struct lock __arena *l = &shard_at(shard_of_place(from))->lock;
@@ -145,7 +152,7 @@ static inline struct task_struct *steal_from(u32 from, u32 to, u32 cpu, u64 now_
 		t = task_of_node(best->task);
 		p = bpf_task_from_pid(t->pid);
 		t->thief = p ? cpu + 1 : 0;
-		task_change_shard(t, from < SHARDS_MAX ? to : place_of_cpu(cpu));
+		task_change_shard(t, p ? place_for(p, cpu, t->stays) : place_of_cpu(cpu));
 	}
 	lock_release(l);
 	return p;
@@ -202,7 +209,7 @@ core_fn steal(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 
 		if (place == own || place == place_of_cpu(cpu))
 			continue;
-		p = steal_from(place, own, cpu, now_ns);
+		p = steal_from(place, cpu, now_ns);
 		if (p)
 			break;
 	}
@@ -268,42 +275,6 @@ core_fn attend_others(u32 here, u64 now_ns)
 		run_bound(bound, here, now_ns);
 	cpu_at(here)->seen_idle = idle;
 	return idle && idle == seen ? cpu_at(idle - 1)->shard : SHARDS_MAX;
-}
-
-/* How often a CPU looks whether its shard has less than its part of the runnable tasks. */
-#define BALANCE_NS 20000000ULL
-
-/* Whether `from` has so many more runnable tasks a CPU than `to` that one should move. */
-static inline bool is_busier(struct shard __arena *from, struct shard __arena *to)
-{
-	return (u64)from->place.nr_runnable * to->nr_cpus >
-	       (u64)(to->place.nr_runnable + 1) * from->nr_cpus;
-}
-
-/* Shards get equal numbers of runnable tasks a CPU, within one: virtual times then advance alike in all of them. */
-core_fn balance(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
-{
-	USES_ARENA();
-	struct shard __arena *own = shard_at(c->shard);
-	struct task_struct *p = NULL;
-	u32 stuck;
-
-	if (now_ns < c->balance_at_ns)
-		return 0;
-	c->balance_at_ns = now_ns + BALANCE_NS;
-	stuck = attend_others(cpu, now_ns);
-	for (u32 i = 0; i < topology.nr_shards && can_loop; i++) {
-		if (i == c->shard || (i != stuck && !is_busier(shard_at(i), own)))
-			continue;
-		p = steal_from(place_of_shard(i), place_of_shard(c->shard), cpu, now_ns);
-		if (p)
-			break;
-	}
-	if (!p)
-		return 0;
-	put_stolen(c, cpu, p, false, now_ns);
-	bpf_task_release(p);
-	return 0;
 }
 
 static inline void cpu_set_online(u32 cpu, u32 online)

@@ -115,6 +115,13 @@ struct task {
 	struct seat brought;
 };
 
+/* A place that others take tasks from, see balance.h. */
+struct giver {
+	u64 at_ns; /* when one may next be taken */
+	u64 lag; /* what it was behind when that last happened, or less if it has caught up since */
+	u64 pause_ns; /* how long it is left alone then */
+};
+
 struct consort_cpu {
 	struct task __arena *running; /* chosen last; NULL: idle */
 	struct task __arena *left; /* put aside for a moment when a higher class took the CPU */
@@ -124,11 +131,13 @@ struct consort_cpu {
 	u64 timer_at_ns; /* when this CPU's one-shot timer fires; NEVER_NS: not armed */
 	u64 own_offset; /* what its own place's virtual time is behind its shard's, see choose.h */
 	s64 own_lead_ns; /* beside classes: by how much its own place has had more of it than its part beside its shard's */
-	u64 balance_at_ns; /* when this CPU next compares its shard's load with the others' */
+	u64 balance_at_ns; /* when this CPU next compares its shard with the others */
+	u32 balance_from; /* the CPU at whose own place it looks next */
 	u32 told; /* 1 + the place of a task that it has been told of, and has not looked for yet; 0: none */
 	u32 seen_idle; /* 1 + the CPU that it saw idle beside work when it last looked; 0: none */
 	u32 shard;
 	u32 online;
+	struct giver giver;
 	struct choice choice; /* of the shard's place, and what came of it */
 	struct choice own_choice; /* of the CPU's own place, or of one that it steals from */
 	struct place place;
@@ -141,6 +150,9 @@ struct shard {
 	u32 nr_possible;
 	u32 nr_runnable; /* tasks, in its place and in its CPUs' own ones */
 	u64 cpus[MASK_WORDS]; /* possible ones: a bit for each */
+	u64 offset; /* what its virtual time is behind the machine's clock, see balance.h */
+	u64 kept_up_ns; /* when that was last looked at */
+	struct giver giver;
 	struct place place;
 };
 

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Balance: which shard takes a task from which, so that shares are those of the machine.
+ *
+ * Problem  Equal numbers of tasks are no equal shares: four heavy tasks and four light ones in one cache, eight light ones
+ *          in another, and the light ones beside the heavy get nothing. Nor do equal rates exist where five tasks share two
+ *          caches of two CPUs.
+ * Rule     The virtual times of all shards are one clock: what a shard's is behind the machine's, its tasks are owed. A
+ *          shard that is ahead takes a task that waits from one in which tasks lag by more than BALANCE_LAG_NS, as long as
+ *          that does not catch up. Shards that have a CPU for each of their tasks are never behind.
+ * Bound    A task that may run in all shards has its share of the machine but for some BALANCE_LAG_NS.
+ * Source   proportional progress (Baruah et al.), in units of caches; distributed weighted round-robin (Li et al. 2009)
+ *          bounds lag between queues by moving tasks likewise.
+ * Limits   A shard that cannot be helped, as masks bind its tasks, is asked seldom, and its lag forgotten.
+ */
+#ifndef CONSORT_BALANCE_H
+#define CONSORT_BALANCE_H
+
+#include "shards.h"
+
+/* How often a CPU looks whether its shard is ahead of others. */
+#define BALANCE_NS 20000000ULL
+
+/* By how much the tasks of a shard may lag behind those of another one, on the average. */
+#define BALANCE_LAG_NS 40000000ULL
+
+/* What is not remembered of it. */
+#define BALANCE_LAG_MAX_NS (10 * BALANCE_LAG_NS)
+
+/* How long a shard is left alone that has given a task. */
+#define BALANCE_PAUSE_NS 5000000ULL
+
+/* How long a shard from which nothing could be taken is left alone, at most. */
+#define BALANCE_PAUSE_MAX_NS 640000000ULL
+
+/* A shard's virtual time by the machine's clock. */
+static inline u64 shard_clock(const struct shard __arena *s)
+{
+	return s->place.root.vmin + s->offset;
+}
+
+/* Whether tasks have to wait there. */
+static inline bool is_loaded(const struct place __arena *pl, u64 now_ns)
+{
+	return live_busy_ns(&pl->waiters, now_ns);
+}
+
+/* The weight of its average task, as its root sees it. */
+static inline u64 mean_weight(const struct shard __arena *s)
+{
+	return s->place.root.weight_active / (s->place.nr_runnable ?: 1) ?: 1;
+}
+
+/* What a difference of clocks is to the average task of a shard, as CPU time. */
+static inline u64 lag_ns(const struct shard __arena *s, u64 vtime)
+{
+	return vtime_to_ns(vtime, mean_weight(s));
+}
+
+/* The machine's clock: that of the shard that is furthest ahead. */
+static inline u64 machine_clock(void)
+{
+	u64 clock = shard_clock(shard_at(0));
+
+	for (u32 i = 1; i < topology.nr_shards && can_loop; i++)
+		clock = vtime_max(clock, shard_clock(shard_at(i)));
+	return clock;
+}
+
+/* How fast virtual time goes for the task of the shard's place that has this CPU alone: the weight that is charged for it. */
+static inline u64 weight_alone(const struct consort_cpu __arena *c, struct shard __arena *s)
+{
+	struct task __arena *running = c->running;
+	struct tree_node __arena *n;
+
+	if (!running || running->place != c->shard)
+		return 0;
+	n = tree_member_above(pays_of(running), &s->place.root);
+	return n ? node_weight(n) : 0;
+}
+
+/*
+ * By one of the shard's own CPUs. Where nobody has to wait its virtual time stands: its clock goes on as that of tasks that
+ * have a CPU each, and is never behind. Where tasks wait, no more than BALANCE_LAG_MAX_NS of what they are owed is remembered.
+ */
+static inline void shard_keep_up(const struct consort_cpu __arena *c, struct shard __arena *s,
+				 u64 clock, u64 now_ns)
+{
+	u64 gone_ns = now_ns - s->kept_up_ns, ahead, most, weight;
+	unsigned long flags;
+
+	bpf_local_irq_save(&flags);
+	lock_take(&s->lock);
+	if (!is_loaded(&s->place, now_ns)) {
+		if (gone_ns > BALANCE_NS)
+			gone_ns = BALANCE_NS;
+		weight = weight_alone(c, s);
+		ahead = shard_clock(s) + (weight ? vtime_of_ns(gone_ns, weight) : 0);
+		s->offset = vtime_max(ahead, clock) - s->place.root.vmin;
+	} else {
+		most = vtime_of_ns(BALANCE_LAG_MAX_NS, mean_weight(s));
+		s->offset = vtime_max(shard_clock(s), clock - most) - s->place.root.vmin;
+	}
+	s->kept_up_ns = now_ns;
+	lock_release(&s->lock);
+	bpf_local_irq_restore(&flags);
+}
+
+/* Whether a place has given no task too lately. What it lags by is to grow still: else it is catching up. */
+static inline bool may_give(struct giver __arena *g, u64 lag, u64 now_ns)
+{
+	if (now_ns < g->at_ns)
+		return false;
+	if (lag < g->lag) {
+		g->lag = lag;
+		return false;
+	}
+	return true;
+}
+
+/* Whether tasks of a shard's place lag so far behind those of `to` that one should move. */
+static inline bool shard_should_give(struct shard __arena *from, const struct shard __arena *to,
+				     u64 clock, u64 now_ns)
+{
+	u64 lead = shard_clock(to) - shard_clock(from);
+
+	if (!is_loaded(&from->place, now_ns) || (s64)lead <= 0 || lag_ns(from, lead) <= BALANCE_LAG_NS)
+		return false;
+	return may_give(&from->giver, clock - shard_clock(from), now_ns);
+}
+
+/* What a CPU's own place is behind its shard's, as CPU time of a task there; what it cannot keep up with is forgotten. */
+static inline s64 own_lag_ns(const struct consort_cpu __arena *c)
+{
+	const struct group __arena *own = &c->place.root;
+	s64 lag = shard_at(c->shard)->place.root.vmin - own->vmin - c->own_offset;
+
+	return lag <= 0 ? 0 : vtime_to_ns(lag, own->weight_active / (own->nr_active ?: 1) ?: 1);
+}
+
+/* Whether tasks that are bound to some CPUs, one of which is this one, have less here than their part. */
+static inline bool cpu_should_give(struct consort_cpu __arena *from, u64 now_ns)
+{
+	if (!is_loaded(&from->place, now_ns) || own_lag_ns(from) <= LAG_MAX_NS)
+		return false;
+	return may_give(&from->giver, 0, now_ns);
+}
+
+/* Takes a task for the CPU from a place. */
+static inline struct task_struct *pull(struct giver __arena *g, u32 place, u32 cpu, u64 lag,
+				       u64 now_ns)
+{
+	struct task_struct *p = steal_from(place, cpu, now_ns);
+
+	g->pause_ns = p ? BALANCE_PAUSE_NS : g->pause_ns * 2;
+	if (g->pause_ns < BALANCE_PAUSE_NS)
+		g->pause_ns = BALANCE_PAUSE_NS;
+	if (g->pause_ns > BALANCE_PAUSE_MAX_NS)
+		g->pause_ns = BALANCE_PAUSE_MAX_NS;
+	g->at_ns = now_ns + g->pause_ns;
+	g->lag = lag;
+	return p;
+}
+
+/* From another shard, for one that is ahead; or from one of which a CPU idles beside work. */
+static inline struct task_struct *pull_from_shards(struct consort_cpu __arena *c, u32 cpu, u32 stuck,
+						   u64 clock, u64 now_ns)
+{
+	struct task_struct *p = NULL;
+
+	for (u32 i = 0; i < topology.nr_shards && can_loop; i++) {
+		struct shard __arena *from = shard_at(i);
+
+		if (i == c->shard ||
+		    (i != stuck && !shard_should_give(from, shard_at(c->shard), clock, now_ns)))
+			continue;
+		p = pull(&from->giver, place_of_shard(i), cpu, clock - shard_clock(from), now_ns);
+		if (p)
+			break;
+	}
+	return p;
+}
+
+/* Of so many CPUs one looks at the own places. */
+#define BALANCE_CPUS 16
+
+/* From another CPU's own place, for a CPU whose shard is not behind that one's. */
+static inline struct task_struct *pull_from_cpus(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
+{
+	struct task_struct *p = NULL;
+	u64 clock = shard_clock(shard_at(c->shard));
+
+	for (u32 i = 0; i < BALANCE_CPUS && i < topology.nr_cpus && can_loop; i++) {
+		u32 other = c->balance_from++ % topology.nr_cpus;
+		struct consort_cpu __arena *from = cpu_at(other);
+
+		if (other == cpu || vtime_before(clock, shard_clock(shard_at(from->shard))) ||
+		    !cpu_should_give(from, now_ns))
+			continue;
+		p = pull(&from->giver, place_of_cpu(other), cpu, 0, now_ns);
+		if (p)
+			break;
+	}
+	return p;
+}
+
+core_fn balance(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
+{
+	USES_ARENA();
+	struct shard __arena *own = shard_at(c->shard);
+	struct task_struct *p;
+	u64 clock;
+	u32 stuck;
+
+	if (now_ns < c->balance_at_ns)
+		return 0;
+	c->balance_at_ns = now_ns + BALANCE_NS;
+	stuck = attend_others(cpu, now_ns);
+	clock = machine_clock();
+	shard_keep_up(c, own, clock, now_ns);
+	/* Whose own place has more than it can run does not take more. */
+	if (own_lag_ns(c) > LAG_MAX_NS && stuck == SHARDS_MAX)
+		return 0;
+	p = pull_from_shards(c, cpu, stuck, clock, now_ns);
+	if (!p)
+		p = pull_from_cpus(c, cpu, now_ns);
+	if (!p)
+		return 0;
+	/* There may be more. */
+	c->balance_at_ns = now_ns + BALANCE_PAUSE_NS;
+	put_stolen(c, cpu, p, false, now_ns);
+	bpf_task_release(p);
+	return 0;
+}
+
+#endif
