@@ -5,7 +5,12 @@
  * Problem  The kernel's BPF locks forbid calls of global functions while held, and cost as much as a switch.
  * Rule     Ticket lock: take the next number, wait until it is served. Holders run with interrupts off: the
  *          scheduler's callbacks do anyway, everybody else saves and restores them.
- * Bound    Waiters are served in order. A wait of 2^28 looks, seconds that is, ejects the scheduler.
+ *          In a virtual machine whoever comes first takes it: served in order, a lock goes to a virtual CPU that has
+ *          none of the host's, and as all others wait for it with the host's CPUs, one turn of each of them brings one
+ *          decision. Four virtual CPUs on a busy host stood still like that until the kernel ejected the scheduler.
+ * Bound    Waiters are served in order, but in a virtual machine. A wait of 2^28 looks, seconds that is, ejects the
+ *          scheduler.
+ * Source   the kernel's own queued spin lock does likewise beside a hypervisor (virt_spin_lock).
  * Limits   A lock is never taken while another one is held; no order needs to be kept.
  */
 #ifndef CONSORT_LOCK_H
@@ -14,15 +19,21 @@
 #include "kernel.h"
 
 struct lock {
-	u32 next;
+	u32 next; /* where locks are not served in order: 1 while it is held */
 	u32 serving;
 };
 
 const volatile bool one_cpu; /* set by the loader: nobody to wait for */
+const volatile bool is_virtual; /* set by the loader: locks are not served in order */
 
 static inline bool lock_serves(struct lock __arena *l, u32 ticket)
 {
 	return *(volatile u32 __arena *)&l->serving == ticket;
+}
+
+static inline bool lock_catch(struct lock __arena *l)
+{
+	return !*(volatile u32 __arena *)&l->next && !__sync_lock_test_and_set(&l->next, 1);
 }
 
 /*
@@ -37,7 +48,7 @@ core_fn lock_wait(struct lock __arena *l in_arena, u32 ticket)
 	{
 		bpf_for(turn, 0, 1 << 20)
 		{
-			if (lock_serves(l, ticket))
+			if (is_virtual ? lock_catch(l) : lock_serves(l, ticket))
 				return 1;
 		}
 	}
@@ -50,8 +61,8 @@ static inline void lock_take(struct lock __arena *l)
 
 	if (one_cpu)
 		return;
-	ticket = __sync_fetch_and_add(&l->next, 1);
-	if (!lock_serves(l, ticket) && !lock_wait(l, ticket))
+	ticket = is_virtual ? 0 : __sync_fetch_and_add(&l->next, 1);
+	if (!(is_virtual ? lock_catch(l) : lock_serves(l, ticket)) && !lock_wait(l, ticket))
 		scx_error("lock: waited too long for ticket %u", ticket);
 }
 
@@ -67,7 +78,10 @@ static inline void lock_release(struct lock __arena *l)
 {
 	if (one_cpu)
 		return;
-	__sync_fetch_and_add(&l->serving, 1);
+	if (is_virtual)
+		__sync_fetch_and_add(&l->next, -1);
+	else
+		__sync_fetch_and_add(&l->serving, 1);
 }
 
 #endif

@@ -42,6 +42,15 @@ pub(crate) fn is_realtime() -> bool {
     fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1")
 }
 
+/// Whether a hypervisor runs this kernel, as far as the CPU tells.
+pub(crate) fn is_virtual() -> bool {
+    let flags = |line: &str| line.split_once(':').map(|(_, flags)| flags.to_owned());
+    fs::read_to_string("/proc/cpuinfo")
+        .ok()
+        .and_then(|text| text.lines().find(|line| line.starts_with("flags")).and_then(flags))
+        .is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
+}
+
 /// Checks what must hold before a load can succeed, so that the error names the cause.
 pub(crate) fn check() -> Result<(), Error> {
     let has_sched_ext = Btf::from_vmlinux()

@@ -346,6 +346,7 @@ fn open(options: Options, topology: &Topology) -> Result<OpenConsortSkel<'static
     let rodata = open.maps.rodata_data.as_deref_mut().ok_or_else(missing)?;
     set_topology(&mut rodata.topology, topology)?;
     rodata.one_cpu = topology.shard_of_cpu.len() == 1;
+    rodata.is_virtual = kernel::is_virtual();
     rodata.use_timers = !kernel::is_realtime();
     let data = open.maps.data_data.as_deref_mut().ok_or_else(missing)?;
     let tunables = options.tunables.apply(from_kernel(&data.tunables))?;

@@ -104,6 +104,7 @@ struct sim_scheduler {
 	struct consort_counters *counters; /* of each CPU */
 	struct consort_exit_info *exit_info;
 	bool *one_cpu;
+	bool *is_virtual;
 	bool *use_timers;
 	u32 cpus_max;
 	u32 shards_max;

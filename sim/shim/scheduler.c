@@ -114,6 +114,7 @@ static struct sim_scheduler scheduler = {
 	.counters = counters,
 	.exit_info = &exit_info,
 	.one_cpu = (bool *)&one_cpu,
+	.is_virtual = (bool *)&is_virtual,
 	.use_timers = (bool *)&use_timers,
 	.cpus_max = CPUS_MAX,
 	.shards_max = SHARDS_MAX,

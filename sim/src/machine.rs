@@ -25,7 +25,14 @@ pub struct Machine {
     /// Possible CPUs that are not online when the run begins.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub offline: Vec<Cpu>,
+    /// A hypervisor runs it: the scheduler's locks are not served in order.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_virtual: bool,
     pub kernel: Kernel,
+}
+
+fn is_false(is: &bool) -> bool {
+    !is
 }
 
 impl Machine {
@@ -36,6 +43,7 @@ impl Machine {
             core_of: (0..cpus).collect(),
             node_of: vec![0; cpus as usize],
             offline: Vec::new(),
+            is_virtual: false,
             kernel,
         }
     }

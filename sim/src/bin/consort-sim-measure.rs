@@ -60,6 +60,7 @@ fn large(duration_ns: u64) -> Setup {
         core_of: each(2),
         node_of: each(64),
         offline: Vec::new(),
+        is_virtual: false,
         kernel: Kernel::V7_2,
     };
     let mut setup = Setup::empty(machine, duration_ns);

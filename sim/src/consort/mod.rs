@@ -151,6 +151,7 @@ impl Consort {
                 *shard = *llc;
             }
             *s.one_cpu = machine.cpus() == 1;
+            *s.is_virtual = machine.is_virtual;
             *s.use_timers = true;
         }
         self.nr_cpus = machine.cpus();

@@ -33,6 +33,10 @@ pub fn machine(fields: Option<&Fields<'_>>) -> Result<(Machine, Costs), BadScena
         Some(node) => costs(&node.fields()?)?,
         None => Costs::default(),
     };
+    let is_virtual = match fields.get("virtual") {
+        Some(node) => node.truth()?,
+        None => false,
+    };
     fields.finish()?;
     // Linux does not tell the cache and the node of a CPU that was never there: it is taken for one of the first.
     let shared = |per_part: u32| {
@@ -44,6 +48,7 @@ pub fn machine(fields: Option<&Fields<'_>>) -> Result<(Machine, Costs), BadScena
         core_of: (0..possible).map(|cpu| cpu / threads).collect(),
         node_of: shared(cpus / nodes),
         offline: (cpus..possible).collect(),
+        is_virtual,
         kernel,
     };
     Ok((machine, costs))
