@@ -40,7 +40,7 @@ static __always_inline void count_load(struct task __arena *t, bool more)
 }
 
 /*
- * Before a task becomes active in a CPU's own place. While that was empty its clock stood: it may not be behind its shard's.
+ * Before a task comes to a CPU's own place, and becomes active there. While that was empty its clock stood: it may not be behind its shard's.
  * While others are there it may be ahead, by what they have had: that is theirs, and the newcomer begins at the shard's.
  */
 static __always_inline void own_place_meets(struct task __arena *t, struct place __arena *pl)
@@ -87,6 +87,7 @@ static __always_inline void task_arrive(struct task __arena *t, u64 lead_ns)
 {
 	struct group __arena *account = group_in(t->home, t->place);
 
+	own_place_meets(t, place_at(t->place));
 	t->on_the_way = 0;
 	t->member.node.weight = t->weight;
 	t->pays = &t->member.node;
@@ -191,30 +192,56 @@ core_fn task_deactivate(struct task __arena *t in_arena)
 	return 0;
 }
 
-static __always_inline void put_in(struct task __arena *t, u64 now_ns)
+static __always_inline void refresh(struct task __arena *t)
 {
-	if (t->member.node.ready.queued)
-		return;
+	if (in_domain(t))
+		place_refresh(place_at(t->place), domain_in(t->set, t->place));
+}
+
+/* Puts an active task among those from which its place chooses, or takes it out. How long it has waited is another matter. */
+static __always_inline void queue_in(struct task __arena *t, u64 now_ns)
+{
 	if (in_domain(t))
 		seat_enqueue(&t->member, now_ns);
 	else
 		tree_enqueue(&t->member.node);
-	place_wait(place_at(t->place), &t->member, now_ns);
 }
 
-static __always_inline void take_out(struct task __arena *t)
+static __always_inline void queue_out(struct task __arena *t)
 {
 	if (in_domain(t))
 		seat_dequeue(&t->member);
 	else
 		tree_dequeue(&t->member.node);
+}
+
+static __always_inline void put_in(struct task __arena *t, u64 now_ns)
+{
+	if (t->member.node.ready.queued)
+		return;
+	queue_in(t, now_ns);
+	place_wait(place_at(t->place), &t->member, now_ns);
+}
+
+static __always_inline void take_out(struct task __arena *t)
+{
+	queue_out(t);
 	wait_no_more(t);
 }
 
-static __always_inline void refresh(struct task __arena *t)
+/* A waiting task is out of the queue for as long as others are looked at, and waits all the while. */
+core_fn task_hide(struct task __arena *t in_arena)
 {
-	if (in_domain(t))
-		place_refresh(place_at(t->place), domain_in(t->set, t->place));
+	queue_out(t);
+	refresh(t);
+	return 0;
+}
+
+core_fn task_show(struct task __arena *t in_arena, u64 now_ns)
+{
+	queue_in(t, now_ns);
+	refresh(t);
+	return 0;
 }
 
 core_fn task_wait(struct task __arena *t in_arena, u64 now_ns)

@@ -80,9 +80,11 @@ core_fn take_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 		if (!best->task)
 			break;
 		t = task_of_node(best->task);
-		task_take(t);
-		if (may_take(t, cpu))
+		if (may_take(t, cpu)) {
+			task_take(t);
 			break;
+		}
+		task_hide(t);
 		best->task = NULL;
 		t->next_free = others;
 		others = t;
@@ -91,7 +93,7 @@ core_fn take_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 	while (others && can_loop) {
 		t = others;
 		others = t->next_free;
-		task_wait(t, now_ns);
+		task_show(t, now_ns);
 	}
 	return 0;
 }
