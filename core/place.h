@@ -209,21 +209,17 @@ core_fn place_forgive(struct tree_node __arena *n in_arena)
 	return 0;
 }
 
-/* The longest waiter, if it has waited for too long: the choice then. */
+/* The longest waiter has waited for too long: the choice then. */
 core_fn place_rescue(struct place __arena *pl in_arena, u64 now_ns,
 		     struct choice __arena *c in_arena)
 {
-	struct waiter __arena *w = live_overdue(&pl->waiters, now_ns);
-	struct member __arena *m;
+	struct member __arena *m = outer_of(pl->waiters.first, struct member, waiter);
 
-	if (!w || c->looks)
-		return 0;
-	m = outer_of(w, struct member, waiter);
 	pl->waiters.again_at_ns = now_ns + LIVE_PART * pl->quantum_ns;
 	c->task = &m->node;
 	c->pays = member_pays(m);
 	place_forgive(c->pays);
-	return 1;
+	return 0;
 }
 
 /* The member whose due event is served now, by borrowing; NULL: none is. */
@@ -278,8 +274,10 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 	c->due_ns = NEVER_NS;
 	c->running = running;
 	c->running_pays = running ? running_seat(running, pays) : NULL;
-	if (pl->waiters.first && place_rescue(pl, now_ns, c))
+	if (live_overdue(&pl->waiters, now_ns) && !c->looks) {
+		place_rescue(pl, now_ns, c);
 		return 0;
+	}
 	if (pl->nr_blocked && pl->top.blocked.top)
 		place_unblock_top(pl);
 	if (pl->due.top && pl->due.top->major <= now_ns) {

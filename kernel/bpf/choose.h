@@ -35,13 +35,12 @@ static inline void look_at_contract(struct task __arena *t, u64 total_ns,
 }
 
 /* Of the task that ran until now: what it has done, and what it pays. */
-core_fn account(struct consort_cpu __arena *c in_arena, u32 cpu, struct task __arena *t in_arena,
-		u64 total_ns, u64 now_ns)
+static __always_inline void account(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t,
+				    u64 total_ns, u64 now_ns)
 {
 	if (t->set)
 		look_at_contract(t, total_ns, c, cpu, now_ns);
 	task_charge(t, total_ns, now_ns);
-	return 0;
 }
 
 /* The member of a place's root that is, or is above, the seat that a choice picked; NULL: it is in a class. */
