@@ -231,7 +231,10 @@ core_fn place_unblock(struct place __arena *pl in_arena, struct tree_node __aren
 	return 0;
 }
 
-/* The level of the classes has come or gone: not everybody is too far ahead at it who was. */
+/*
+ * The level of the classes has come or gone: not everybody is too far ahead at it who was. A domain that sleeps may stay so
+ * while the level is gone: its class is ahead of the root, which catches up when it comes back.
+ */
 core_fn place_unblock_top(struct place __arena *pl in_arena)
 {
 	while (can_loop) {
@@ -240,6 +243,8 @@ core_fn place_unblock_top(struct place __arena *pl in_arena)
 		if (!top || (pl->root.node.parent && vtime_before(pl->top.vmin, top->major)))
 			break;
 		place_refresh(pl, domain_of_upcoming(top));
+		if (pl->top.blocked.top == top)
+			break;
 	}
 	return 0;
 }

@@ -103,7 +103,7 @@ static __always_inline void place_group_activated(struct place __arena *pl,
 		class_enter(pl, class);
 }
 
-/* To be called when a member of anything in the place has ceased to be active. */
+/* To be called when a member of anything in the place has ceased to be active, and has been charged for its last run. */
 static __always_inline void place_deactivated(struct place __arena *pl)
 {
 	if (pl->root.node.parent && pl->top.nr_active == pl->root.node.active)

@@ -4,20 +4,25 @@
  *
  * Problem  A cgroup with pinned threads on four CPUs must not weigh four times what one with free threads weighs.
  * Rule     In each queue an account competes with weight * load here / load everywhere. The load of an account is the sum
- *          of its runnable tasks' weights, those of nested accounts included.
+ *          of its runnable tasks' weights, and of the weights with which nested accounts compete in this queue: however
+ *          many tasks these have, they have no more of it.
  * Bound    An account's weights in all queues sum up to its weight: where its tasks may run changes where its share is
  *          had, never how much it is.
  * Source   design of the tree; the stock scheduler divides a task group's shares likewise.
  * Limits   Loads count tasks, not what they can use: an account whose tasks crowd on one CPU leaves a part of its weight
- *          there that it cannot use. Between two updates of the sum, parts may be off by one task.
+ *          there that it cannot use. What a nested account adds to the load here follows what it does elsewhere when a
+ *          task of it is next charged, woken or put to sleep here.
  */
 #ifndef CORE_LEDGER_H
 #define CORE_LEDGER_H
 
 #include "types.h"
 
-/* Loads are counted in 2^-10 of nice 0: that of nice 19 is 15, and sums of millions fit. */
-#define LOAD_SHIFT 10
+/* Loads are counted in 2^-14 of nice 0: that of nice 19 is 240. */
+#define LOAD_SHIFT 6
+
+/* A weight times a load of fewer bits fits. */
+#define LOAD_BITS 36
 
 struct ledger {
 	u64 load; /* everywhere; several CPUs change it at a time */
@@ -35,6 +40,10 @@ static __always_inline u64 ledger_part(const struct ledger __arena *l, u64 weigh
 
 	if (here >= all)
 		return weight;
+	if (all >> LOAD_BITS) {
+		here >>= LOAD_BITS / 2;
+		all >>= LOAD_BITS / 2;
+	}
 	return (weight * here / all) ?: 1;
 }
 

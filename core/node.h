@@ -50,7 +50,8 @@ struct group {
 	u64 capacity; /* NODE_RC: what its members have in sum, WEIGHT_ONE for each CPU; kept by the host */
 	u64 weight_active; /* sum over active members */
 	u64 ran_ns; /* CPU time that its members have had; of the root: since it has been alone */
-	u64 load; /* of the active tasks below it, see ledger.h */
+	u64 load; /* of its active tasks, and of the accounts in it, see ledger.h */
+	u64 load_above; /* what it is of its parent's load */
 	struct ledger __arena *ledger; /* of the account in all queues; NULL: its weight is not divided */
 	u32 nr_active;
 	u32 level; /* 0: root */

@@ -274,12 +274,12 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 	c->due_ns = NEVER_NS;
 	c->running = running;
 	c->running_pays = running ? running_seat(running, pays) : NULL;
+	if (pl->nr_blocked && pl->top.blocked.top)
+		place_unblock_top(pl);
 	if (live_overdue(&pl->waiters, now_ns) && !c->looks) {
 		place_rescue(pl, now_ns, c);
 		return 0;
 	}
-	if (pl->nr_blocked && pl->top.blocked.top)
-		place_unblock_top(pl);
 	if (pl->due.top && pl->due.top->major <= now_ns) {
 		while (can_loop) {
 			if (!place_settle(pl, now_ns))

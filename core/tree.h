@@ -141,15 +141,31 @@ static __always_inline void tree_deactivate(struct tree_node __arena *n)
 	}
 }
 
-/* A task below `g` becomes runnable, or ceases to be: `load` may be negative. */
+/* What a group adds to its parent's load: an account in several queues the weight with which it competes in this one. */
+static __always_inline u64 group_load_above(const struct group __arena *g)
+{
+	if (!g->ledger)
+		return g->load;
+	return g->load ? load_of_weight(node_weight(&g->node)) : 0;
+}
+
+/*
+ * A task of `g` becomes runnable, or ceases to be: `load` may be negative. With none, the groups above follow what accounts
+ * have become in other queues.
+ */
 core_fn tree_load(struct group __arena *g in_arena, u64 load)
 {
 	while (can_loop) {
+		u64 above;
+
 		if (!g)
 			break;
 		g->load += load;
-		if (g->ledger)
+		if (g->ledger && load)
 			__sync_fetch_and_add(&g->ledger->load, load);
+		above = group_load_above(g);
+		load = above - g->load_above;
+		g->load_above = above;
 		g = g->node.parent;
 	}
 	return 0;

@@ -62,15 +62,20 @@ static __always_inline void fair_follow(struct group __arena *g, struct tree_nod
 
 /*
  * A member has had `ns` of CPU time. The group's minimum follows where nobody else is active; else the next choice moves
- * it: of the others some may run, with a smaller virtual time, and only the host knows.
+ * it: of the others some may run, with a smaller virtual time, and only the host knows. Where nobody is active any more it
+ * follows by that run alone: who comes next does not begin behind all of it, and what the member was ahead before stays.
  */
 static __always_inline void fair_charge(struct group __arena *g, struct tree_node __arena *n, u64 ns)
 {
-	n->vtime += vtime_of_ns(ns, node_weight(n));
+	u64 run = vtime_of_ns(ns, node_weight(n)), lead;
+
+	n->vtime += run;
 	if (n->ready.queued)
 		fair_follow(g, n);
-	if (g->nr_active == n->active)
-		g->vmin = vtime_max(g->vmin, n->vtime);
+	if (g->nr_active != n->active || !vtime_before(g->vmin, n->vtime))
+		return;
+	lead = n->vtime - g->vmin;
+	g->vmin += n->active || lead < run ? lead : run;
 }
 
 /* A member becomes runnable. */

@@ -8,6 +8,8 @@
  * Rule     The virtual times of all shards are one clock: what a shard's is behind the machine's, its tasks are owed. A
  *          shard that is ahead takes a task that waits from one in which tasks lag by more than BALANCE_LAG_NS, as long as
  *          that does not catch up. Shards that have a CPU for each of their tasks are never behind.
+ *          The clock is that of the shards' roots. Whoever is behind in a nested account is found by how long it waits: a
+ *          task that has waited for BALANCE_WAIT_NS goes where nobody has waited for half as long.
  * Bound    A task that may run in all shards has its share of the machine but for some BALANCE_LAG_NS.
  * Source   proportional progress (Baruah et al.), in units of caches; distributed weighted round-robin (Li et al. 2009)
  *          bounds lag between queues by moving tasks likewise.
@@ -26,6 +28,9 @@
 
 /* What is not remembered of it. */
 #define BALANCE_LAG_MAX_NS (10 * BALANCE_LAG_NS)
+
+/* How long a task waits before it goes where others wait for less. */
+#define BALANCE_WAIT_NS 100000000ULL
 
 /* How long a shard is left alone that has given a task. */
 #define BALANCE_PAUSE_NS 5000000ULL
@@ -118,13 +123,34 @@ static inline bool may_give(struct giver __arena *g, u64 lag, u64 now_ns)
 	return true;
 }
 
+/* For how long the task of a place has waited that has waited for longest: a look without the lock. */
+static inline u64 longest_wait_ns(const struct place __arena *pl, u64 now_ns)
+{
+	const struct waiter __arena *w =
+		*(struct waiter __arena *const volatile __arena *)&pl->waiters.first;
+	s64 ns = w ? now_ns - w->since_ns : 0;
+
+	return ns > 0 ? ns : 0;
+}
+
+/* Whether a task waits there for so long that it should try its luck elsewhere. */
+static inline bool gives_oldest(struct shard __arena *from, const struct shard __arena *to,
+				u64 now_ns)
+{
+	u64 wait_ns = longest_wait_ns(&from->place, now_ns);
+
+	return wait_ns >= BALANCE_WAIT_NS && longest_wait_ns(&to->place, now_ns) < wait_ns / 2 &&
+	       now_ns >= from->giver.at_ns;
+}
+
 /* Whether tasks of a shard's place lag so far behind those of `to` that one should move. */
 static inline bool shard_should_give(struct shard __arena *from, const struct shard __arena *to,
 				     u64 clock, u64 now_ns)
 {
 	u64 lead = shard_clock(to) - shard_clock(from);
 
-	if (!is_loaded(&from->place, now_ns) || (s64)lead <= 0 || lag_ns(from, lead) <= BALANCE_LAG_NS)
+	if (!is_loaded(&from->place, now_ns) || (s64)lead <= 0 ||
+	    lag_ns(from, lead) <= BALANCE_LAG_NS)
 		return false;
 	return may_give(&from->giver, clock - shard_clock(from), now_ns);
 }
@@ -147,10 +173,10 @@ static inline bool cpu_should_give(struct consort_cpu __arena *from, u64 now_ns)
 }
 
 /* Takes a task for the CPU from a place. */
-static inline struct task_struct *pull(struct giver __arena *g, u32 place, u32 cpu, u64 lag,
-				       u64 now_ns)
+static inline struct task_struct *pull(struct giver __arena *g, u32 place, u32 cpu, bool oldest,
+				       u64 lag, u64 now_ns)
 {
-	struct task_struct *p = steal_from(place, cpu, now_ns);
+	struct task_struct *p = steal_from(place, cpu, oldest, now_ns);
 
 	g->pause_ns = p ? BALANCE_PAUSE_NS : g->pause_ns * 2;
 	if (g->pause_ns < BALANCE_PAUSE_NS)
@@ -163,18 +189,20 @@ static inline struct task_struct *pull(struct giver __arena *g, u32 place, u32 c
 }
 
 /* From another shard, for one that is ahead; or from one of which a CPU idles beside work. */
-static inline struct task_struct *pull_from_shards(struct consort_cpu __arena *c, u32 cpu, u32 stuck,
-						   u64 clock, u64 now_ns)
+static inline struct task_struct *pull_from_shards(struct consort_cpu __arena *c, u32 cpu,
+						   u32 stuck, u64 clock, u64 now_ns)
 {
 	struct task_struct *p = NULL;
 
 	for (u32 i = 0; i < topology.nr_shards && can_loop; i++) {
-		struct shard __arena *from = shard_at(i);
+		struct shard __arena *from = shard_at(i), *own = shard_at(c->shard);
+		bool oldest = gives_oldest(from, own, now_ns);
 
 		if (i == c->shard ||
-		    (i != stuck && !shard_should_give(from, shard_at(c->shard), clock, now_ns)))
+		    (i != stuck && !oldest && !shard_should_give(from, own, clock, now_ns)))
 			continue;
-		p = pull(&from->giver, place_of_shard(i), cpu, clock - shard_clock(from), now_ns);
+		p = pull(&from->giver, place_of_shard(i), cpu, oldest, clock - shard_clock(from),
+			 now_ns);
 		if (p)
 			break;
 	}
@@ -197,7 +225,7 @@ static inline struct task_struct *pull_from_cpus(struct consort_cpu __arena *c, 
 		if (other == cpu || vtime_before(clock, shard_clock(shard_at(from->shard))) ||
 		    !cpu_should_give(from, now_ns))
 			continue;
-		p = pull(&from->giver, place_of_cpu(other), cpu, 0, now_ns);
+		p = pull(&from->giver, place_of_cpu(other), cpu, false, 0, now_ns);
 		if (p)
 			break;
 	}

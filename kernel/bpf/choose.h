@@ -122,8 +122,11 @@ static __always_inline void choose(struct consort_cpu __arena *c, struct task __
 	struct tree_node __arena *n = running ? &running->member.node : NULL, *own_n;
 	struct tree_node __arena *pays = running ? pays_of(running) : NULL;
 
-	if (!one_cpu)
+	place_deactivated(pl);
+	if (!one_cpu) {
+		place_deactivated(&c->place);
 		best->is_alone = !place_head(&c->place)->ready.top;
+	}
 	place_choose(pl, is_own ? NULL : n, pays, now_ns, best);
 	if (one_cpu || (!is_own && !place_head(&c->place)->ready.top))
 		return;

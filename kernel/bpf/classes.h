@@ -264,9 +264,9 @@ core_fn group_move(struct place __arena *pl in_arena, struct group __arena *g in
 	if (was_active)
 		tree_deactivate(&g->node);
 	place_deactivated(pl);
-	tree_load(g->node.parent, -g->load);
+	tree_load(g->node.parent, -g->load_above);
 	tree_move(&g->node, to, tree_take_lead_ns(&g->node));
-	tree_load(to, g->load);
+	tree_load(to, g->load_above);
 	if (was_active)
 		tree_activate(&g->node, bpf_ktime_get_ns());
 	place_group_activated(pl, &g->node);

@@ -124,7 +124,6 @@ static __always_inline void deactivate_alone(struct task __arena *t)
 
 	tree_deactivate(&t->member.node);
 	count_load(t, false);
-	place_deactivated(pl);
 	place_count(pl, t->place, -1);
 }
 
@@ -175,6 +174,10 @@ core_fn task_activate(struct task __arena *t in_arena, u64 now_ns)
 	return 0;
 }
 
+/*
+ * The level of the classes stays until the next choice, and so until a last run in a class has been charged: who sleeps after
+ * each bit of work would else never be ahead of the root.
+ */
 core_fn task_deactivate(struct task __arena *t in_arena)
 {
 	struct place __arena *pl = place_at(t->place);
@@ -187,7 +190,6 @@ core_fn task_deactivate(struct task __arena *t in_arena)
 	}
 	seat_deactivate(&t->member, bpf_ktime_get_ns());
 	count_load(t, false);
-	place_deactivated(pl);
 	place_count(pl, t->place, -1);
 	return 0;
 }
@@ -437,7 +439,9 @@ static inline void task_charge(struct task __arena *t, u64 total_ns, u64 now_ns)
 	}
 	divide(t, ran_ns);
 	/* One that sleeps already was runnable while it ran: without its load its accounts might weigh nothing here. */
-	if (!t->member.node.active)
+	if (t->member.node.active)
+		tree_load(group_in(t->home, t->place), 0);
+	else
 		count_load(t, true);
 	task_charge_ns(t, ran_ns, now_ns);
 	if (!t->member.node.active)

@@ -67,7 +67,7 @@ static inline bool may_take(const struct task __arena *t, u32 cpu)
  * Of the tasks that a place would run next, takes the first that may run on `cpu` from its queue: the CPU's `own_choice`.
  * With the place's lock held.
  */
-core_fn take_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
+core_fn take_first_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 {
 	struct choice __arena *best = &cpu_at(cpu)->own_choice;
 	struct task __arena *t, *others = NULL;
@@ -95,6 +95,24 @@ core_fn take_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 		others = t->next_free;
 		task_show(t, now_ns);
 	}
+	return 0;
+}
+
+/* Takes the task that has waited for longest, if it may run on `cpu`. With the place's lock held. */
+core_fn take_oldest_for(struct place __arena *pl in_arena, u32 cpu)
+{
+	struct waiter __arena *w = pl->waiters.first;
+	struct task __arena *t;
+
+	USES_ARENA();
+	cpu_at(cpu)->own_choice.task = NULL;
+	if (!w)
+		return 0;
+	t = task_of_node(&outer_of(w, struct member, waiter)->node);
+	if (!may_take(t, cpu))
+		return 0;
+	task_take(t);
+	cpu_at(cpu)->own_choice.task = &t->member.node;
 	return 0;
 }
 
@@ -131,7 +149,7 @@ static inline bool somebody_waits(struct place __arena *pl)
 }
 
 /* Steals from `from` for `cpu`: the task is then inactive, in the place where it may wait there, and marked as being stolen. */
-static inline struct task_struct *steal_from(u32 from, u32 cpu, u64 now_ns)
+static inline struct task_struct *steal_from(u32 from, u32 cpu, bool oldest, u64 now_ns)
 {
 	struct place __arena *pl = place_at(from);
 	struct lock __arena *l = &shard_at(shard_of_place(from))->lock;
@@ -148,7 +166,10 @@ static inline struct task_struct *steal_from(u32 from, u32 cpu, u64 now_ns)
 	if (!becomes_thief(from, l))
 		return NULL;
 	lock_take(l);
-	take_for(pl, cpu, now_ns);
+	if (oldest)
+		take_oldest_for(pl, cpu);
+	else
+		take_first_for(pl, cpu, now_ns);
 	ends_thieving(from);
 	if (best->task) {
 		t = task_of_node(best->task);
@@ -211,7 +232,7 @@ core_fn steal(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 
 		if (place == own || place == place_of_cpu(cpu))
 			continue;
-		p = steal_from(place, cpu, now_ns);
+		p = steal_from(place, cpu, false, now_ns);
 		if (p)
 			break;
 	}

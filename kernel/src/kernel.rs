@@ -47,7 +47,11 @@ pub(crate) fn is_virtual() -> bool {
     let flags = |line: &str| line.split_once(':').map(|(_, flags)| flags.to_owned());
     fs::read_to_string("/proc/cpuinfo")
         .ok()
-        .and_then(|text| text.lines().find(|line| line.starts_with("flags")).and_then(flags))
+        .and_then(|text| {
+            text.lines()
+                .find(|line| line.starts_with("flags"))
+                .and_then(flags)
+        })
         .is_some_and(|flags| flags.split_whitespace().any(|flag| flag == "hypervisor"))
 }
 

@@ -65,6 +65,7 @@ fn sleepers_on_many(number: u64) -> Setup {
         core_of: each(2),
         node_of: each(256),
         offline: Vec::new(),
+        is_virtual: false,
         kernel: Kernel::V6_18,
     };
     let mut setup = with_domain(machine, 100 * MS);

@@ -111,6 +111,26 @@ fn who_renews_a_reservation_gains_nothing() {
 }
 
 /// The same with the class `all` in the given order.
+#[test]
+fn who_sleeps_after_each_bit_of_work_has_the_capacity_of_its_class() {
+    for (run_us, sleep_us) in [(400, 20), (1000, 50), (2000, 10)] {
+        let summary = summary(&format!(
+            r#"{{
+            "global": {{ "duration": 2 }},
+            "classes": {{ "guaranteed": {{ "capacity": 0.25 }} }},
+            "tasks": {{
+                "greedy": {{
+                    "reserve": {{ "class": "guaranteed", "rate": 0.2, "period": "33ms" }},
+                    "loop": -1, "run": {run_us}, "sleep": {sleep_us}
+                }},
+                "hog": {{ "hog": true }}
+            }} }}"#
+        ));
+        let greedy = share(&summary, "greedy");
+        assert!((24.0..26.0).contains(&greedy), "{run_us} us: {greedy}");
+    }
+}
+
 fn in_order(order: &str, text: &str) -> String {
     let (all, with) = (
         r#""capacity": "90%""#,

@@ -191,17 +191,15 @@ pub fn tree(h: &Host) {
                 );
             }
         }
-        let below = (0..h.tasks.len())
-            .filter(|&t| h.is_active(t) && is_below(h, h.group_at(h.tasks[t].home), g));
+        let tasks = (0..h.tasks.len())
+            .filter(|&t| h.is_active(t) && h.group_at(h.tasks[t].home) == g)
+            .map(|t| unsafe { core_load_of_weight((*h.node(t)).weight) });
+        let nested = (0..h.groups.len()).map(|id| h.group_at(Some(id)));
+        let nested = nested.filter(|&child| unsafe { (*child).node.parent == g });
+        let nested = nested.map(|child| unsafe { (*child).load_above });
         // Nobody asks for that of the top, whose members come and go with theirs.
         if !matches!(id, Id::Domain(_) | Id::Top) {
-            assert_eq!(
-                group.load,
-                below
-                    .map(|t| unsafe { core_load_of_weight((*h.node(t)).weight) })
-                    .sum::<u64>(),
-                "{id:?}: load"
-            );
+            assert_eq!(group.load, tasks.chain(nested).sum::<u64>(), "{id:?}: load");
         }
     }
     classes(h);
@@ -217,20 +215,6 @@ pub fn tree(h: &Host) {
     }
     let active = (0..h.tasks.len()).filter(|&t| h.is_active(t)).count();
     assert_eq!(h.place.nr_runnable as usize, active);
-}
-
-/// Whether an account is another one, or below it, as the host has them: the root is below the top at times.
-fn is_below(h: &Host, account: *mut group, above: *mut group) -> bool {
-    let mut at = account;
-
-    while !at.is_null() && at != above {
-        at = if at == h.root() {
-            null_mut()
-        } else {
-            unsafe { (*at).node.parent }
-        };
-    }
-    at == above
 }
 
 /// The list of waiters has exactly those that wait, the one first that waits longest.

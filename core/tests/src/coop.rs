@@ -327,3 +327,36 @@ fn a_sleeper_that_sleeps_again_is_asleep_once() {
         check::domains(&h);
     }
 }
+
+#[test]
+fn a_sleeper_whose_class_is_ahead_holds_up_no_choice() {
+    let mut h = Host::new(0, 1000 * PATIENCE, MS);
+    let class = h.add_class_of(NODE_PERIOD, u64::from(WEIGHT_ONE) / 4);
+    let reserved = h.add_reservation(class, u64::from(WEIGHT_ONE) / 4, 20 * MS, MS);
+    let d = h.add_domain(DomainArgs {
+        order: ORDER_PROGRAM,
+        grace_ns: 100 * MS,
+    });
+    let members = [0; 2].map(|_| h.add_task(Some(reserved), Some(d), nice(20)));
+    let plain = h.add_task(None, None, nice(20));
+
+    unsafe { (*h.place.at()).quantum_ns = 10 * MS };
+    h.wake(plain);
+    h.dispatch();
+    for &t in &members {
+        unsafe { (*h.member(t)).due_ns = 0 };
+        h.wake(t);
+    }
+    // Two that are due may put their class further ahead than one may that sleeps.
+    for _ in 0..2 {
+        h.dispatch();
+        assert_ne!(h.running, Some(plain));
+        h.pass(10 * MS);
+        h.publish(h.running.unwrap(), h.now_ns + 500 * MS, PRIORITY_NONE, 0);
+        h.sleep();
+    }
+    assert!(!h.domains[d].blocked_in.is_null(), "it is held back");
+    h.dispatch();
+    assert_eq!(h.running, Some(plain));
+    check::domains(&h);
+}

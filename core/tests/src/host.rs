@@ -193,7 +193,6 @@ impl Host {
             }
         }
         self.count_load(t, false);
-        unsafe { core_place_deactivated(self.place.at()) };
         self.count(-1);
     }
 
@@ -287,6 +286,7 @@ impl Host {
         if self.waits(t) {
             self.take(t);
             self.deactivate(t);
+            unsafe { core_place_deactivated(self.place.at()) };
         }
     }
 
@@ -306,6 +306,7 @@ impl Host {
         self.take(t);
         if active {
             self.deactivate(t);
+            unsafe { core_place_deactivated(self.place.at()) };
         }
         let lead_ns = self.depart(t);
         if let Some(d) = domain.filter(|_| domain != self.tasks[t].domain) {
@@ -362,6 +363,7 @@ impl Host {
         self.sleep_in_domain(t);
         self.deactivate(t);
         self.charge(t);
+        unsafe { core_place_deactivated(self.place.at()) };
     }
 
     /// A sleeper was awake without a word to us, and sleeps again, until another time.
