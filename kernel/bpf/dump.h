@@ -29,7 +29,6 @@ void BPF_PROG(consort_dump_task, struct scx_dump_ctx *dump, struct task_struct *
 {
 	USES_ARENA();
 	struct task __arena *t = find_task(p);
-	struct group __arena *parent = t ? t->member.node.parent : NULL;
 
 	if (!t) {
 		scx_dump("not scheduled by consort");
@@ -38,7 +37,7 @@ void BPF_PROG(consort_dump_task, struct scx_dump_ctx *dump, struct task_struct *
 	scx_dump("place=%u cpu=%u pid=%d thief=%u active=%u waits=%u", t->place, t->cpu, t->pid,
 		 t->thief, t->member.node.active, t->member.node.ready.queued);
 	scx_dump("vtime=%llu weight=%llu parent's vmin=%llu set=%llx demoted=%u due=%llu",
-		 t->member.node.vtime, t->member.node.weight, parent ? parent->vmin : 0,
+		 t->member.node.vtime, t->member.node.weight, t->member.node.parent->vmin,
 		 (u64)t->set, t->demoted, t->member.due_ns);
 }
 

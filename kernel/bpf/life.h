@@ -45,13 +45,10 @@ static inline void task_init(struct task __arena *t, const struct task_struct *p
 	t->member.due_ns = NEVER_NS;
 	t->member.priority = PRIORITY_NONE;
 	t->pays = &t->member.node;
-	if (one_cpu) {
-		tree_move(&t->member.node, group_in(t->home, t->place), makers_lead_ns(t, p));
-		return;
-	}
-	/* It arrives when it first becomes active: the clock of a CPU's own place may be changed with the lock alone. */
 	t->member.lead_ns = makers_lead_ns(t, p);
-	t->on_the_way = 1;
+	tree_move(&t->member.node, group_in(t->home, t->place), t->member.lead_ns);
+	/* It arrives when it first becomes active: the clock of a CPU's own place may be changed with the lock alone. */
+	t->on_the_way = !one_cpu;
 }
 
 /* Back from another class: its reservation or cgroup, its place and its nice value are what they are by now. */
