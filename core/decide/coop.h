@@ -27,6 +27,9 @@
 
 #define PRIORITY_NONE 0xffffffffu
 
+/* So many due events fewer than the others a member has had at most, whatever it has slept for. */
+#define SERVED_BEHIND_MAX 16
+
 /* Puts interrupted members before every best-effort event. */
 #define INTERRUPTED_FIRST (1ULL << 62)
 
@@ -56,7 +59,7 @@ struct domain {
 	struct heap indebted; /* waiting members in due debt, by the virtual time at which they are out of it */
 	struct heap asleep; /* members that sleep until their due time */
 	struct heap_link upcoming; /* in the place's queue of due times, or a group's of blocked domains, see place.h */
-	u64 served_least; /* as many due events as the member last chosen by progress has had: nobody begins with fewer */
+	u64 served_least; /* as many due events as the member last chosen by progress has had: who joins begins with them */
 	u64 idle_since_ns; /* when its last active member went to sleep */
 	u8 order; /* enum coop_order */
 	u8 preempt; /* members are preempted at due times, not asked to poll */
@@ -326,8 +329,8 @@ static __always_inline void coop_wake(struct domain __arena *d, struct member __
 		d->group.node.vtime += vtime_of_ns(idle_ns, m->node.weight);
 	}
 	m->node.vtime = vtime_max(m->node.vtime, g->vmin);
-	if (m->served < d->served_least)
-		m->served = d->served_least;
+	if (m->served + SERVED_BEHIND_MAX < d->served_least)
+		m->served = d->served_least - SERVED_BEHIND_MAX;
 	m->node.active = 1;
 	g->nr_active++;
 	g->weight_active += m->node.weight;

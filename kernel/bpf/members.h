@@ -237,6 +237,7 @@ static inline void member_join(struct task __arena *t, struct domain_set __arena
 	t->member.run_due_ns = now_ns;
 	t->member.priority = PRIORITY_NONE;
 	t->member.key = 0;
+	t->member.served = domain_in(set, t->place)->served_least;
 	t->member.debt_vtime = domain_clock(domain_in(set, t->place)) + t->member.debt_lead;
 	task_move(t, t->home, set, t->place, 0);
 	if (s) {
