@@ -433,18 +433,16 @@ static inline void task_charge(struct task __arena *t, u64 total_ns, u64 now_ns)
 		return;
 	t->charged_ns = total_ns;
 	task_settle_in(t);
-	if (one_cpu) {
-		task_charge_ns(t, ran_ns, now_ns);
-		return;
+	if (!one_cpu) {
+		divide(t, ran_ns);
+		/* One that sleeps already was runnable: without its load its accounts might weigh nothing here. */
+		if (t->member.node.active)
+			tree_load(group_in(t->home, t->place), 0);
+		else
+			count_load(t, true);
 	}
-	divide(t, ran_ns);
-	/* One that sleeps already was runnable while it ran: without its load its accounts might weigh nothing here. */
-	if (t->member.node.active)
-		tree_load(group_in(t->home, t->place), 0);
-	else
-		count_load(t, true);
 	task_charge_ns(t, ran_ns, now_ns);
-	if (!t->member.node.active)
+	if (!one_cpu && !t->member.node.active)
 		count_load(t, false);
 }
 

@@ -108,8 +108,8 @@ pub const MUTATIONS: [Mutation; 19] = [
     Mutation {
         name: "minimum-left-behind",
         file: "core/decide/fair.h",
-        from: "if (g->nr_active == n->active)",
-        to: "if (g->nr_active == 1)",
+        from: "if (g->nr_active != n->active ||",
+        to: "if (g->nr_active != 1 ||",
     },
     Mutation {
         name: "slice-not-cut",
