@@ -132,6 +132,8 @@ static __always_inline void tree_deactivate(struct tree_node __arena *n)
 		g = n->parent;
 		if (!g || !n->active)
 			break;
+		if (!group_has_periods(g))
+			fair_rest(g, n);
 		n->active = 0;
 		g->nr_active--;
 		g->weight_active -= n->weight;
@@ -233,6 +235,7 @@ static __always_inline void tree_move(struct tree_node __arena *n, struct group 
 	period_count(to, n->weight);
 	n->parent = to;
 	n->vtime = to->vmin + vtime_of_ns(lead_ns, n->weight);
+	n->rest_vtime = n->vtime;
 	n->ends_vtime = n->vtime + n->period_vtime;
 }
 

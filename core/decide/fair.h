@@ -5,11 +5,14 @@
  * Problem  Members with weights must each receive their part, whoever comes and goes.
  * Rule     Running adds `ns` / weight to a member's virtual time. A member's lead is its virtual time less the group's
  *          minimum, that of the waiting members. A member that wakes has its own virtual time, or the minimum if that is
- *          later: its lead waits for it, and what it did not use is not saved up. A member that begins to wait is behind
+ *          later: its lead waits for it, and what it did not use is not saved up. But what it was behind the others when
+ *          it went to sleep it is behind again, by LAG_MAX_NS at most: short pauses cost nothing. One that begins to wait is
+ *          behind
  *          the minimum by LAG_MAX_NS at most: a group that had fewer runnable tasks than its share has CPUs earns no
  *          credit for what it could not use. Nor is one ahead for what it had while nobody waited (place.h).
  * Bound    For runnable i, j of one group, on one CPU: vtime_i - vtime_j <= quantum / weight_i, where quantum is the longest
- *          time for which i runs before it is compared again. No lag is larger than LAG_MAX_NS / weight.
+ *          time for which i runs before it is compared again, and more by what j was owed when it went to sleep, until it
+ *          has had that. No lag is larger than LAG_MAX_NS / weight.
  * Source   000 section 2.3.3 (borrowing); 001 (hierarchical stride); 004 Lemma 1; surplus fair scheduling for what cannot be
  *          used.
  * Limits   On several CPUs the minimum is that of the waiting members and the one chosen last; the bound grows by one
@@ -81,8 +84,21 @@ static __always_inline void fair_charge(struct group __arena *g, struct tree_nod
 /* A member becomes runnable. */
 static __always_inline void fair_wake(struct group __arena *g, struct tree_node __arena *n)
 {
-	n->vtime = vtime_max(n->vtime, g->vmin);
+	u64 lag = n->rest_vtime - n->vtime, most = vtime_of_ns(LAG_MAX_NS, node_weight(n));
+
+	if ((s64)lag < 0)
+		lag = 0;
+	n->vtime = vtime_max(n->vtime, g->vmin - (lag < most ? lag : most));
+	n->rest_vtime = vtime_max(n->vtime, g->vmin);
 	n->has_run = 0;
+}
+
+/* A member that does not wait goes to sleep, or leaves: where the others of its group are then. */
+static __always_inline void fair_rest(struct group __arena *g, struct tree_node __arena *n)
+{
+	struct tree_node __arena *first = group_first(g);
+
+	n->rest_vtime = first ? first->vtime : g->vmin;
 }
 
 /* By how much CPU time of its own a member is ahead of the group's minimum; 0 if it is not. */

@@ -91,6 +91,9 @@ static void lemma_node(struct lemma *l, struct tree_node *n)
 	    (n->kind == NODE_TASK && task_of_node((struct tree_node *)n)->set))
 		less -= vtime_of_ns(quantum_ns(l->checking), WEIGHT_ONE);
 	vtime = n->vtime + may_be_behind(l->checking, n);
+	/* What it was owed when it went to sleep it has when it is back. */
+	if (n->parent->node.kind == NODE_FAIR)
+		vtime = vtime_max(vtime, n->rest_vtime);
 	l->most_ahead = l->any ? vtime_max(l->most_ahead, less) : less;
 	l->least = l->any && vtime_before(l->least, vtime) ? l->least : vtime;
 	l->any = true;

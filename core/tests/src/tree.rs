@@ -232,7 +232,8 @@ impl Watched {
         }
     }
 
-    /// Lemma 1: for runnable i, j of one group, `vtime_i - vtime_j <= quantum / weight_i`.
+    /// Lemma 1: for runnable i, j of one group, `vtime_i - vtime_j <= quantum / weight_i`, but for what j was owed when it
+    /// went to sleep, and has not had yet.
     fn check_lemma_1(&self) {
         for (id, g) in check::groups(&self.h) {
             let active: Vec<_> = check::members(&self.h, g)
@@ -242,7 +243,7 @@ impl Watched {
 
             for (i, n) in &active {
                 for (j, m) in &active {
-                    let ahead = unsafe { (**n).vtime.wrapping_sub((**m).vtime) } as i64;
+                    let ahead = unsafe { (**n).vtime.wrapping_sub(owed_until(&**m)) } as i64;
                     let lead = *self.lead.get(i).unwrap_or(&0);
                     assert!(
                         ahead <= lead as i64,
@@ -264,7 +265,7 @@ impl Watched {
             );
             for (member, n) in check::members(&self.h, g) {
                 let n = unsafe { &*n };
-                let behind = vmin.wrapping_sub(n.vtime) as i64;
+                let behind = vmin.wrapping_sub(owed_until(n)) as i64;
                 assert!(
                     n.active == 0 || behind <= 0,
                     "{member:?} is {behind} behind the minimum of {id:?}"
@@ -285,6 +286,46 @@ proptest! {
             w.check_minimum();
             w.check_lemma_1();
         }
+    }
+}
+
+/// The virtual time of a member, or that at which it has had what it was owed when it went to sleep.
+fn owed_until(n: &tree_node) -> u64 {
+    let owed = n.rest_vtime.wrapping_sub(n.vtime) as i64;
+
+    match u32::from(n.kind) {
+        NODE_PERIOD | NODE_RC => n.vtime,
+        _ => n.vtime.wrapping_add(owed.max(0) as u64),
+    }
+}
+
+/// Who sleeps before it has had what the other one has had is owed it when it is back: however long it sleeps no more, and
+/// no more than LAG_MAX_NS.
+#[test]
+fn what_a_sleeper_was_owed_it_has_when_it_is_back() {
+    let most_ns = u64::from(LAG_MAX_NS);
+
+    for (turn_ns, rest_ns) in [(most_ns, 0), (most_ns, 1000 * most_ns), (9 * most_ns, most_ns)] {
+        let mut w = Watched::new(Host::new(0, 0, 0));
+
+        for _ in 0..2 {
+            w.h.add_task(None, None, u64::from(WEIGHT_ONE));
+            w.h.wake(w.h.tasks.len() - 1);
+        }
+        w.choose(false);
+        assert_eq!(w.h.running, Some(0));
+        w.h.pass(turn_ns);
+        w.choose(false);
+        assert_eq!(w.h.running, Some(1));
+        w.h.pass(most_ns / 4);
+        w.choose(true);
+        assert_eq!(w.h.running, Some(0));
+        w.h.pass(rest_ns);
+        w.h.wake(1);
+        let (runs, woken) = unsafe { (&*w.h.node(0), &*w.h.node(1)) };
+        let owed_ns = (turn_ns - most_ns / 4).min(most_ns);
+        let owed = unsafe { core_vtime_of_ns(owed_ns, u64::from(WEIGHT_ONE)) };
+        assert_eq!(runs.vtime.wrapping_sub(woken.vtime), owed, "{rest_ns}");
     }
 }
 
