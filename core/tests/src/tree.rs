@@ -305,7 +305,11 @@ fn owed_until(n: &tree_node) -> u64 {
 fn what_a_sleeper_was_owed_it_has_when_it_is_back() {
     let most_ns = u64::from(LAG_MAX_NS);
 
-    for (turn_ns, rest_ns) in [(most_ns, 0), (most_ns, 1000 * most_ns), (9 * most_ns, most_ns)] {
+    for (turn_ns, rest_ns) in [
+        (most_ns, 0),
+        (most_ns, 1000 * most_ns),
+        (9 * most_ns, most_ns),
+    ] {
         let mut w = Watched::new(Host::new(0, 0, 0));
 
         for _ in 0..2 {
