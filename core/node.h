@@ -31,8 +31,8 @@ struct tree_node {
 	struct group __arena *parent;
 	u64 vtime;
 	u64 weight; /* what it was given */
+	u64 rest_vtime; /* in a fair group: where its others were when it went to sleep; then, when it has had what it was owed */
 	u64 period_vtime; /* 0: none; of a group with periods only, as the next three */
-	u64 rest_vtime; /* in a fair group: where its others were when it went to sleep */
 	u64 turn_vtime; /* what running for the shortest slice adds to its virtual time */
 	u64 ends_vtime; /* when its present period does */
 	u8 is_ahead; /* which of the group's two queues it waits in */

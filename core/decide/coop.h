@@ -59,7 +59,7 @@ struct domain {
 	struct heap indebted; /* waiting members in due debt, by the virtual time at which they are out of it */
 	struct heap asleep; /* members that sleep until their due time */
 	struct heap_link upcoming; /* in the place's queue of due times, or a group's of blocked domains, see place.h */
-	u64 served_least; /* as many due events as the member last chosen by progress has had: who joins begins with them */
+	u64 served_least; /* as many due events as the member last chosen by progress has had; a new member begins with them */
 	u64 idle_since_ns; /* when its last active member went to sleep */
 	u8 order; /* enum coop_order */
 	u8 preempt; /* members are preempted at due times, not asked to poll */

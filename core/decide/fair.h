@@ -6,10 +6,9 @@
  * Rule     Running adds `ns` / weight to a member's virtual time. A member's lead is its virtual time less the group's
  *          minimum, that of the waiting members. A member that wakes has its own virtual time, or the minimum if that is
  *          later: its lead waits for it, and what it did not use is not saved up. But what it was behind the others when
- *          it went to sleep it is behind again, by LAG_MAX_NS at most: short pauses cost nothing. One that begins to wait is
- *          behind
- *          the minimum by LAG_MAX_NS at most: a group that had fewer runnable tasks than its share has CPUs earns no
- *          credit for what it could not use. Nor is one ahead for what it had while nobody waited (place.h).
+ *          it went to sleep it is behind again, by LAG_MAX_NS at most: short pauses cost nothing. One that begins to wait
+ *          is behind the minimum by LAG_MAX_NS at most: a group that had fewer runnable tasks than its share has CPUs
+ *          earns no credit for what it could not use. Nor is one ahead for what it had while nobody waited (place.h).
  * Bound    For runnable i, j of one group, on one CPU: vtime_i - vtime_j <= quantum / weight_i, where quantum is the longest
  *          time for which i runs before it is compared again, and more by what j was owed when it went to sleep, until it
  *          has had that. No lag is larger than LAG_MAX_NS / weight.
@@ -66,7 +65,7 @@ static __always_inline void fair_follow(struct group __arena *g, struct tree_nod
 /*
  * A member has had `ns` of CPU time. The group's minimum follows where nobody else is active; else the next choice moves
  * it: of the others some may run, with a smaller virtual time, and only the host knows. Where nobody is active any more it
- * follows by that run alone: who comes next does not begin behind all of it, and what the member was ahead before stays.
+ * follows by that run alone: the next newcomer does not begin behind all of it, and what the member was ahead before stays.
  */
 static __always_inline void fair_charge(struct group __arena *g, struct tree_node __arena *n, u64 ns)
 {

@@ -167,12 +167,11 @@ static inline s64 own_lag_ns(const struct consort_cpu __arena *c)
 /* Whether tasks that are bound to some CPUs, one of which is this one, have less here than their part. */
 static inline bool cpu_should_give(struct consort_cpu __arena *from, u64 now_ns)
 {
-	if (!is_loaded(&from->place, now_ns) || own_lag_ns(from) <= LAG_MAX_NS)
-		return false;
-	return may_give(&from->giver, 0, now_ns);
+	return now_ns >= from->giver.at_ns && is_loaded(&from->place, now_ns) &&
+	       own_lag_ns(from) > LAG_MAX_NS;
 }
 
-/* Takes a task for the CPU from a place. */
+/* Takes a task for the CPU from a place. What is noted of the giver several CPUs may write at a time: it is a hint. */
 static inline struct task_struct *pull(struct giver __arena *g, u32 place, u32 cpu, bool oldest,
 				       u64 lag, u64 now_ns)
 {

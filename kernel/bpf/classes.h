@@ -208,19 +208,6 @@ static inline void reservation_begin_late(struct reservation __arena *r)
 	}
 }
 
-/* A number that no reservation has; RESERVATIONS_MAX if there is none. */
-static inline u32 reservation_free_id(void)
-{
-	u32 id = hidden(1);
-
-	while (id < RESERVATIONS_MAX && can_loop) {
-		if (!find_reservation(id))
-			return id;
-		id = hidden(id + 1);
-	}
-	return RESERVATIONS_MAX;
-}
-
 SEC("syscall")
 int consort_reservation_create(struct consort_reservation_args *args)
 {
@@ -233,7 +220,7 @@ int consort_reservation_create(struct consort_reservation_args *args)
 	args->error = !class ? ENOENT : !is_reservable(args) ? EINVAL : ENOSPC;
 	if (args->error != ENOSPC)
 		return 0;
-	id = reservation_free_id();
+	id = FREE_ID(&reservations, RESERVATIONS_MAX);
 	if (id >= RESERVATIONS_MAX)
 		return 0;
 	args->error = ENOMEM;

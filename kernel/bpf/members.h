@@ -161,25 +161,30 @@ static inline void domain_set_init(struct domain_set __arena *set, u32 id,
 	}
 }
 
-/* A number that no domain has; DOMAINS_MAX if there is none. */
-static inline u32 domain_free_id(void)
-{
-	u32 id = hidden(1);
-
-	while (id < DOMAINS_MAX && can_loop) {
-		if (!find_domain_set(id))
-			return id;
-		id = hidden(id + 1);
-	}
-	return DOMAINS_MAX;
-}
+/*
+ * A number, of those below `ids`, under which a map of addresses has nothing; `ids` if there is none. A macro, as the
+ * simulator knows a map by its type.
+ */
+#define FREE_ID(map, ids)                                              \
+	({                                                             \
+		u32 ___id = hidden(1);                                 \
+                                                                       \
+		while (___id < (ids) && can_loop) {                    \
+			u64 *___at = bpf_map_lookup_elem(map, &___id); \
+                                                                       \
+			if (!___at || !*___at)                         \
+				break;                                 \
+			___id = hidden(___id + 1);                     \
+		}                                                      \
+		___id;                                                 \
+	})
 
 SEC("syscall")
 int consort_domain_create(struct consort_domain_args *args)
 {
 	USES_ARENA();
 	struct domain_set __arena *set;
-	u32 id = domain_free_id();
+	u32 id = FREE_ID(&domain_sets, DOMAINS_MAX);
 	u64 at;
 
 	args->error = ENOSPC;

@@ -175,8 +175,8 @@ core_fn task_activate(struct task __arena *t in_arena, u64 now_ns)
 }
 
 /*
- * The level of the classes stays until the next choice, and so until a last run in a class has been charged: who sleeps after
- * each bit of work would else never be ahead of the root.
+ * The level of the classes stays until the next choice, and so until a last run in a class has been charged: a task that
+ * sleeps after each bit of work would else never be ahead of the root.
  */
 core_fn task_deactivate(struct task __arena *t in_arena)
 {

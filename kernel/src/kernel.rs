@@ -42,7 +42,7 @@ pub(crate) fn is_realtime() -> bool {
     fs::read_to_string("/sys/kernel/realtime").is_ok_and(|text| text.trim() == "1")
 }
 
-/// Whether a hypervisor runs this kernel, as far as the CPU tells.
+/// Whether a hypervisor runs this kernel, as far as the CPU tells: those of other kinds than x86 do not.
 pub(crate) fn is_virtual() -> bool {
     let flags = |line: &str| line.split_once(':').map(|(_, flags)| flags.to_owned());
     fs::read_to_string("/proc/cpuinfo")

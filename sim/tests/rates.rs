@@ -110,9 +110,9 @@ fn who_renews_a_reservation_gains_nothing() {
     }
 }
 
-/// The same with the class `all` in the given order.
+/// Nor does a thread gain by a pause after each bit of work: its class is charged for it all the same.
 #[test]
-fn who_sleeps_after_each_bit_of_work_has_the_capacity_of_its_class() {
+fn pauses_after_each_bit_of_work_gain_a_class_nothing() {
     for (run_us, sleep_us) in [(400, 20), (1000, 50), (2000, 10)] {
         let summary = summary(&format!(
             r#"{{
@@ -131,6 +131,7 @@ fn who_sleeps_after_each_bit_of_work_has_the_capacity_of_its_class() {
     }
 }
 
+/// The same with the class `all` in the given order.
 fn in_order(order: &str, text: &str) -> String {
     let (all, with) = (
         r#""capacity": "90%""#,

@@ -299,8 +299,8 @@ fn owed_until(n: &tree_node) -> u64 {
     }
 }
 
-/// Who sleeps before it has had what the other one has had is owed it when it is back: however long it sleeps no more, and
-/// no more than LAG_MAX_NS.
+/// A task that sleeps before it has had what the other one has had is owed it when it is back: however long it sleeps no
+/// more, and no more than LAG_MAX_NS.
 #[test]
 fn what_a_sleeper_was_owed_it_has_when_it_is_back() {
     let most_ns = u64::from(LAG_MAX_NS);
