@@ -8,7 +8,7 @@
 #ifndef CONSORT_CUSTODY_H
 #define CONSORT_CUSTODY_H
 
-#include "queue.h"
+#include "run.h"
 
 /* Slices end by timer or kick; where no timer could be started, by the tick. A task alone is looked at this often. */
 #define SLICE_BY_TIMER_NS 100000000ULL

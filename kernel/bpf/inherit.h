@@ -20,7 +20,7 @@
 #ifndef CONSORT_INHERIT_H
 #define CONSORT_INHERIT_H
 
-#include "queue.h"
+#include "run.h"
 
 /* Longer chains are a hostile program's: the kernel follows 1024 links. */
 #define CHAIN_MAX 32

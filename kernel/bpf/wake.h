@@ -12,7 +12,7 @@
 #define CONSORT_WAKE_H
 
 #include "idle.h"
-#include "queue.h"
+#include "run.h"
 
 enum wake_verdict {
 	WAKE_WAIT,

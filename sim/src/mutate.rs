@@ -89,7 +89,7 @@ pub const MUTATIONS: [Mutation; 19] = [
     },
     Mutation {
         name: "lost-charge",
-        file: "kernel/bpf/queue.h",
+        file: "kernel/bpf/charge.h",
         from: "\ttask_charge_ns(t, ran_ns, now_ns);\n",
         to: "\t(void)now_ns;\n",
     },

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Charging: what a task has run is paid by the seat in which it ran, and by every account above that.
+ *
+ * Every function here is called with the lock of the task's shard held.
+ */
+#ifndef CONSORT_CHARGE_H
+#define CONSORT_CHARGE_H
+
+#include "queue.h"
+
+/* The seat that pays for a task's run: the one that was picked, if it still is its domain's. */
+static __always_inline struct tree_node __arena *pays_of(struct task __arena *t)
+{
+	struct tree_node __arena *n = t->pays;
+
+	if (!in_domain(t))
+		return &t->member.node;
+	if (n && n->kind == NODE_SEAT && seat_of_node(n)->domain == t->member.seat->domain)
+		return n;
+	return &t->member.seat->node;
+}
+
+/*
+ * On several CPUs: how much of a run, which ends now, was while others waited for the CPU, in its place or its CPU's other
+ * one. The rest is nobody's loss. On one CPU virtual time itself moves on with a task that runs alone.
+ */
+static __always_inline u64 owed_part_ns(const struct task __arena *t, u64 ran_ns, u64 now_ns)
+{
+	struct consort_cpu __arena *c = cpu_at(t->cpu);
+	u64 own_ns = live_busy_ns(&c->place.waiters, now_ns);
+	u64 shard_ns = live_busy_ns(&shard_at(c->shard)->place.waiters, now_ns);
+	u64 busy_ns = own_ns > shard_ns ? own_ns : shard_ns;
+
+	return ran_ns < busy_ns ? ran_ns : busy_ns;
+}
+
+/* A seat pays for a run that ends now, and every account above it. */
+static __always_inline void seat_pay(struct task __arena *t, u64 ran_ns, u64 now_ns)
+{
+	struct place __arena *pl = place_at(t->place);
+	struct tree_node __arena *n = pays_of(t);
+	u64 owed_ns = one_cpu ? ran_ns : owed_part_ns(t, ran_ns, now_ns);
+
+	tree_charge(n, owed_ns);
+	if (!one_cpu && owed_ns < ran_ns)
+		tree_count(n, ran_ns - owed_ns);
+	if (in_domain(t)) {
+		struct domain __arena *d = domain_in(t->set, t->place);
+
+		coop_charge(d, &t->member, ran_ns);
+		if (seat_of_node(n)->owing.first) {
+			seat_settle(seat_of_node(n));
+			place_deactivated(pl);
+		}
+		if (d->upcoming.queued || d->indebted.top)
+			place_refresh(pl, d);
+	}
+	if (pl->nr_blocked)
+		place_unblock(pl, n);
+}
+
+core_fn task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
+{
+	/* Demoted, too: else it would have its part twice, by its account and by due events. */
+	if (t->set)
+		domain_charge_due(domain_in(t->set, t->place), &t->member, ran_ns, now_ns);
+	seat_pay(t, ran_ns, now_ns);
+	return 0;
+}
+
+/* How much more than its part of the CPU's time a place may have had, of what is remembered. */
+static inline s64 lead_max_ns(void)
+{
+	return tunables.granularity_ns;
+}
+
+/* Which part of it `one` is, of 2^16. */
+static inline u64 part_of_both(u64 one, u64 other)
+{
+	u64 both = one + other;
+
+	return both ? (one << 16) / both : 0;
+}
+
+/*
+ * The two places of a CPU have virtual times of their own; the CPU's time is divided between them in proportion to
+ * their weights, the shard's being spread over its CPUs. What one place did not want is not owed to it later.
+ */
+static inline void divide(const struct task __arena *t, u64 ran_ns)
+{
+	struct consort_cpu __arena *c = cpu_at(t->cpu);
+	struct shard __arena *s = shard_at(c->shard);
+	bool is_own = t->place >= SHARDS_MAX;
+	/* One that sleeps already was runnable while it ran. */
+	u64 asleep = t->member.node.active ? 0 : t->member.node.weight;
+	u64 own = c->place.root.weight_active + (is_own ? asleep : 0);
+	u64 shared = s->place.root.weight_active + (is_own ? 0 : asleep);
+	s64 bound_ns = lead_max_ns(), lead_ns = c->own_lead_ns;
+
+	shared /= s->nr_cpus ?: 1;
+	if (is_own)
+		lead_ns += ran_ns * part_of_both(shared, own) >> 16;
+	else
+		lead_ns -= ran_ns * part_of_both(own, shared) >> 16;
+	c->own_lead_ns = lead_ns > bound_ns ? bound_ns : lead_ns < -bound_ns ? -bound_ns : lead_ns;
+}
+
+/*
+ * Charges what the kernel measured since the last time. `total_ns` is the task's sum_exec_runtime; it has just run, or
+ * has not run since it was charged.
+ */
+static inline void task_charge(struct task __arena *t, u64 total_ns, u64 now_ns)
+{
+	s64 ran_ns = total_ns - t->charged_ns;
+
+	/* Negative: the estimates were too high; that much it will run for nothing. */
+	if (ran_ns <= 0)
+		return;
+	t->charged_ns = total_ns;
+	task_settle_in(t);
+	if (!one_cpu) {
+		divide(t, ran_ns);
+		/* One that sleeps already was runnable: without its load its accounts might weigh nothing here. */
+		if (t->member.node.active)
+			tree_load(group_in(t->home, t->place), 0);
+		else
+			count_load(t, true);
+	}
+	task_charge_ns(t, ran_ns, now_ns);
+	if (!one_cpu && !t->member.node.active)
+		count_load(t, false);
+}
+
+/* A task that has run alone for less is charged when it is next compared. */
+#define ESTIMATE_MIN_NS 1000000
+
+/* How old the kernel's account of a running task may be: it measures at each tick. */
+#define MEASURED_LATE_NS 8000000
+
+/*
+ * Charges the running task for what it has had by the clock. What the kernel has measured is used later. Always inline:
+ * Linux 6.18 lets functions call each other eight deep.
+ */
+static __always_inline void charge_by_clock(struct consort_cpu __arena *c, u64 now_ns)
+{
+	struct task __arena *running = c->running;
+	const struct task_struct *p = (const struct task_struct *)running->kernel_task;
+	s64 ran_ns = now_ns - c->since_ns - c->estimated_ns;
+	s64 most_ns = BPF_CORE_READ(p, se.sum_exec_runtime) + MEASURED_LATE_NS - running->charged_ns;
+
+	/* It may have been chosen long before it began to run: a higher class was there. */
+	if (ran_ns > most_ns)
+		ran_ns = most_ns;
+	if (ran_ns <= 0)
+		return;
+	c->estimated_ns += ran_ns;
+	running->charged_ns += ran_ns;
+	if (!one_cpu)
+		divide(running, ran_ns);
+	seat_pay(running, ran_ns, now_ns);
+}
+
+/*
+ * A task wakes beside a running one, which has not been charged for as long as nobody else wanted the CPU: it is now,
+ * so that the one that wakes finds virtual times as they are.
+ */
+static inline void charge_running(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
+{
+	struct task __arena *running = c->running;
+	s64 ran_ns = now_ns - c->since_ns - c->estimated_ns;
+
+	if (!running || ran_ns < ESTIMATE_MIN_NS)
+		return;
+	/* It may have been chosen, and not have begun to run. */
+	if (cpu != bpf_get_smp_processor_id() || task_of(bpf_get_current_task_btf()) != running)
+		return;
+	charge_by_clock(c, now_ns);
+}
+
+#endif

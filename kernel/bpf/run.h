@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Running: when the task that has a CPU is compared again, and what it is told of that.
+ *
+ * Every function here is called with the lock of the task's shard held.
+ */
+#ifndef CONSORT_RUN_H
+#define CONSORT_RUN_H
+
+#include "charge.h"
+#include "idle.h"
+#include "slots.h"
+#include "timer.h"
+
+static inline u64 task_slice_ns(struct task __arena *t)
+{
+	u64 slice = place_at(t->place)->quantum_ns;
+
+	return in_domain(t) ? slice * domain_in(t->set, t->place)->group.nr_active : slice;
+}
+
+/* How often a CPU looks whose task runs alone while others of its shard do: one of them may come to wait. */
+#define LOOK_NS 20000000ULL
+
+/*
+ * Whom nobody waits beside in its own place is compared all the same: with those that wait for this CPU in its other place,
+ * and with those that run on the shard's other CPUs, which one of them will lose sooner or later.
+ */
+static __always_inline u64 compare_beside_others_ns(struct consort_cpu __arena *c, u32 place,
+						    u64 now_ns, u64 slice)
+{
+	struct shard __arena *s = shard_at(c->shard);
+	struct place __arena *other = place < SHARDS_MAX ? &c->place : &s->place;
+
+	if (place_head(other)->ready.top || s->nr_runnable > s->nr_cpus)
+		return now_ns + slice;
+	return s->nr_runnable > 1 ? now_ns + LOOK_NS : NEVER_NS;
+}
+
+/* The task is not to be taken for the running one any more: it sleeps, ends, or goes to another shard. */
+static inline void task_end(struct task __arena *t)
+{
+	struct consort_cpu __arena *c = cpu_at(t->cpu);
+
+	if (c->running == t)
+		c->running = NULL;
+}
+
+/*
+ * A task is about to run, or goes on: decides when it is compared again, tells it, and arms the timer. The task
+ * does not wait. `here`: this is the CPU that we run on.
+ */
+core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task __arena *t in_arena,
+		   u64 now_ns, bool here)
+{
+	struct place __arena *pl = place_at(t->place);
+	u64 slice = task_slice_ns(t);
+	u64 at_ns = place_compare_at_ns(pl, pays_of(t), now_ns, slice);
+	struct domain __arena *d;
+	struct consort_slot *s;
+
+	if (!one_cpu && at_ns > now_ns + slice) {
+		u64 beside_ns = compare_beside_others_ns(c, t->place, now_ns, slice);
+
+		if (beside_ns < at_ns)
+			at_ns = beside_ns;
+	}
+	if (t->set) {
+		d = domain_in(t->set, t->place);
+		if (in_domain(t) && d->order) {
+			u64 asks_ns = coop_asks_at_ns(d, &t->member, now_ns, slice);
+
+			if (asks_ns < at_ns)
+				at_ns = asks_ns;
+		}
+		t->yield_by_ns = at_ns;
+		s = slot_of(t);
+		if (s) {
+			slot_write(s, d, at_ns);
+			if (t->demoted)
+				s->standing = CONSORT_DEMOTED;
+		}
+		if (in_domain(t) && at_ns != NEVER_NS && !d->preempt)
+			at_ns += d->grace_ns;
+		/* Whatever is due by now has just been found less urgent. */
+		else if (in_domain(t) && at_ns < now_ns + tunables.min_slice_ns)
+			at_ns = now_ns + tunables.min_slice_ns;
+	}
+	if (!one_cpu && t->cpu != cpu)
+		task_end(t);
+	t->cpu = cpu;
+	t->member.node.has_run = 1;
+	c->running = t;
+	claim_workless(cpu);
+	c->since_ns = now_ns;
+	c->estimated_ns = 0;
+	c->compare_at_ns = at_ns;
+	if (here)
+		timer_arm(c, cpu, at_ns);
+	return 0;
+}
+
+/*
+ * Whether a member has outstayed the time by which it was to poll, grace included, by the CPU time that it has had
+ * since it was chosen: what interrupts and higher classes took from it is not its fault.
+ */
+static inline bool task_overran(struct task __arena *t, u64 total_ns,
+				const struct consort_cpu __arena *c, u64 now_ns)
+{
+	struct domain __arena *d = domain_in(t->set, t->place);
+	u64 ran_ns = total_ns - t->charged_ns + c->estimated_ns + TIMER_EARLY_NS;
+	u64 since_ns = c->since_ns;
+
+	if (t->yield_by_ns == NEVER_NS || d->preempt)
+		return false;
+	return now_ns + TIMER_EARLY_NS >= t->yield_by_ns + d->grace_ns &&
+	       (t->yield_by_ns < since_ns || ran_ns >= t->yield_by_ns - since_ns + d->grace_ns);
+}
+
+#endif
