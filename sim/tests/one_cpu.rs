@@ -49,6 +49,20 @@ fn weights_divide_the_cpu() {
     assert!((ratio - 1024.0 / 335.0).abs() < 0.05, "{ratio}");
 }
 
+/// What a task was behind when it went to sleep it is behind when it is back: it does not lose a slice by each pause.
+#[test]
+fn short_pauses_cost_nothing() {
+    let mut setup = with_domain(one_cpu(Kernel::V7_2), 2 * S);
+    setup.tasks = vec![
+        Task::new("hog", Program::Hog),
+        Task::new("pauses", sleeper(20_000, 400_000)),
+    ];
+    let outcome = run(&setup, consort(), &mut ()).unwrap();
+    assert_fine(&outcome);
+    let share = outcome.tasks[1].run_ns as f64 / (2 * S) as f64;
+    assert!((0.48..0.51).contains(&share), "{share}");
+}
+
 #[test]
 fn a_sleeper_is_woken_beside_a_hog() {
     let mut setup = with_domain(one_cpu(Kernel::V7_2), S);
