@@ -24,6 +24,7 @@ mod coop;
 mod cpu;
 mod heap;
 mod host;
+mod lag;
 mod ledger;
 mod live;
 mod oracle;

@@ -299,40 +299,6 @@ fn owed_until(n: &tree_node) -> u64 {
     }
 }
 
-/// A task that sleeps before it has had what the other one has had is owed it when it is back: however long it sleeps no
-/// more, and no more than LAG_MAX_NS.
-#[test]
-fn what_a_sleeper_was_owed_it_has_when_it_is_back() {
-    let most_ns = u64::from(LAG_MAX_NS);
-
-    for (turn_ns, rest_ns) in [
-        (most_ns, 0),
-        (most_ns, 1000 * most_ns),
-        (9 * most_ns, most_ns),
-    ] {
-        let mut w = Watched::new(Host::new(0, 0, 0));
-
-        for _ in 0..2 {
-            w.h.add_task(None, None, u64::from(WEIGHT_ONE));
-            w.h.wake(w.h.tasks.len() - 1);
-        }
-        w.choose(false);
-        assert_eq!(w.h.running, Some(0));
-        w.h.pass(turn_ns);
-        w.choose(false);
-        assert_eq!(w.h.running, Some(1));
-        w.h.pass(most_ns / 4);
-        w.choose(true);
-        assert_eq!(w.h.running, Some(0));
-        w.h.pass(rest_ns);
-        w.h.wake(1);
-        let (runs, woken) = unsafe { (&*w.h.node(0), &*w.h.node(1)) };
-        let owed_ns = (turn_ns - most_ns / 4).min(most_ns);
-        let owed = unsafe { core_vtime_of_ns(owed_ns, u64::from(WEIGHT_ONE)) };
-        assert_eq!(runs.vtime.wrapping_sub(woken.vtime), owed, "{rest_ns}");
-    }
-}
-
 /// The smallest leaves, and comes back while its successor runs: it must not find its old minimum again.
 #[test]
 fn the_minimum_follows_who_leaves() {
