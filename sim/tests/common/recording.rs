@@ -2,7 +2,7 @@
 //! What a guest has recorded while processes carried a scenario out, and the same scenario simulated, beside the
 //! same disturbances: what the guest's other tasks did is replayed.
 
-use super::assert_fine;
+use super::{assert_fine, MS};
 use consort_sim::scenario;
 use consort_sim::setup::{Kernel, Length, Policy, Program, Setup, Step, Task};
 use consort_sim::trace::{Event, Left, TaskId, What};
@@ -28,15 +28,18 @@ const OTHERS: &str = "#";
 /// Above the numbers of the scenarios' timers.
 const OTHERS_TIMER: u32 = 1_000_000;
 const CALLBACKS: [&str; 4] = ["select_cpu", "enqueue", "dispatch", "quiescent"];
-/// From a timer's multiple to the callback: the slack of a program that does not ask for sharp timers, and the
-/// interrupt.
-const WAKING_NS: u64 = 56_500;
+/// From a timer's multiple to the callback: the slack of a program that does not ask for sharp timers, the interrupt, and by
+/// how much the scenario's own tasks are earlier in the simulation.
+const WAKING_NS: u64 = 134_500;
 
 /// What it costs to record a callback or a switch.
 const RECORDING_NS: u64 = 2_600;
 
-/// For so long after another task ran the order may be another: what it took away ends slices at other times.
-const DISTURBED_NS: u64 = 1_000_000;
+/// One that runs later has waited for the scenario's tasks.
+const WAITS_NS: u64 = 50_000;
+
+/// For so long after another task ran the order may be another: what it took away ends two slices at other times.
+const DISTURBED_NS: u64 = 4_000_000;
 
 /// When others woke up, and for how long they ran until all of them slept again.
 #[derive(Default)]
@@ -150,7 +153,8 @@ impl Recording {
                     awake.remove(name);
                 }
                 ["switch", _, to] => {
-                    if let Some((since_ns, is_above)) = running.take() {
+                    let ran = running.take();
+                    if let Some((since_ns, is_above)) = ran {
                         let turns = if is_above {
                             &mut found.above
                         } else {
@@ -161,10 +165,11 @@ impl Recording {
                         }
                     }
                     let waits = found.below.last().filter(|_| !awake.is_empty());
-                    if let (false, None, Some((at_ns, _))) =
-                        (is_other(to), found.tangled_at_ns, waits)
-                    {
-                        found.tangled_at_ns = Some(*at_ns);
+                    if let (None, Some((at_ns, _))) = (found.tangled_at_ns, waits) {
+                        let late = ran.is_none() && entry.at_ns - at_ns > WAITS_NS;
+                        if late || !is_other(to) {
+                            found.tangled_at_ns = Some(*at_ns);
+                        }
                     }
                     if to.starts_with(OTHERS) {
                         let is_above = !awake.contains(to);
@@ -180,9 +185,9 @@ impl Recording {
         found
     }
 
-    /// The scenario's setup, with the others as two more tasks.
-    fn setup(&self, path: &Path) -> Setup {
-        let mut setup = scenario::load(path, None).unwrap().setup;
+    /// The scenario's setup with costs of so many percent, and with the others as two more tasks.
+    fn setup(&self, path: &Path, costs_percent: u64) -> Setup {
+        let mut setup = at_cost(path, costs_percent);
         setup.machine.kernel = self.kernel;
         setup.costs.callback_ns += RECORDING_NS;
         setup.costs.switch_ns += RECORDING_NS;
@@ -195,52 +200,85 @@ impl Recording {
         setup
     }
 
-    pub fn simulate(&self, path: &Path) -> Vec<Entry> {
-        let setup = self.setup(path);
-        let mut entries = Vec::new();
-        let mut names: Vec<String> = Vec::new();
-        let mut note = |event: &Event| {
-            let name = |task: &TaskId| names[*task as usize].clone();
-            let text = match &event.what {
-                What::Created { of, .. } => {
-                    names.push(setup.tasks[*of].name.clone());
-                    return;
-                }
-                What::Callback {
-                    name: callback,
-                    task: Some(task),
-                } if CALLBACKS.contains(callback) => {
-                    format!("{callback} {}", name(task))
-                }
-                What::Callback {
-                    name: "dispatch",
-                    task: None,
-                } => "dispatch -".to_owned(),
-                What::Switch { prev, next } => {
-                    let from = prev.as_ref().map_or("-".to_owned(), |(task, left)| {
-                        let goes_on = matches!(left, Left::Preempted | Left::Yielded);
-                        let name = name(task);
-                        let goes_on = if goes_on && name != OTHERS { "+" } else { "" };
-                        name + goes_on
-                    });
-                    format!(
-                        "switch {from} {}",
-                        next.as_ref().map_or("-".to_owned(), name)
-                    )
-                }
-                _ => return,
-            };
-            if concerns_the_scenario(&text) {
-                entries.push(Entry {
-                    at_ns: event.at_ns,
-                    text,
-                });
-            }
-        };
-        let outcome = run(&setup, consort(), &mut note).unwrap();
-        assert_fine(&outcome);
-        entries
+    pub fn simulate(&self, path: &Path, costs_percent: u64) -> Vec<Entry> {
+        simulate(&self.setup(path, costs_percent))
     }
+}
+
+/// The scenario with costs of so many percent.
+fn at_cost(path: &Path, percent: u64) -> Setup {
+    let mut setup = scenario::load(path, None).unwrap().setup;
+    let costs = &mut setup.costs;
+    for cost_ns in [
+        &mut costs.callback_ns,
+        &mut costs.schedule_ns,
+        &mut costs.switch_ns,
+        &mut costs.wake_ns,
+        &mut costs.interrupt_ns,
+    ] {
+        *cost_ns = *cost_ns * percent / 100;
+    }
+    setup
+}
+
+/// The scenario with costs of so many percent, and with others that run for so long before it is compared, each at a time
+/// of its own.
+pub fn varied(path: &Path, costs_percent: u64, others_ns: &[u64]) -> Setup {
+    let mut setup = at_cost(path, costs_percent);
+    let turns: Vec<(u64, u64)> = others_ns
+        .iter()
+        .enumerate()
+        .map(|(number, ran_ns)| ((100 + 37 * number as u64) * MS, *ran_ns))
+        .collect();
+    setup.tasks.push(other(1, &turns));
+    setup
+}
+
+/// Callbacks and switches that concern the scenario's tasks.
+pub fn simulate(setup: &Setup) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    let mut names: Vec<String> = Vec::new();
+    let mut note = |event: &Event| {
+        let name = |task: &TaskId| names[*task as usize].clone();
+        let text = match &event.what {
+            What::Created { of, .. } => {
+                names.push(setup.tasks[*of].name.clone());
+                return;
+            }
+            What::Callback {
+                name: callback,
+                task: Some(task),
+            } if CALLBACKS.contains(callback) => {
+                format!("{callback} {}", name(task))
+            }
+            What::Callback {
+                name: "dispatch",
+                task: None,
+            } => "dispatch -".to_owned(),
+            What::Switch { prev, next } => {
+                let from = prev.as_ref().map_or("-".to_owned(), |(task, left)| {
+                    let goes_on = matches!(left, Left::Preempted | Left::Yielded);
+                    let name = name(task);
+                    let goes_on = if goes_on && name != OTHERS { "+" } else { "" };
+                    name + goes_on
+                });
+                format!(
+                    "switch {from} {}",
+                    next.as_ref().map_or("-".to_owned(), name)
+                )
+            }
+            _ => return,
+        };
+        if concerns_the_scenario(&text) {
+            entries.push(Entry {
+                at_ns: event.at_ns,
+                text,
+            });
+        }
+    };
+    let outcome = run(setup, consort(), &mut note).unwrap();
+    assert_fine(&outcome);
+    entries
 }
 
 /// Callbacks about others, and switches between others, do not.
