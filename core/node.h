@@ -50,6 +50,7 @@ struct group {
 	u64 weight_all; /* with periods: sum over all members, kept by the host */
 	u64 capacity; /* NODE_RC: what its members have in sum, WEIGHT_ONE for each CPU; kept by the host */
 	u64 weight_active; /* sum over active members */
+	u64 in_flight_ns; /* CPU time that tasks below it are about to have on several CPUs, and are not charged for: see tree.h */
 	u64 ran_ns; /* CPU time that its members have had; of the root: since it has been alone */
 	u64 load; /* of its active tasks, and of the accounts in it, see ledger.h */
 	u64 load_above; /* what it is of its parent's load */

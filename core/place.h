@@ -191,16 +191,21 @@ static __always_inline struct tree_node __arena *member_pays(struct member __are
 	return m->seat ? &m->seat->node : &m->node;
 }
 
-/* A task that has waited for too long is ahead by more than it can repay: that is forgotten. */
-core_fn place_forgive(struct tree_node __arena *n in_arena)
+/*
+ * A task that has waited for too long is ahead by more than it can repay: what is beyond the slice that it gets now is
+ * forgotten. Were all of it, other CPUs would find its account first among those that wait until that slice is charged.
+ */
+core_fn place_forgive(struct place __arena *pl in_arena, struct tree_node __arena *n in_arena)
 {
 	while (can_loop) {
 		struct group __arena *g = n->parent;
+		u64 most;
 
 		if (!g)
 			break;
-		if (g->node.kind == NODE_FAIR && vtime_before(g->vmin, n->vtime)) {
-			n->vtime = g->vmin;
+		most = g->vmin + vtime_of_ns(pl->quantum_ns, node_weight(n));
+		if (g->node.kind == NODE_FAIR && vtime_before(most, n->vtime)) {
+			n->vtime = most;
 			if (n->ready.queued)
 				fair_follow(g, n);
 		}
@@ -218,7 +223,7 @@ core_fn place_rescue(struct place __arena *pl in_arena, u64 now_ns,
 	pl->waiters.again_at_ns = now_ns + LIVE_PART * pl->quantum_ns;
 	c->task = &m->node;
 	c->pays = member_pays(m);
-	place_forgive(c->pays);
+	place_forgive(pl, c->pays);
 	return 0;
 }
 

@@ -33,6 +33,26 @@ core_fn tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 	return 0;
 }
 
+/*
+ * A task below `g` begins to run, and is charged when it is next compared: until then each account above it is compared as
+ * if it had had `ns` already. Else all CPUs that choose meanwhile would choose the same account. Negative: it is charged.
+ */
+core_fn tree_fly(struct group __arena *g in_arena, u64 ns)
+{
+	while (can_loop) {
+		struct group __arena *above;
+
+		if (!g || !g->level)
+			break;
+		g->in_flight_ns += ns;
+		above = g->node.parent;
+		if (g->node.ready.queued && above->node.kind == NODE_FAIR)
+			fair_follow(above, &g->node);
+		g = above;
+	}
+	return 0;
+}
+
 /* Counts CPU time that is not charged: nobody waited for it. */
 core_fn tree_count(struct tree_node __arena *n in_arena, u64 ns)
 {
@@ -96,7 +116,7 @@ core_fn tree_exchange(struct tree_node __arena *out in_arena, struct tree_node _
 			break;
 		fair_forget_lag(to, in);
 		if (!heap_exchange_only(&from->ready, &out->ready, &to->ready, &in->ready,
-					in->vtime, in->has_run))
+					fair_key(in), in->has_run))
 			break;
 		out = &from->node;
 		in = &to->node;

@@ -22,22 +22,43 @@
 
 #include "../node.h"
 
-/* How far behind a member may be that begins to wait: what it may have missed while it ran for a slice, and no more. */
+/*
+ * How far behind a member may be that begins to wait: what it may have missed while it ran for a slice, and no more. An account
+ * misses as much for each of its members: several CPUs may serve them at a time.
+ */
 #define LAG_MAX_NS 4000000ULL
 
-/* What is beyond LAG_MAX_NS could not be used, and is not owed. On one CPU nobody who begins to wait is behind at all. */
+static __always_inline u64 fair_lag_max(const struct tree_node __arena *n)
+{
+	u32 nr = n->kind < NODE_FAIR ? 1 : outer_of(n, struct group, node)->nr_active;
+
+	return vtime_of_ns(LAG_MAX_NS * (nr ? nr : 1), node_weight(n));
+}
+
+/* What is beyond that could not be used, and is not owed. On one CPU nobody who begins to wait is behind at all. */
 static __always_inline void fair_forget_lag(const struct group __arena *g,
 					    struct tree_node __arena *n)
 {
 	if (vtime_before(n->vtime, g->vmin))
-		n->vtime = vtime_max(n->vtime, g->vmin - vtime_of_ns(LAG_MAX_NS, node_weight(n)));
+		n->vtime = vtime_max(n->vtime, g->vmin - fair_lag_max(n));
+}
+
+/* By what a member is compared: its virtual time, and what those below it that run are about to have. */
+static __always_inline u64 fair_key(const struct tree_node __arena *n)
+{
+	const struct group __arena *g;
+
+	if (n->kind < NODE_FAIR)
+		return n->vtime;
+	g = outer_of(n, struct group, node);
+	return g->in_flight_ns ? n->vtime + vtime_of_ns(g->in_flight_ns, node_weight(n)) : n->vtime;
 }
 
 static __always_inline void fair_enqueue(struct group __arena *g, struct tree_node __arena *n)
 {
 	fair_forget_lag(g, n);
 	/* One that has just woken is at its group's minimum, as is one that has run there alone: the former goes first. */
-	heap_push(&g->ready, &n->ready, n->vtime, n->has_run);
+	heap_push(&g->ready, &n->ready, fair_key(n), n->has_run);
 }
 
 static __always_inline void fair_dequeue(struct group __arena *g, struct tree_node __arena *n)
@@ -50,7 +71,7 @@ static __always_inline void fair_exchange(struct group __arena *g, struct tree_n
 					  struct tree_node __arena *in)
 {
 	fair_forget_lag(g, in);
-	if (heap_replace_only(&g->ready, &out->ready, &in->ready, in->vtime, in->has_run))
+	if (heap_replace_only(&g->ready, &out->ready, &in->ready, fair_key(in), in->has_run))
 		return;
 	fair_enqueue(g, in);
 	fair_dequeue(g, out);
@@ -59,7 +80,7 @@ static __always_inline void fair_exchange(struct group __arena *g, struct tree_n
 /* A waiting member's virtual time has changed. */
 static __always_inline void fair_follow(struct group __arena *g, struct tree_node __arena *n)
 {
-	heap_move(&g->ready, &n->ready, n->vtime, n->has_run);
+	heap_move(&g->ready, &n->ready, fair_key(n), n->has_run);
 }
 
 /*

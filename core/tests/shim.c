@@ -121,6 +121,11 @@ void core_tree_charge(struct tree_node *n, u64 ns)
 	tree_charge(n, ns);
 }
 
+void core_tree_fly(struct group *g, u64 ns)
+{
+	tree_fly(g, ns);
+}
+
 void core_tree_enqueue(struct tree_node *n)
 {
 	tree_enqueue(n);

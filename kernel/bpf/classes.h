@@ -252,7 +252,9 @@ core_fn group_move(struct place __arena *pl in_arena, struct group __arena *g in
 		tree_deactivate(&g->node);
 	place_deactivated(pl);
 	tree_load(g->node.parent, -g->load_above);
+	tree_fly(g->node.parent, -g->in_flight_ns);
 	tree_move(&g->node, to, tree_take_lead_ns(&g->node));
+	tree_fly(to, g->in_flight_ns);
 	tree_load(to, g->load_above);
 	if (was_active)
 		tree_activate(&g->node, bpf_ktime_get_ns());
@@ -434,6 +436,7 @@ int consort_reservation_end(struct consort_reservation_args *args)
 	bpf_map_update_elem(&reservations, &id, &none, BPF_ANY);
 	reservation_set(r, 0, 0);
 	r->class->nr_reservations--;
+	set_end_flights(&r->set);
 	free_pages(r, reservation_bytes());
 	args->error = 0;
 	return 0;

@@ -149,6 +149,7 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 		look_at_rides(prev);
 	s = shard_at(c->shard);
 	lock_take(&s->lock);
+	flight_end(c);
 	t = task_of_prev(c, prev);
 	if (t) {
 		account(c, cpu, t, prev->se.sum_exec_runtime, now_ns);

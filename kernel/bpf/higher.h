@@ -31,6 +31,7 @@ static inline void cpu_is_taken(struct consort_cpu __arena *c)
 	struct lock __arena *l = &shard_at(c->shard)->lock;
 
 	lock_take(l);
+	flight_end(c);
 	c->running = NULL;
 	lock_release(l);
 }

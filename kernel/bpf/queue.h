@@ -7,7 +7,7 @@
 #ifndef CONSORT_QUEUE_H
 #define CONSORT_QUEUE_H
 
-#include "state.h"
+#include "flight.h"
 
 /* One more or one fewer task is runnable in the place: slices change. */
 static __always_inline void place_count(struct place __arena *pl, u32 place, s32 more)
@@ -306,6 +306,8 @@ core_fn task_move(struct task __arena *t in_arena, struct group_set __arena *hom
 	u64 lead_ns;
 
 	task_take(t);
+	if (!one_cpu && cpu_at(t->cpu)->running == t)
+		flight_end(cpu_at(t->cpu));
 	task_deactivate(t);
 	lead_ns = task_depart(t, home == t->home && place == t->place);
 	carry_debt(t, set, place);

@@ -19,7 +19,7 @@ static inline u64 task_slice_ns(struct task __arena *t)
 	return in_domain(t) ? slice * domain_in(t->set, t->place)->group.nr_active : slice;
 }
 
-/* How often a CPU looks whose task runs alone while others of its shard do: one of them may come to wait. */
+/* How often a CPU looks whose task runs alone: others of its shard may come to wait, and only their own CPUs are told. */
 #define LOOK_NS 20000000ULL
 
 /*
@@ -34,7 +34,7 @@ static __always_inline u64 compare_beside_others_ns(struct consort_cpu __arena *
 
 	if (place_head(other)->ready.top || s->nr_runnable > s->nr_cpus)
 		return now_ns + slice;
-	return s->nr_runnable > 1 ? now_ns + LOOK_NS : NEVER_NS;
+	return now_ns + LOOK_NS;
 }
 
 /* The task is not to be taken for the running one any more: it sleeps, ends, or goes to another shard. */
@@ -42,8 +42,10 @@ static inline void task_end(struct task __arena *t)
 {
 	struct consort_cpu __arena *c = cpu_at(t->cpu);
 
-	if (c->running == t)
-		c->running = NULL;
+	if (c->running != t)
+		return;
+	flight_end(c);
+	c->running = NULL;
 }
 
 /*
@@ -91,6 +93,7 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 	t->cpu = cpu;
 	t->member.node.has_run = 1;
 	c->running = t;
+	flight_begin(c, pays_of(t), pl->quantum_ns);
 	claim_workless(cpu);
 	c->since_ns = now_ns;
 	c->estimated_ns = 0;

@@ -46,8 +46,8 @@ static inline void leave_shard(struct task __arena *t, const struct task_struct 
 /* How many tasks of a place are looked at: those of CPUs' own places may be bound elsewhere. */
 #define STEAL_LOOKS 8
 
-/* Whether a CPU may take a task: into its shard's place, or into its own if nobody is there. */
-static inline bool may_take(const struct task __arena *t, u32 cpu)
+/* Whether a CPU may take a task: into its shard's place, or into its own if nobody is there, or if it `crowds`. */
+static inline bool may_take(const struct task __arena *t, u32 cpu, bool crowds)
 {
 	struct task_struct *p = bpf_task_from_pid(t->pid);
 	u32 place;
@@ -57,7 +57,7 @@ static inline bool may_take(const struct task __arena *t, u32 cpu)
 		return false;
 	if (may_run_on(t, p, cpu)) {
 		place = place_for(p, cpu, t->stays);
-		may = place < SHARDS_MAX || !place_at(place)->root.nr_active;
+		may = crowds || place < SHARDS_MAX || !place_at(place)->root.nr_active;
 	}
 	bpf_task_release(p);
 	return may;
@@ -80,7 +80,7 @@ core_fn take_first_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 		if (!best->task)
 			break;
 		t = task_of_node(best->task);
-		if (may_take(t, cpu)) {
+		if (may_take(t, cpu, false)) {
 			task_take(t);
 			break;
 		}
@@ -98,21 +98,24 @@ core_fn take_first_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 	return 0;
 }
 
-/* Takes the task that has waited for longest, if it may run on `cpu`. With the place's lock held. */
-core_fn take_oldest_for(struct place __arena *pl in_arena, u32 cpu)
+/* Takes the task that has waited for longest of those that may run on `cpu`. With the place's lock held. */
+core_fn take_oldest_for(struct place __arena *pl in_arena, u32 cpu, bool crowds)
 {
+	struct choice __arena *best = &cpu_at(cpu)->own_choice;
 	struct waiter __arena *w = pl->waiters.first;
-	struct task __arena *t;
 
 	USES_ARENA();
-	cpu_at(cpu)->own_choice.task = NULL;
-	if (!w)
-		return 0;
-	t = task_of_node(&outer_of(w, struct member, waiter)->node);
-	if (!may_take(t, cpu))
-		return 0;
-	task_take(t);
-	cpu_at(cpu)->own_choice.task = &t->member.node;
+	best->task = NULL;
+	for (u32 look = 0; w && look < STEAL_LOOKS && can_loop; look++) {
+		struct task __arena *t = task_of_node(&outer_of(w, struct member, waiter)->node);
+
+		if (may_take(t, cpu, crowds)) {
+			task_take(t);
+			best->task = &t->member.node;
+			break;
+		}
+		w = w->next;
+	}
 	return 0;
 }
 
@@ -167,7 +170,7 @@ static inline struct task_struct *steal_from(u32 from, u32 cpu, bool oldest, u64
 		return NULL;
 	lock_take(l);
 	if (oldest)
-		take_oldest_for(pl, cpu);
+		take_oldest_for(pl, cpu, from >= SHARDS_MAX);
 	else
 		take_first_for(pl, cpu, now_ns);
 	ends_thieving(from);
@@ -310,6 +313,7 @@ static inline void cpu_set_online(u32 cpu, u32 online)
 	lock_take(&s->lock);
 	s->nr_cpus += online - c->online;
 	c->online = online;
+	flight_end(c);
 	c->running = NULL;
 	c->compare_at_ns = NEVER_NS;
 	c->timer_at_ns = NEVER_NS;

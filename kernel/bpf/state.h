@@ -127,11 +127,14 @@ struct consort_cpu {
 	struct task __arena *left; /* put aside for a moment when a higher class took the CPU */
 	u64 since_ns; /* when it was chosen or compared */
 	u64 estimated_ns; /* of its run since then, charged already */
+	struct group __arena *flight_in; /* the account in which it runs, see flight.h */
+	u64 flight_ns; /* what is in flight there; 0: nothing */
 	u64 compare_at_ns; /* when the running task is to be compared again; NEVER_NS: when it stops */
 	u64 timer_at_ns; /* when this CPU's one-shot timer fires; NEVER_NS: not armed */
 	u64 own_offset; /* what its own place's virtual time is behind its shard's, see choose.h */
 	s64 own_lead_ns; /* beside classes: by how much its own place has had more of it than its part beside its shard's */
 	u64 balance_at_ns; /* when this CPU next compares its shard with the others */
+	u64 swap_at_ns; /* when its own place next takes a task from another one's that has more, or gives one */
 	u32 balance_from; /* the CPU at whose own place it looks next */
 	u32 told; /* 1 + the place of a task that it has been told of, and has not looked for yet; 0: none */
 	u32 seen_idle; /* 1 + the CPU that it saw idle beside work when it last looked; 0: none */

@@ -94,6 +94,7 @@ struct sum {
 	/* Of all members, active or not. A domain among them weighs what its members do. */
 	u32 nr_all;
 	u64 weight_all;
+	u64 in_flight_ns;
 	u64 lightest;
 	u64 run_max_ns; /* of the group that may run longest before it is compared, see bounds.h */
 };
@@ -174,6 +175,26 @@ static void add_group(void *context, struct group *g)
 	}
 }
 
+/* What each CPU's running task has in flight, and the accounts above it. */
+static void add_flights(struct checking *c)
+{
+	for (u32 cpu = 0; cpu < topology.nr_cpus; cpu++) {
+		const struct consort_cpu *state = cpu_at(cpu);
+
+		if (!state->flight_ns)
+			continue;
+		if (!state->running)
+			broken(c, "flight", "CPU %u has %llu ns in flight, and runs nobody", cpu,
+			       state->flight_ns);
+		for (struct group *g = state->flight_in; g->level; g = g->node.parent) {
+			struct sum *sum = sum_of(g);
+
+			sum->of = g;
+			sum->in_flight_ns += state->flight_ns;
+		}
+	}
+}
+
 struct visiting {
 	struct checking *checking;
 	u32 place;
@@ -203,6 +224,10 @@ static void check_group(void *context, struct group *g)
 		       "there are %u of %llu",
 		       v->place, g->level, g->nr_active, g->weight_active, sum->nr_active,
 		       sum->weight);
+	if (sum->in_flight_ns != g->in_flight_ns)
+		broken(c, "flight",
+		       "a group of place %u at level %u counts %llu ns in flight, there are %llu",
+		       v->place, g->level, g->in_flight_ns, sum->in_flight_ns);
 	if (sum->nr_waiting != (u32)links)
 		broken(c, "sums", "a group of place %u has %d links for %u waiting members",
 		       v->place, links, sum->nr_waiting);
@@ -258,6 +283,7 @@ static void check_places(struct checking *c)
 		add_node(&t->member.node);
 		nr_runnable[place_index(t->place)] += t->member.node.active;
 	}
+	add_flights(c);
 	for (u32 i = 0; i < nr_places(); i++)
 		each_group(place_number(i), add_run_max, c);
 	for (u32 i = 0; i < nr_places() && !c->broken; i++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! cgroups for which there is no room.
+//! cgroups: shares of several CPUs, and cgroups for which there is no room.
 
 mod common;
 
@@ -61,4 +61,112 @@ fn a_cgroup_without_room_shares_the_groups_of_the_one_above_it() {
         }
     }
     assert!(seen.iter().all(|runs| *runs > 0), "{seen:?}");
+}
+
+/// So many hogs in each of the cgroups, whose names, parents and weights these are; what each cgroup has of a CPU.
+fn shares_of_hogs(
+    machine: Machine,
+    cgroups: &[(&str, usize, u32)],
+    hogs: &[(usize, usize)],
+) -> Vec<f64> {
+    let mut setup = with_domain(machine, 4 * S);
+    for (name, parent, weight) in cgroups {
+        setup.cgroups.push(Cgroup {
+            name: (*name).into(),
+            parent: Some(*parent),
+            weight: *weight,
+        });
+    }
+    for (cgroup, count) in hogs {
+        for _ in 0..*count {
+            let mut hog = Task::new("hog", Program::Hog);
+            hog.cgroup = *cgroup;
+            setup.tasks.push(hog);
+        }
+    }
+    let outcome = run(&setup, consort(), &mut ()).unwrap();
+    assert_fine(&outcome);
+    let mut had = vec![0.0; setup.cgroups.len()];
+    for (task, of) in setup.tasks.iter().zip(&outcome.tasks) {
+        had[task.cgroup] += of.run_ns as f64 / (4 * S) as f64;
+    }
+    had
+}
+
+#[test]
+fn equal_cgroups_have_equal_parts_of_several_cpus() {
+    for (cpus, few, many) in [(12, 9, 11), (4, 3, 9), (12, 7, 40), (6, 6, 7)] {
+        let machine = Machine::simple(cpus, cpus, Kernel::V7_2);
+        let cgroups = [("few", 0, 100), ("many", 0, 100)];
+        let had = shares_of_hogs(machine, &cgroups, &[(1, few), (2, many)]);
+        let part = f64::from(cpus) / 2.0;
+        assert!(
+            had[1..].iter().all(|it| (it / part - 1.0).abs() < 0.02),
+            "{few} and {many} on {cpus}: {had:?}"
+        );
+    }
+}
+
+/// All CPUs choose in the same moment, none is charged yet: the light cgroup is not served by all of them.
+#[test]
+fn a_light_cgroup_has_its_part_of_several_cpus_and_no_more() {
+    let machine = || Machine::simple(12, 12, Kernel::V7_2);
+    let cgroups = [("one", 0, 10_000), ("other", 0, 10_000), ("light", 2, 1)];
+    let had = shares_of_hogs(machine(), &cgroups, &[(1, 9), (2, 11), (3, 11)]);
+    assert!((had[1] / 6.0 - 1.0).abs() < 0.02, "{had:?}");
+    assert!(had[3] < 0.03, "{had:?}");
+}
+
+/// The two in the heavy cgroup below are entitled to a CPU each, of which their neighbours must not take turns.
+#[test]
+fn tasks_that_are_entitled_to_a_whole_cpu_have_it() {
+    let machine = Machine::simple(12, 12, Kernel::V7_2);
+    let cgroups = [("one", 0, 100), ("other", 0, 100), ("heavy", 2, 10_000)];
+    let had = shares_of_hogs(machine, &cgroups, &[(1, 9), (2, 11), (3, 2)]);
+    assert!((had[1] / 6.0 - 1.0).abs() < 0.02, "{had:?}");
+    assert!(had[3] > 1.88, "{had:?}");
+}
+
+/// Two caches, of which one has been given more tasks of a cgroup than the other: they move until all have as much.
+#[test]
+fn hogs_of_a_cgroup_have_as_much_in_each_cache() {
+    let mut setup = with_domain(Machine::simple(16, 8, Kernel::V7_2), 12 * S);
+    setup.cgroups.push(Cgroup {
+        name: "batch".into(),
+        parent: Some(0),
+        weight: 100,
+    });
+    for _ in 0..28 {
+        let mut hog = Task::new("hog", Program::Hog);
+        hog.cgroup = 1;
+        setup.tasks.push(hog);
+    }
+    let outcome = run(&setup, consort(), &mut ()).unwrap();
+    assert_fine(&outcome);
+    let least_ns = outcome.tasks.iter().map(|it| it.run_ns).min().unwrap();
+    assert!(
+        least_ns as f64 > 0.95 * (12 * S) as f64 * 16.0 / 28.0,
+        "{least_ns}"
+    );
+}
+
+/// Five hogs bound to two of four CPUs cannot be divided evenly: they take turns.
+#[test]
+fn tasks_bound_to_some_cpus_take_turns_to_be_in_the_fuller_one() {
+    let mut setup = with_domain(Machine::simple(4, 4, Kernel::V7_2), 12 * S);
+    for bound in [
+        true, true, true, true, true, false, false, false, false, false,
+    ] {
+        let mut hog = Task::new("hog", Program::Hog);
+        if bound {
+            hog.nice = -10;
+            hog.affinity = Some(vec![0, 1]);
+        }
+        setup.tasks.push(hog);
+    }
+    let outcome = run(&setup, consort(), &mut ()).unwrap();
+    assert_fine(&outcome);
+    let bound: Vec<u64> = outcome.tasks[..5].iter().map(|it| it.run_ns).collect();
+    let (least, most) = (bound.iter().min().unwrap(), bound.iter().max().unwrap());
+    assert!(*least as f64 > 0.85 * *most as f64, "{bound:?}");
 }

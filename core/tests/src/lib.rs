@@ -22,6 +22,7 @@ mod check;
 mod class;
 mod coop;
 mod cpu;
+mod flight;
 mod heap;
 mod host;
 mod lag;

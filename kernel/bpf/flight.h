@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * In flight: what a CPU's running task is about to have, and is not charged for yet.
+ *
+ * Problem  A task is charged when its CPU next chooses. Until then every other CPU that chooses finds the same account
+ *          behind: all of them serve it at a time, then none does for long.
+ * Rule     From when a task begins to run until it is charged, the accounts above it are compared as if it had had its slice.
+ * Bound    What is in flight in an account is a slice for each CPU that runs a task below it.
+ * Source   the stock scheduler counts what runs in each of its queues; here one queue has several CPUs.
+ * Limits   A slice that ends early, or is prolonged, is in flight as a whole until its CPU chooses.
+ *
+ * Every function here is called with the shard's lock held.
+ */
+#ifndef CONSORT_FLIGHT_H
+#define CONSORT_FLIGHT_H
+
+#include "state.h"
+
+/* The CPU's running task is charged, or does not run any more. */
+static __always_inline void flight_end(struct consort_cpu __arena *c)
+{
+	if (!c->flight_ns)
+		return;
+	tree_fly(c->flight_in, -c->flight_ns);
+	c->flight_ns = 0;
+}
+
+/* A task begins to run in the seat `pays`, for `ns` as far as is known. */
+static __always_inline void flight_begin(struct consort_cpu __arena *c,
+					 struct tree_node __arena *pays, u64 ns)
+{
+	struct group __arena *g = pays->parent;
+
+	if (one_cpu)
+		return;
+	flight_end(c);
+	if (!g || !g->level)
+		return;
+	c->flight_in = g;
+	c->flight_ns = ns;
+	tree_fly(g, ns);
+}
+
+/* An account ends: whoever runs in a seat of it that was lent. */
+static __always_inline void flights_end_in(const struct group __arena *g, u32 shard)
+{
+	for (u32 cpu = 0; cpu < topology.nr_cpus && can_loop; cpu++) {
+		struct consort_cpu __arena *c = cpu_at(cpu);
+
+		if (c->shard == shard && c->flight_in == g)
+			flight_end(c);
+	}
+}
+
+#endif
