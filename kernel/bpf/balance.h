@@ -35,6 +35,9 @@
 /* How long a shard is left alone that has given a task. */
 #define BALANCE_PAUSE_NS 5000000ULL
 
+/* How long tasks of a CPU's own place are in a faster one, until others have their turn. */
+#define BALANCE_SWAP_NS 50000000ULL
+
 /* How long a shard from which nothing could be taken is left alone, at most. */
 #define BALANCE_PAUSE_MAX_NS 640000000ULL
 
@@ -72,16 +75,19 @@ static inline u64 machine_clock(void)
 	return clock;
 }
 
-/* How fast virtual time goes for the task of the shard's place that has this CPU alone: the weight that is charged for it. */
-static inline u64 weight_alone(const struct consort_cpu __arena *c, struct shard __arena *s)
+/*
+ * How fast virtual time goes for the task of the shard's place that has this CPU alone: what it weighs below the root. Its
+ * account's goes as fast as that of all its tasks that run.
+ */
+static inline u64 weight_alone(const struct consort_cpu __arena *c)
 {
 	struct task __arena *running = c->running;
 	struct tree_node __arena *n;
 
 	if (!running || running->place != c->shard)
 		return 0;
-	n = tree_member_above(pays_of(running), &s->place.root);
-	return n ? node_weight(n) : 0;
+	n = pays_of(running);
+	return n->active ? tree_share_if(n->parent, node_weight(n), 1) : 0;
 }
 
 /*
@@ -99,7 +105,7 @@ static inline void shard_keep_up(const struct consort_cpu __arena *c, struct sha
 	if (!is_loaded(&s->place, now_ns)) {
 		if (gone_ns > BALANCE_NS)
 			gone_ns = BALANCE_NS;
-		weight = weight_alone(c, s);
+		weight = weight_alone(c);
 		ahead = shard_clock(s) + (weight ? vtime_of_ns(gone_ns, weight) : 0);
 		s->offset = vtime_max(ahead, clock) - s->place.root.vmin;
 	} else {
@@ -143,6 +149,12 @@ static inline bool gives_oldest(struct shard __arena *from, const struct shard _
 	       now_ns >= from->giver.at_ns;
 }
 
+/* Whether a shard's tasks are served no faster than those of another one: else they catch up as it is. */
+static inline bool is_slower(const struct shard __arena *s, const struct shard __arena *other)
+{
+	return s->place.root.load * other->nr_cpus >= other->place.root.load * s->nr_cpus;
+}
+
 /* Whether tasks of a shard's place lag so far behind those of `to` that one should move. */
 static inline bool shard_should_give(struct shard __arena *from, const struct shard __arena *to,
 				     u64 clock, u64 now_ns)
@@ -150,7 +162,7 @@ static inline bool shard_should_give(struct shard __arena *from, const struct sh
 	u64 lead = shard_clock(to) - shard_clock(from);
 
 	if (!is_loaded(&from->place, now_ns) || (s64)lead <= 0 ||
-	    lag_ns(from, lead) <= BALANCE_LAG_NS)
+	    lag_ns(from, lead) <= BALANCE_LAG_NS || !is_slower(from, to))
 		return false;
 	return may_give(&from->giver, clock - shard_clock(from), now_ns);
 }
@@ -169,6 +181,20 @@ static inline bool cpu_should_give(struct consort_cpu __arena *from, u64 now_ns)
 {
 	return now_ns >= from->giver.at_ns && is_loaded(&from->place, now_ns) &&
 	       own_lag_ns(from) > LAG_MAX_NS;
+}
+
+/*
+ * Whether tasks in a CPU's own place, which has all of that CPU that it may have, are served slower than those in this one's,
+ * by what half a task weighs: they take turns to be in the faster one, as three cannot be divided over two CPUs.
+ */
+static inline bool cpu_should_swap(const struct consort_cpu __arena *from,
+				   const struct consort_cpu __arena *to, u64 now_ns)
+{
+	u64 load = from->place.root.load, half = load / 2 / (from->place.nr_runnable ?: 1);
+
+	return now_ns >= from->swap_at_ns && now_ns >= to->swap_at_ns && to->place.nr_runnable &&
+	       load > to->place.root.load + half && is_loaded(&from->place, now_ns) &&
+	       own_lag_ns(from) > 5 * LAG_MAX_NS;
 }
 
 /* Takes a task for the CPU from a place. What is noted of the giver several CPUs may write at a time: it is a hint. */
@@ -211,20 +237,40 @@ static inline struct task_struct *pull_from_shards(struct consort_cpu __arena *c
 /* Of so many CPUs one looks at the own places. */
 #define BALANCE_CPUS 16
 
-/* From another CPU's own place, for a CPU whose shard is not behind that one's. */
+/* From the own place of a CPU that has more than this one's: what waits for longest. Then it is another one's turn. */
+static inline struct task_struct *swap_from_cpu(struct consort_cpu __arena *c, u32 cpu,
+						struct consort_cpu __arena *from, u32 other,
+						u64 now_ns)
+{
+	struct task_struct *p = steal_from(place_of_cpu(other), cpu, true, now_ns);
+
+	c->swap_at_ns = now_ns + BALANCE_SWAP_NS;
+	if (p)
+		from->swap_at_ns = c->swap_at_ns;
+	return p;
+}
+
+/*
+ * From another CPU's own place: for a CPU whose own place has less; or what lags behind that one's shard, for one whose own
+ * shard does not.
+ */
 static inline struct task_struct *pull_from_cpus(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
 {
 	struct task_struct *p = NULL;
 	u64 clock = shard_clock(shard_at(c->shard));
+	bool is_full = own_lag_ns(c) > LAG_MAX_NS;
 
 	for (u32 i = 0; i < BALANCE_CPUS && i < topology.nr_cpus && can_loop; i++) {
 		u32 other = c->balance_from++ % topology.nr_cpus;
 		struct consort_cpu __arena *from = cpu_at(other);
 
-		if (other == cpu || vtime_before(clock, shard_clock(shard_at(from->shard))) ||
-		    !cpu_should_give(from, now_ns))
+		if (other == cpu)
 			continue;
-		p = pull(&from->giver, place_of_cpu(other), cpu, false, 0, now_ns);
+		if (cpu_should_swap(from, c, now_ns))
+			p = swap_from_cpu(c, cpu, from, other, now_ns);
+		else if (!is_full && cpu_should_give(from, now_ns) &&
+			 !vtime_before(clock, shard_clock(shard_at(from->shard))))
+			p = pull(&from->giver, place_of_cpu(other), cpu, false, 0, now_ns);
 		if (p)
 			break;
 	}
@@ -245,10 +291,10 @@ core_fn balance(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	stuck = attend_others(cpu, now_ns);
 	clock = machine_clock();
 	shard_keep_up(c, own, clock, now_ns);
-	/* Whose own place has more than it can run does not take more. */
-	if (own_lag_ns(c) > LAG_MAX_NS && stuck == SHARDS_MAX)
-		return 0;
-	p = pull_from_shards(c, cpu, stuck, clock, now_ns);
+	/* Whose own place has more than it can run does not take more of others. */
+	p = own_lag_ns(c) > LAG_MAX_NS && stuck == SHARDS_MAX ?
+		    NULL :
+		    pull_from_shards(c, cpu, stuck, clock, now_ns);
 	if (!p)
 		p = pull_from_cpus(c, cpu, now_ns);
 	if (!p)
