@@ -265,6 +265,12 @@ static __always_inline struct tree_node __arena *running_seat(struct tree_node _
 	return pays->active ? pays : member_pays(member_of(running));
 }
 
+/* Whether a domain is there that may be due. */
+static __always_inline int place_has_domains(const struct place __arena *pl)
+{
+	return pl->due.top || pl->nr_blocked;
+}
+
 /*
  * Chooses who runs next. `running`, if not NULL, is an active task of this place that has just run in the seat `pays`, is
  * charged, does not wait, and may go on. Nothing is taken out of the queues, except late sleepers.
@@ -311,6 +317,36 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 		fair_forget_lag(c->pays->parent, c->pays);
 	c->due_ns = &m->node == running ? m->due_ns : m->due.major;
 	return 0;
+}
+
+/*
+ * The same where nobody but the root's own tasks has a say: what most choices come to, at a fraction of the price. Returns
+ * whether that is so; else nothing has changed.
+ */
+static __always_inline int place_choose_plain(struct place __arena *pl,
+					      struct tree_node __arena *running,
+					      struct tree_node __arena *pays, u64 now_ns,
+					      struct choice __arena *c)
+{
+	struct group __arena *g = &pl->root;
+	struct tree_node __arena *n = group_first(g);
+
+	if (!n || n->kind != NODE_TASK || g->node.parent || place_has_domains(pl) || c->looks ||
+	    live_overdue(&pl->waiters, now_ns))
+		return 0;
+	if (running) {
+		if (running != pays || running->parent != g)
+			return 0;
+		if (vtime_before(running->vtime, n->vtime)) {
+			n = running;
+			fair_forget_lag(g, n);
+		}
+	}
+	g->vmin = vtime_max(g->vmin, n->vtime);
+	c->task = n;
+	c->pays = n;
+	c->due_ns = NEVER_NS;
+	return 1;
 }
 
 /* Times that are computed from virtual times are a little early: never find the domain still ahead. */
@@ -366,6 +402,12 @@ core_fn place_borrows(struct place __arena *pl in_arena, struct tree_node __aren
 	return 0;
 }
 
+/* When the slice ends of a task that is about to run; where nobody waits it does not. */
+static __always_inline u64 place_slice_ends_at_ns(struct place __arena *pl, u64 now_ns, u64 slice)
+{
+	return place_head(pl)->ready.top ? now_ns + slice : NEVER_NS;
+}
+
 /*
  * When the task that is about to run in the seat `pays` should be compared again: the end of its slice if others wait, or
  * the next due time of a domain that may run then. A domain that is behind gets the CPU at its due time; one that is ahead,
@@ -375,10 +417,9 @@ static __always_inline u64 place_compare_at_ns(struct place __arena *pl,
 					       struct tree_node __arena *pays, u64 now_ns, u64 slice)
 {
 	struct heap_link __arena *upcoming = pl->due.top;
-	u64 at_ns = place_head(pl)->ready.top ? now_ns + slice : NEVER_NS, due_ns;
+	u64 at_ns = place_slice_ends_at_ns(pl, now_ns, slice), due_ns;
 
-	/* No domain is there. */
-	if (!upcoming && !pl->nr_blocked && pays->kind != NODE_SEAT)
+	if (!place_has_domains(pl) && pays->kind != NODE_SEAT)
 		return at_ns;
 	if (pays->kind == NODE_SEAT && place_borrows(pl, pays))
 		at_ns = now_ns;

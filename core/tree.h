@@ -17,8 +17,8 @@
 
 #include "decide.h"
 
-/* Charges `ns` of CPU time to a node and to every ancestor. */
-core_fn tree_charge(struct tree_node __arena *n in_arena, u64 ns)
+/* Charges `ns` of CPU time to a group that is a member of another one, and to every ancestor. */
+core_fn tree_charge_above(struct tree_node __arena *n in_arena, u64 ns)
 {
 	struct group __arena *g;
 
@@ -31,6 +31,19 @@ core_fn tree_charge(struct tree_node __arena *n in_arena, u64 ns)
 		n = &g->node;
 	}
 	return 0;
+}
+
+/* The same for any node. Where nothing is nested, as in most places, no function is called and no loop begun. */
+static __always_inline void tree_charge(struct tree_node __arena *n, u64 ns)
+{
+	struct group __arena *g = n->parent;
+
+	if (!g)
+		return;
+	group_charge(g, n, ns);
+	g->ran_ns += ns;
+	if (g->node.parent)
+		tree_charge_above(&g->node, ns);
 }
 
 /*

@@ -110,7 +110,7 @@ static inline void divide(const struct task __arena *t, u64 ran_ns)
  * Charges what the kernel measured since the last time. `total_ns` is the task's sum_exec_runtime; it has just run, or
  * has not run since it was charged.
  */
-static inline void task_charge(struct task __arena *t, u64 total_ns, u64 now_ns)
+static __always_inline void task_charge(struct task __arena *t, u64 total_ns, u64 now_ns)
 {
 	s64 ran_ns = total_ns - t->charged_ns;
 
@@ -127,7 +127,11 @@ static inline void task_charge(struct task __arena *t, u64 total_ns, u64 now_ns)
 		else
 			count_load(t, true);
 	}
-	task_charge_ns(t, ran_ns, now_ns);
+	/* Most tasks pay for themselves alone. */
+	if (one_cpu && !t->set && !place_at(t->place)->nr_blocked)
+		tree_charge(&t->member.node, ran_ns);
+	else
+		task_charge_ns(t, ran_ns, now_ns);
 	if (!one_cpu && !t->member.node.active)
 		count_load(t, false);
 }

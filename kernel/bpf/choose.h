@@ -127,7 +127,8 @@ static __always_inline void choose(struct consort_cpu __arena *c, struct task __
 		place_deactivated(&c->place);
 		best->is_alone = !place_head(&c->place)->ready.top;
 	}
-	place_choose(pl, is_own ? NULL : n, pays, now_ns, best);
+	if (is_own || !place_choose_plain(pl, n, pays, now_ns, best))
+		place_choose(pl, is_own ? NULL : n, pays, now_ns, best);
 	if (one_cpu || (!is_own && !place_head(&c->place)->ready.top))
 		return;
 	own->is_alone = !best->task;

@@ -64,6 +64,10 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	}
 	if (t->blocked)
 		lend_end(t);
+	if (waits_already(t)) {
+		t->pid = p->pid;
+		return;
+	}
 	place = place_for(p, cpu, stays);
 	c = cpu_at(cpu);
 	s = shard_at(c->shard);
@@ -71,10 +75,6 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		leave_shard(t, p, place, bpf_ktime_get_ns());
 	lock_take(&s->lock);
 	t->pid = p->pid; /* a thread that executes a program takes its leader's */
-	if (waits_already(t)) {
-		lock_release(&s->lock);
-		return;
-	}
 	t->thief = 0;
 	t->stays = stays;
 	if (!one_cpu)
@@ -178,7 +178,7 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 		task_exchange(next, running, now_ns);
 	else
 		task_take(next);
-	task_begin(c, cpu, next, now_ns, true);
+	task_begin_here(c, cpu, next, now_ns);
 	if (c->choice.due_ns != NEVER_NS)
 		count_on(cpu)->due_choices++;
 	if (keep) {

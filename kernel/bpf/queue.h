@@ -260,13 +260,21 @@ core_fn task_take(struct task __arena *t in_arena)
 	return 0;
 }
 
+/* Of two tasks of a place `next` waits no more, and `prev` begins to. */
+static __always_inline void exchange_waiters(struct task __arena *next, struct task __arena *prev,
+					     u64 now_ns)
+{
+	struct place __arena *pl = place_at(prev->place);
+
+	place_wait_no_more(pl, &next->member);
+	place_wait(pl, &prev->member, now_ns);
+}
+
 /* A switch: `next`, which waits, is taken, and `prev`, which does not, waits. */
-core_fn task_exchange(struct task __arena *next in_arena, struct task __arena *prev in_arena,
-		      u64 now_ns)
+core_fn task_exchange_any(struct task __arena *next in_arena, struct task __arena *prev in_arena,
+			  u64 now_ns)
 {
 	struct tree_node __arena *in = &prev->member.node, *out = &next->member.node;
-
-	struct place __arena *pl = place_at(prev->place);
 
 	if (in->parent != out->parent && (in_domain(prev) || in_domain(next))) {
 		take_out(next);
@@ -278,13 +286,26 @@ core_fn task_exchange(struct task __arena *next in_arena, struct task __arena *p
 			coop_exchange(domain_of(in->parent), &next->member, &prev->member, now_ns);
 		else
 			group_exchange(in->parent, out, in);
-		place_wait_no_more(pl, &next->member);
-		place_wait(pl, &prev->member, now_ns);
+		exchange_waiters(next, prev, now_ns);
 	}
 	if (next->set != prev->set || next->demoted != prev->demoted)
 		refresh(next);
 	refresh(prev);
 	return 0;
+}
+
+/* The same; most tasks are in no domain, and of one account. */
+static __always_inline void task_exchange(struct task __arena *next, struct task __arena *prev,
+					  u64 now_ns)
+{
+	struct tree_node __arena *in = &prev->member.node, *out = &next->member.node;
+
+	if (next->set || prev->set || in->parent != out->parent) {
+		task_exchange_any(next, prev, now_ns);
+		return;
+	}
+	group_exchange(in->parent, out, in);
+	exchange_waiters(next, prev, now_ns);
 }
 
 /* A member that changes places keeps its due debt, and no more: demoted or not. */

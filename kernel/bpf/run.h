@@ -48,6 +48,24 @@ static inline void task_end(struct task __arena *t)
 	c->running = NULL;
 }
 
+/* The task has the CPU, to be compared again at a time. `here`: this is the CPU that we run on. */
+static __always_inline void task_has_cpu(struct consort_cpu __arena *c, u32 cpu,
+					 struct task __arena *t, u64 at_ns, u64 now_ns, bool here)
+{
+	if (!one_cpu && t->cpu != cpu)
+		task_end(t);
+	t->cpu = cpu;
+	t->member.node.has_run = 1;
+	c->running = t;
+	flight_begin(c, pays_of(t), place_at(t->place)->quantum_ns);
+	claim_workless(cpu);
+	c->since_ns = now_ns;
+	c->estimated_ns = 0;
+	c->compare_at_ns = at_ns;
+	if (here)
+		timer_arm(c, cpu, at_ns);
+}
+
 /*
  * A task is about to run, or goes on: decides when it is compared again, tells it, and arms the timer. The task
  * does not wait. `here`: this is the CPU that we run on.
@@ -88,19 +106,21 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 		else if (in_domain(t) && at_ns < now_ns + tunables.min_slice_ns)
 			at_ns = now_ns + tunables.min_slice_ns;
 	}
-	if (!one_cpu && t->cpu != cpu)
-		task_end(t);
-	t->cpu = cpu;
-	t->member.node.has_run = 1;
-	c->running = t;
-	flight_begin(c, pays_of(t), pl->quantum_ns);
-	claim_workless(cpu);
-	c->since_ns = now_ns;
-	c->estimated_ns = 0;
-	c->compare_at_ns = at_ns;
-	if (here)
-		timer_arm(c, cpu, at_ns);
+	task_has_cpu(c, cpu, t, at_ns, now_ns, here);
 	return 0;
+}
+
+/* The same on this CPU; most tasks are in no domain, and none is there. */
+static __always_inline void task_begin_here(struct consort_cpu __arena *c, u32 cpu,
+					    struct task __arena *t, u64 now_ns)
+{
+	struct place __arena *pl = place_at(t->place);
+
+	if (one_cpu && !t->set && !place_has_domains(pl))
+		task_has_cpu(c, cpu, t, place_slice_ends_at_ns(pl, now_ns, pl->quantum_ns), now_ns,
+			     true);
+	else
+		task_begin(c, cpu, t, now_ns, true);
 }
 
 /*
