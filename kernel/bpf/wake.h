@@ -144,7 +144,11 @@ core_fn wake_decide(struct consort_cpu __arena *c in_arena, u32 cpu,
 	/* Whoever was chosen for the CPU may not have begun to run yet: leave the order to the next choice. */
 	if (cpu != bpf_get_smp_processor_id() || task_of(bpf_get_current_task_btf()) != running)
 		return WAKE_KICK;
-	return is_due(t, now_ns) || takes_over(t, running) ? WAKE_RUN : WAKE_WAIT;
+	if (!is_due(t, now_ns))
+		return takes_over(t, running) ? WAKE_RUN : WAKE_WAIT;
+	/* As for any due event: it may be that only this one of the domain's seats may borrow. */
+	t->pays = &domain_best_seat(domain_in(t->set, t->place))->node;
+	return WAKE_RUN;
 }
 
 /* A task waits: the running one may have to end sooner, and a member is told what the newcomer wants. */
