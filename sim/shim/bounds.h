@@ -15,9 +15,15 @@ static u64 quantum_ns(const struct checking *c)
 	return slice_ns + ESTIMATE_MIN_NS + c->bounds.late_ns;
 }
 
+/* What a domain may have of the CPU for due events, one after the other, beyond a slice. */
+static u64 borrow_max_ns(const struct checking *c, const struct domain *d)
+{
+	return quantum_ns(c) * sum_of(&d->group)->nr_all + 2 * tunables.window_ns + d->grace_ns;
+}
+
 /*
  * How long a member may run before it is compared with the others of its group: a domain, with all of its members; who
- * was demoted, as much before.
+ * was demoted, as much before. An account, as much more as a seat below it may.
  */
 static u64 run_max_ns(const struct checking *c, const struct tree_node *n)
 {
@@ -35,9 +41,19 @@ static u64 run_max_ns(const struct checking *c, const struct tree_node *n)
 	} else if (n->kind == NODE_SEAT) {
 		d = seat_of_node((struct tree_node *)n)->domain;
 	} else {
-		return ns;
+		return ns + sum_of(outer_of(n, struct group, node))->borrow_max_ns;
 	}
-	return ns * (1 + sum_of(&d->group)->nr_all) + 2 * tunables.window_ns + d->grace_ns;
+	return ns + borrow_max_ns(c, d);
+}
+
+/* Whether due events may put a node ahead: a seat, an account above one, and whoever is demoted takes that along. */
+static bool may_borrow(const struct tree_node *n)
+{
+	if (n->kind == NODE_SEAT)
+		return true;
+	if (n->kind == NODE_TASK)
+		return task_of_node((struct tree_node *)n)->set;
+	return sum_of(outer_of(n, struct group, node))->borrow_max_ns;
 }
 
 /*
@@ -86,9 +102,8 @@ static void lemma_node(struct lemma *l, struct tree_node *n)
 	if (n->parent != l->of || !n->active)
 		return;
 	less = n->vtime - vtime_of_ns(run_max_ns(l->checking, n), lemma_weight(l, n));
-	/* A domain may borrow a slice of nice 0, whatever it weighs, and whoever is demoted takes that along. */
-	if (n->kind == NODE_SEAT ||
-	    (n->kind == NODE_TASK && task_of_node((struct tree_node *)n)->set))
+	/* A domain may borrow a slice of nice 0, whatever it weighs. */
+	if (may_borrow(n))
 		less -= vtime_of_ns(quantum_ns(l->checking), WEIGHT_ONE);
 	vtime = n->vtime + may_be_behind(l->checking, n);
 	/* What it was owed when it went to sleep it has when it is back. */

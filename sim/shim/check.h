@@ -85,18 +85,21 @@ static void each_group(u32 place, void (*visit)(void *context, struct group *g),
 /* ---- sums, made anew: of each group, found by its address ---- */
 
 static u64 run_max_ns(const struct checking *c, const struct tree_node *n);
+static u64 borrow_max_ns(const struct checking *c, const struct domain *d);
 
 struct sum {
 	const struct group *of; /* NULL: unused */
 	u32 nr_active;
 	u32 nr_waiting;
 	u64 weight;
+	u64 load; /* of its active tasks, and of the accounts in it */
 	/* Of all members, active or not. A domain among them weighs what its members do. */
 	u32 nr_all;
 	u64 weight_all;
 	u64 in_flight_ns;
 	u64 lightest;
 	u64 run_max_ns; /* of the group that may run longest before it is compared, see bounds.h */
+	u64 borrow_max_ns; /* by which due events of a domain that has a seat below may put the group ahead */
 };
 
 static struct sum *sums;
@@ -255,6 +258,26 @@ static void note_run_max(const struct checking *c, const struct tree_node *n)
 		sum->run_max_ns = ns;
 }
 
+/* What due events do to a seat, or to who was demoted, they do to every account above it. */
+static void note_borrow_max(struct group *account, u64 ns)
+{
+	for (; account; account = account->node.parent) {
+		struct sum *sum = sum_of(account);
+
+		sum->of = account;
+		if (ns > sum->borrow_max_ns)
+			sum->borrow_max_ns = ns;
+	}
+}
+
+static void note_borrowing(void *context, struct group *g)
+{
+	if (g->node.kind != NODE_COOP)
+		return;
+	for (struct seat *s = domain_of(g)->seats; s; s = s->next)
+		note_borrow_max(s->node.parent, borrow_max_ns(context, domain_of(g)));
+}
+
 /* How long those may run that are in a group. */
 static void add_run_max(void *context, struct group *g)
 {
@@ -284,6 +307,15 @@ static void check_places(struct checking *c)
 		nr_runnable[place_index(t->place)] += t->member.node.active;
 	}
 	add_flights(c);
+	for (u32 i = 0; i < nr_places(); i++)
+		each_group(place_number(i), note_borrowing, c);
+	for (u32 i = 0; i < c->nr_tasks; i++) {
+		struct task *t = find_task(c->tasks[i].task);
+
+		if (t && t->set && t->demoted && !t->on_the_way)
+			note_borrow_max(t->member.node.parent,
+					borrow_max_ns(c, domain_in(t->set, t->place)));
+	}
 	for (u32 i = 0; i < nr_places(); i++)
 		each_group(place_number(i), add_run_max, c);
 	for (u32 i = 0; i < nr_places() && !c->broken; i++)

@@ -3,6 +3,7 @@
 
 use super::generator::Generator;
 use super::locks::locks;
+use super::seldom::seldom;
 use super::timers::timers;
 use crate::kernel::{root_weight, weight_of};
 use crate::random::Random;
@@ -21,6 +22,7 @@ pub fn generate(seed: u64) -> Setup {
             reservations(&mut setup, &mut random, count);
         }
     }
+    seldom(&mut setup);
     orders(&mut setup);
     timers(&mut setup);
     // Drawn apart from all else, so that the rest of each scenario stays as it was.

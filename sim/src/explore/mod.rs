@@ -6,6 +6,7 @@ mod generate;
 mod generator;
 mod kind;
 mod locks;
+mod seldom;
 mod shrink;
 mod timers;
 

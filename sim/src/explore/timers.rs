@@ -4,15 +4,9 @@
 use crate::random::Random;
 use crate::setup::Setup;
 
-/// Whether any are drawn. Off for as long as the scheduler does not try again: one failure then ends timed slices on that
-/// CPU for good.
-const DRAWN: bool = false;
-
 /// Draws apart from all else, so that the rest of each scenario stays as it was.
 pub fn timers(setup: &mut Setup) {
-    if DRAWN {
-        setup.faults.timer_fails = draw(setup.seed);
-    }
+    setup.faults.timer_fails = draw(setup.seed);
 }
 
 fn draw(seed: u64) -> f64 {

@@ -82,6 +82,7 @@ impl Kernel {
             }
             if task.waits_since_ns.max(task.allowed_since_ns) >= since_ns
                 || self.waits_for_realtime(task)
+                || self.is_left_aside(task)
             {
                 continue;
             }
@@ -120,6 +121,14 @@ impl Kernel {
             && cpu
                 .current
                 .is_some_and(|current| self.tasks[current as usize].is_realtime())
+    }
+
+    /// A task that a higher class has put aside goes elsewhere by its CPU's timer, and without that when the higher class is
+    /// done (kernel/bpf/higher.h).
+    fn is_left_aside(&self, task: &Task) -> bool {
+        let current = self.cpus[task.cpu as usize].current;
+        self.faults.timer_fails > 0.0
+            && current.is_some_and(|current| self.tasks[current as usize].is_realtime())
     }
 
     fn realtime_anywhere(&self) -> bool {
