@@ -69,6 +69,7 @@ struct sim_task_ref {
 	u64 had_ns; /* CPU time, up to now */
 	u64 waits_ns; /* for a CPU, since anything was changed about it; 0: does not */
 	u64 nr_ended; /* tasks that have ended meanwhile */
+	u64 held; /* which time that it was given to the scheduler this is; 0: it was not */
 	bool is_held;
 	/*
 	 * The kernel has it, and the scheduler cannot know: another CPU has dispatched it while it was being given, or it
@@ -81,6 +82,7 @@ struct sim_task_ref {
 struct sim_bounds {
 	bool weights_stay; /* nobody's weight, group or slice changes */
 	bool cpus_stay; /* no CPU goes, and no higher class takes one */
+	bool seats_stay; /* nobody lends its own to who holds a lock */
 	u64 late_ns; /* how late whoever runs may be compared */
 };
 

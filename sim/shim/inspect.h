@@ -43,10 +43,16 @@ static bool check(const struct sim_task_ref *tasks, u32 nr_tasks, struct sim_bou
 	for (u32 i = 0; i < topology.nr_shards; i++)
 		if (shards[i].lock.next != shards[i].lock.serving)
 			broken(&c, "lock", "the lock of shard %u is held", i);
+	if (sim_lock_broken)
+		broken(&c, "lock", "a lock was %s", sim_lock_broken);
 	for (u32 i = 0; i < nr_tasks && !c.broken; i++)
 		check_task(&c, &tasks[i]);
 	if (!c.broken)
 		check_places(&c);
+	if (!c.broken)
+		check_accounts(&c);
+	if (!c.broken)
+		check_past(&c);
 	if (!c.broken)
 		check_bounds(&c);
 	if (!c.broken)

@@ -15,6 +15,7 @@
 #define consort_leave scheduler_leave
 
 #pragma clang section bss = "consort_bss" data = "consort_data" rodata = "consort_rodata"
+#include "locks.h"
 #include "consort.bpf.c"
 #pragma clang section bss = "" data = "" rodata = ""
 
@@ -28,6 +29,8 @@ static u32 sim_reservations_max;
 #include "bounds.h"
 #include "rides.h"
 #include "promises.h"
+#include "accounts.h"
+#include "past.h"
 #include "inspect.h"
 
 extern char __start_consort_bss[], __stop_consort_bss[];
@@ -64,6 +67,7 @@ static void reset(const struct sim_host *host, bool concurrent, bool has_new)
 {
 	sim_maps_free();
 	sim_timers_forget();
+	forget_past();
 	memset(__start_consort_bss, 0, __stop_consort_bss - __start_consort_bss);
 	memcpy(__start_consort_data, data_as_loaded, __stop_consort_data - __start_consort_data);
 	memcpy(__start_consort_rodata, rodata_as_loaded,

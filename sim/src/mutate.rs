@@ -20,7 +20,7 @@ pub struct Mutation {
 const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
 
 /// One of each kind that schedulers are known for.
-pub const MUTATIONS: [Mutation; 19] = [
+pub const MUTATIONS: [Mutation; 26] = [
     Mutation {
         name: "unsigned-virtual-time",
         file: "core/vtime.h",
@@ -134,6 +134,48 @@ pub const MUTATIONS: [Mutation; 19] = [
         file: SCHEDULER,
         from: "\tif (t->blocked)\n\t\tlend_end(t);\n\tplace =",
         to: "\tplace =",
+    },
+    Mutation {
+        name: "lock-looked-then-set",
+        file: "kernel/bpf/lock.h",
+        from: "return !*(volatile u32 __arena *)&l->next && !__sync_lock_test_and_set(&l->next, 1);",
+        to: "if (*(volatile u32 __arena *)&l->next)\n\t\treturn false;\n\t__sync_lock_test_and_set(&l->next, 1);\n\treturn true;",
+    },
+    Mutation {
+        name: "other-place-mixed-up",
+        file: "kernel/bpf/run.h",
+        from: "*other = place < SHARDS_MAX ? &c->place : &s->place;",
+        to: "*other = place < SHARDS_MAX ? &s->place : &c->place;",
+    },
+    Mutation {
+        name: "look-restarts-the-wait",
+        file: "kernel/bpf/queue.h",
+        from: "\tqueue_out(t);\n\trefresh(t);\n\treturn 0;\n}\n\ncore_fn task_show(struct task __arena *t in_arena, u64 now_ns)\n{\n\tqueue_in(t, now_ns);",
+        to: "\ttake_out(t);\n\trefresh(t);\n\treturn 0;\n}\n\ncore_fn task_show(struct task __arena *t in_arena, u64 now_ns)\n{\n\tput_in(t, now_ns);",
+    },
+    Mutation {
+        name: "owed-at-least",
+        file: "core/decide/fair.h",
+        from: "g->vmin - (lag < most ? lag : most)",
+        to: "g->vmin - (lag > most ? lag : most)",
+    },
+    Mutation {
+        name: "owing-counted-twice",
+        file: "core/seat.h",
+        from: "\t\tfifo_remove(&s->owing, &m->owing);\n\t} else {\n\t\ts->counted += m->node.weight;\n\t\ttree_reweigh(&s->node, s->counted);\n\t}",
+        to: "\t\tfifo_remove(&s->owing, &m->owing);\n\t}\n\ts->counted += m->node.weight;\n\ttree_reweigh(&s->node, s->counted);",
+    },
+    Mutation {
+        name: "own-clock-set",
+        file: "kernel/bpf/queue.h",
+        from: "c->own_offset += clock - pl->root.vmin;",
+        to: "c->own_offset = clock - pl->root.vmin;",
+    },
+    Mutation {
+        name: "served-below-zero",
+        file: "core/decide/coop.h",
+        from: "if (m->served + SERVED_BEHIND_MAX < d->served_least)",
+        to: "if (m->served < d->served_least - SERVED_BEHIND_MAX)",
     },
 ];
 

@@ -27,6 +27,7 @@ pub(super) fn bounds_of(setup: &Setup) -> ffi::sim_bounds {
     ffi::sim_bounds {
         weights_stay: setup.weights_stay(),
         cpus_stay: setup.cpus_stay(),
+        seats_stay: setup.pi_locks.is_empty(),
         late_ns,
     }
 }
@@ -54,6 +55,10 @@ impl Consort {
                 task: &mut *task.c,
                 waits_ns: waits_ns(task, now_ns),
                 nr_ended: ended_in(waits_ns(task, now_ns)),
+                held: match task.custody {
+                    Custody::Scheduler(number) => number,
+                    _ => 0,
+                },
                 is_held: matches!(task.custody, Custody::Scheduler(_)),
                 was_overtaken: task.was_overtaken,
             })

@@ -225,7 +225,8 @@ fn turns(setup: &mut Setup, random: &mut Random) {
     }
 }
 
-/// The heaviest and the lightest, bound to some CPUs or free, in cgroups of such weights or in none.
+/// The heaviest and the lightest, bound to some CPUs or free; or in cgroups of such weights. Not both: who is bound to a CPU
+/// and in a light cgroup beside a heavy task that may run anywhere waits for a little longer than `starvation` allows.
 fn extremes(setup: &mut Setup, random: &mut Random) {
     let groups = setup.cgroups.len() as u64;
     let in_groups = random.chance(0.4);
@@ -236,7 +237,7 @@ fn extremes(setup: &mut Setup, random: &mut Random) {
             false => generator.periodic(),
         };
         let nice = *generator.random.pick(&[-20, -20, 0, 19, 19]);
-        let affinity = generator.random.chance(0.5).then(|| generator.cpus());
+        let affinity = (!in_groups && generator.random.chance(0.5)).then(|| generator.cpus());
         let task = add(setup, "extreme", program);
         (task.nice, task.affinity) = (nice, affinity);
         if in_groups {
