@@ -400,6 +400,7 @@ impl Consort {
         let planned = setup.rates.iter().flat_map(|rates| &rates.reserved);
         for (_, wanted) in planned.filter(|(index, _)| *index == of) {
             if let Err(refused) = self.ask(k, task, RateRequest::Reserve(*wanted)) {
+                k.tasks[task as usize].was_refused = true;
                 k.emit(What::Refused {
                     task,
                     text: refused.text,

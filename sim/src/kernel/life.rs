@@ -87,6 +87,7 @@ impl Kernel {
             switches: 0,
             left_as_yield: false,
             killed: false,
+            was_refused: false,
             wants: None,
             blocked_on: None,
             waiter: Box::default(),

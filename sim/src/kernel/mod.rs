@@ -168,6 +168,8 @@ pub(crate) struct Task {
     pub switches: u64,
     pub left_as_yield: bool,
     pub killed: bool,
+    /// What it was to have reserved from its beginning was not granted.
+    pub was_refused: bool,
     /// The lock that its program waits for.
     pub wants: Option<Wanted>,
     /// The lock with inheritance that it waits for, and what the scheduler sees of that.

@@ -55,7 +55,7 @@ impl Kernel {
             let plan = &self.setup.tasks[*index];
             let task = self.tasks.iter().find(|task| task.of == *index)?;
             let is_steady = plan.program == Program::Hog && plan.affinity.is_none();
-            if !is_steady || task.life != Life::Runnable || task.killed {
+            if !is_steady || task.life != Life::Runnable || task.killed || task.was_refused {
                 return None;
             }
             let rate = least_rate(rates, reserve)?;
@@ -90,6 +90,14 @@ mod tests {
         assert!(stay(&setup));
         let least = least_rate(rates, &rates.reserved[0].1).unwrap();
         assert!((least - 0.25).abs() < 1e-9, "{least}");
+    }
+
+    #[test]
+    fn nothing_is_promised_to_who_was_refused() {
+        let text = TEXT.replace("1.0", "0.0");
+        let setup = scenario::parse("r.json", &text).unwrap().setup;
+        let outcome = run(&setup, crate::consort(), &mut ()).unwrap();
+        assert_eq!(outcome.violation, None);
     }
 
     #[test]
