@@ -246,7 +246,7 @@ fn set_acts() -> Outcome {
 }
 
 /// How often the kernel took the CPU from a process that wanted it.
-fn preempted(pid: u32) -> Result<u64, String> {
+pub(super) fn preempted(pid: u32) -> Result<u64, String> {
     let path = format!("/proc/{pid}/status");
     let text =
         std::fs::read_to_string(&path).map_err(|error| format!("cannot read {path}: {error}"))?;

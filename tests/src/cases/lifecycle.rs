@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loading, unloading, and who may.
 
-use std::{fs, os::unix::fs::MetadataExt, os::unix::process::CommandExt, path::Path};
+use std::{
+    fs, os::unix::fs::MetadataExt, os::unix::process::CommandExt, path::Path, time::Duration,
+};
 
 use nix::sys::signal::Signal;
 
+use super::effects::preemptions_per_ms;
 use crate::{
     check,
     suite::{
@@ -13,7 +16,7 @@ use crate::{
             await_members, await_state, consort, consort_as, status, Daemon, DAEMON_LOG, SOCKET,
         },
         machine::{is_under_sched_ext, scheduler_state},
-        process::{Role, ALICE},
+        process::{shares, Role, ALICE},
         Cpus, Needs, Outcome, Test,
     },
 };
@@ -56,7 +59,7 @@ pub const TESTS: &[Test] = &[
 ];
 
 /// Starts a daemon with these options, looks at it, and ends it by a signal.
-fn unloads_on(signal: Signal, options: &[&str], look: fn() -> Outcome) -> Outcome {
+fn unloads_on(signal: Signal, options: &[&str], look: impl FnOnce() -> Outcome) -> Outcome {
     let mut daemon = Daemon::start(options)?;
     look()?;
     daemon.signal(signal)?;
@@ -74,19 +77,71 @@ fn unloads_on(signal: Signal, options: &[&str], look: fn() -> Outcome) -> Outcom
     Ok(())
 }
 
+/// The slices and the words of the log are those that the daemon was started with; other slices can be set.
 fn sigterm() -> Outcome {
-    unloads_on(Signal::SIGTERM, &[], || Ok(()))
+    let said = log_from_here();
+    let options = ["--granularity=12ms", "--min-slice=12ms", "--log=error"];
+    unloads_on(Signal::SIGTERM, &options, || {
+        let hogs = (0..6).map(|_| Role::ready("hog"));
+        let hogs = hogs.collect::<Result<Vec<_>, _>>()?;
+        let long = preemptions_per_ms(&hogs)?;
+        consort(&["set", "min-slice", "500us"])?.expect(0, &[])?;
+        let short = preemptions_per_ms(&hogs)?;
+        consort(&["set", "granularity", "60ms"])?.expect(0, &[])?;
+        let longer = preemptions_per_ms(&hogs)?;
+        // 12 ms, a sixth of that, and a sixth of 60 ms.
+        check!(
+            short > 2.5 * long && short > 2.5 * longer,
+            "hogs are preempted {long:.3} times a millisecond by shortest slices of 12 ms, {short:.3} times by the \
+             granularity of 12 ms, {longer:.3} times by one of 60 ms"
+        );
+        Ok(())
+    })?;
+    let said = said();
+    check!(said.is_empty(), "asked for errors, it logs {said:?}");
+    Ok(())
+}
+
+/// Returns what the daemons log from now on.
+fn log_from_here() -> impl Fn() -> String {
+    let log = || fs::read_to_string(DAEMON_LOG).unwrap_or_default();
+    let before = log().len();
+    move || log().split_off(before)
 }
 
 fn options_partial_sigint() -> Outcome {
     let options = ["--partial", "--granularity", "10ms", "--min-slice", "200us"];
+    let said = log_from_here();
     unloads_on(Signal::SIGINT, &options, || {
         let tunables = &status()?["tunables"];
         let as_asked =
             tunables["granularity_ns"] == 10_000_000 && tunables["min_slice_ns"] == 200_000;
         check!(as_asked, "{tunables}");
-        partial()
-    })
+        partial()?;
+        partial_under_load()
+    })?;
+    let said = said();
+    check!(said.contains("serving"), "the daemon logs {said:?}");
+    Ok(())
+}
+
+/// Those that opted in share among themselves by weight, and have what a program of the stock scheduler leaves.
+fn partial_under_load() -> Outcome {
+    let opted_in = || Role::ready_by("consort run --", "hog");
+    let (heavy, light) = (opted_in()?, opted_in()?);
+    super::fairness::set_nice(&light, 5)?;
+    let got = shares(&[&heavy, &light], Duration::from_secs(1))?;
+    check!(
+        (got[1] - 0.247).abs() < 0.05,
+        "of two that opted in one has nice 5: {got:.3?}"
+    );
+    let outsider = Role::ready("hog")?;
+    let got = shares(&[&outsider, &heavy, &light], Duration::from_secs(1))?;
+    check!(
+        got[0] > 0.8,
+        "one that has not opted in runs before those that have: {got:.3?}"
+    );
+    Ok(())
 }
 
 /// The kernel takes the scheduler away: the daemon says so and ends with an exit code of its own, and the members are

@@ -3,6 +3,7 @@
 
 mod cgroups;
 mod command;
+mod effects;
 mod ejection;
 mod fairness;
 mod faults;
@@ -27,6 +28,7 @@ pub fn all() -> impl Iterator<Item = &'static Test> {
         hostile::TESTS,
         fairness::TESTS,
         rates::TESTS,
+        effects::TESTS,
         inheritance::TESTS,
         load::TESTS,
         cgroups::TESTS,

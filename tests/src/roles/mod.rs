@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The programs that tests start: honest ones, liars and vandals. Each shows on its board what it does.
 
+mod by_header;
 mod crowd;
+mod header;
 mod honest;
 mod lock;
 mod rising;
@@ -43,6 +45,10 @@ const ROLES: &[(&str, Role)] = &[
     ("calls", lock::calls),
     ("lock-storm", lock::storm),
     ("riser", rising::riser),
+    ("speaker", by_header::speaker),
+    ("punctual", by_header::punctual),
+    ("looper", by_header::looper),
+    ("patron", by_header::patron),
 ];
 
 pub fn run(name: &str, arguments: &[&str]) -> ExitCode {

@@ -36,6 +36,8 @@ pub enum Field {
     Done,
     /// For the role's own purpose.
     Extra,
+    /// By how much its due events were late, summed up, in nanoseconds.
+    Late,
 }
 
 pub struct Board {

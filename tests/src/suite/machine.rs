@@ -50,16 +50,22 @@ pub fn cpu_time_ns(pid: u32) -> Result<u64, String> {
     let folder = format!("/proc/{pid}/task");
     let threads =
         fs::read_dir(&folder).map_err(|error| format!("cannot read {folder}: {error}"))?;
-    let mut sum_ns = 0;
-    for thread in threads.flatten() {
-        let text = fs::read_to_string(thread.path().join("schedstat")).unwrap_or_default();
-        sum_ns += text
-            .split(' ')
-            .next()
-            .and_then(|ns| ns.parse::<u64>().ok())
-            .unwrap_or(0);
-    }
-    Ok(sum_ns)
+    // One may end meanwhile.
+    Ok(threads
+        .flatten()
+        .filter_map(|thread| time_in(&thread.path()))
+        .sum())
+}
+
+/// CPU time of one thread of a process in ns.
+pub fn thread_time_ns(pid: u32, tid: u32) -> Result<u64, String> {
+    let folder = format!("/proc/{pid}/task/{tid}");
+    time_in(Path::new(&folder)).ok_or_else(|| format!("cannot read the time of {folder}"))
+}
+
+fn time_in(thread: &Path) -> Option<u64> {
+    let text = fs::read_to_string(thread.join("schedstat")).ok()?;
+    text.split(' ').next()?.parse().ok()
 }
 
 /// The CPU that a process' main thread ran on last.

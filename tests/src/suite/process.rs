@@ -107,19 +107,34 @@ impl Role {
 
     /// Starts it as a user.
     pub fn start_as(uid: u32, words: &str) -> Result<Role, String> {
+        let mut command = Command::new("/proc/self/exe");
+        if uid != 0 {
+            command.uid(uid).gid(uid);
+        }
+        Role::spawn(command, words)
+    }
+
+    /// Starts it by a command that executes what follows its arguments, such as `consort run --`.
+    pub fn ready_by(prefix: &str, words: &str) -> Result<Role, String> {
+        let mut parts = prefix.split(' ');
+        let mut command = Command::new(parts.next().unwrap_or_default());
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        command.args(parts).arg(program);
+        let mut role = Role::spawn(command, words)?;
+        role.await_ready()?;
+        Ok(role)
+    }
+
+    fn spawn(mut command: Command, words: &str) -> Result<Role, String> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let path = PathBuf::from(format!("/dev/shm/board.{}.{number}", std::process::id()));
         let board = Board::create(&path)?;
-        let mut command = Command::new("/proc/self/exe");
         command
             .arg("role")
             .args(words.split(' '))
             .env(VARIABLE, board.path())
             .stdin(Stdio::null());
-        if uid != 0 {
-            command.uid(uid).gid(uid);
-        }
         let child = command
             .spawn()
             .map_err(|error| format!("cannot start the role {words:?}: {error}"))?;
