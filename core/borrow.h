@@ -28,6 +28,7 @@ struct place {
 	u64 quantum_ns; /* a slice as it is now: what running by virtual time alone may put a member ahead */
 	u32 nr_runnable; /* tasks */
 	u32 nr_blocked; /* domains that have borrowed enough */
+	u64 changes; /* of what its slice and window follow: how many of them are in these */
 	u64 unblocks_at_ns; /* of the last look: see place.h */
 };
 

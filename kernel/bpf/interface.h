@@ -32,6 +32,7 @@ struct consort_tunables {
 	unsigned long long granularity_ns; /* every runnable task runs once within it */
 	unsigned long long min_slice_ns;
 	unsigned long long window_ns; /* how far a domain may borrow ahead for due events, at its rate */
+	unsigned long long changes; /* how often they were changed; written last */
 };
 
 /* Per CPU; only ever counted up. */

@@ -9,11 +9,12 @@
 
 #include "flight.h"
 
-/* One more or one fewer task is runnable in the place: slices change. */
+/* One more or one fewer task is runnable in the place: slices change. Or none, and tunables have. */
 static __always_inline void place_count(struct place __arena *pl, u32 place, s32 more)
 {
 	u32 nr_runnable = pl->nr_runnable += more;
 
+	pl->changes = tunables.changes;
 	if (!one_cpu)
 		shard_at(shard_of_place(place))->nr_runnable += more;
 	if (!one_cpu && place < SHARDS_MAX) {

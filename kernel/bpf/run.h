@@ -74,10 +74,15 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 		   u64 now_ns, bool here)
 {
 	struct place __arena *pl = place_at(t->place);
-	u64 slice = task_slice_ns(t);
-	u64 at_ns = place_compare_at_ns(pl, pays_of(t), now_ns, slice);
 	struct domain __arena *d;
 	struct consort_slot *s;
+	u64 slice, at_ns;
+
+	/* Nobody may ever come to this place, or go. */
+	if (pl->changes != tunables.changes)
+		place_count(pl, t->place, 0);
+	slice = task_slice_ns(t);
+	at_ns = place_compare_at_ns(pl, pays_of(t), now_ns, slice);
 
 	if (!one_cpu && at_ns > now_ns + slice) {
 		u64 beside_ns = compare_beside_others_ns(c, t->place, now_ns, slice);

@@ -386,10 +386,12 @@ fn from_kernel(tunables: &types::consort_tunables) -> Tunables {
 }
 
 fn write_tunables(to: &mut types::consort_tunables, new: Tunables) {
+    let changes = to.changes + 1;
     let fields = [
         (&mut to.granularity_ns, new.granularity_ns),
         (&mut to.min_slice_ns, new.min_slice_ns),
         (&mut to.window_ns, new.window_ns),
+        (&mut to.changes, changes),
     ];
     for (field, value) in fields {
         // SAFETY: a field of mapped memory which the scheduler reads at any time; volatile, so that the

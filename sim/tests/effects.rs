@@ -261,8 +261,7 @@ fn polls_enter_the_kernel_where_others_are_to_run() {
 fn hogs(number: usize, tunables: &str, actions: &str) -> String {
     format!(
         r#"{{ "global": {{ "duration": 6, "warmup": 2 }}, "tunables": {{ {tunables} }}, "actions": [{actions}],
-             "tasks": {{ "hog": {{ "hog": true, "instance": {number} }},
-                         "nap": {{ "run": "10us", "sleep": "200ms" }} }} }}"#
+             "tasks": {{ "hog": {{ "hog": true, "instance": {number} }} }} }}"#
     )
 }
 
@@ -296,6 +295,23 @@ fn min_slice_is_the_shortest_turn() {
     let set = r#"{ "at": "1s", "tunables": { "min_slice": "100us" } }"#;
     let times = seen(long, set).0 / of_long.0;
     assert!((15.0..21.0).contains(&times), "{times}");
+}
+
+/// What is set counts also on a CPU to which nobody comes, and from which nobody goes.
+#[test]
+fn pinned_hogs_follow_what_is_set() {
+    let switches = |actions: &str| {
+        let text = format!(
+            r#"{{ "global": {{ "duration": 4, "warmup": 2 }}, "machine": {{ "cpus": 2 }},
+                 "tunables": {{ "granularity": "20ms" }}, "actions": [{actions}],
+                 "tasks": {{ "pinned": {{ "hog": true, "instance": 2, "cpus": [1] }},
+                             "other": {{ "run": "1ms", "sleep": "3ms" }} }} }}"#
+        );
+        row(&summary(&text, 1), "pinned").switches_per_s
+    };
+    let set = r#"{ "at": "1s", "tunables": { "granularity": "2ms" } }"#;
+    let times = switches(set) / switches("");
+    assert!(times > 5.0, "{times}");
 }
 
 /// Members whose turn it is not when they are due borrow, within the window.

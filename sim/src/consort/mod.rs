@@ -171,6 +171,7 @@ impl Consort {
         if let Some(ns) = new.window_ns {
             tunables.window_ns = ns;
         }
+        tunables.changes += 1;
     }
 
     /// Virtual time begins anywhere, by the seed: half of the runs see it wrap.
