@@ -52,7 +52,8 @@ impl Kernel {
     }
 
     fn check_waiting(&mut self) {
-        let window_ns = if self.faults.pause > 0.0 || self.faults.timer_late > 0.0 {
+        let faults = &self.faults;
+        let window_ns = if faults.pause + faults.timer_late + faults.timer_fails > 0.0 {
             IDLE_MAX_WITH_FAULTS_NS
         } else {
             IDLE_MAX_NS
