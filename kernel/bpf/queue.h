@@ -39,8 +39,9 @@ static __always_inline void count_load(struct task __arena *t, bool more)
 }
 
 /*
- * Before a task comes to a CPU's own place, and becomes active there. While that was empty its clock stood: it may not be behind its shard's.
- * While others are there it may be ahead, by what they have had: that is theirs, and the newcomer begins at the shard's.
+ * Before a task comes to a CPU's own place, and becomes active there. While that was empty its clock stood: it may not be
+ * behind its shard's. It may be ahead, by what others there have had: that is theirs, whether they are there still or sleep,
+ * and the newcomer begins at the shard's.
  */
 static __always_inline void own_place_meets(struct task __arena *t, struct place __arena *pl)
 {
@@ -53,7 +54,7 @@ static __always_inline void own_place_meets(struct task __arena *t, struct place
 	clock = shard_at(c->shard)->place.root.vmin - c->own_offset;
 	if (!pl->root.nr_active && vtime_before(pl->root.vmin, clock))
 		c->own_offset += clock - pl->root.vmin;
-	else if (pl->root.nr_active && vtime_before(clock, pl->root.vmin))
+	else if (vtime_before(clock, pl->root.vmin))
 		pl->root.vmin = clock;
 }
 
