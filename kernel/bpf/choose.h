@@ -7,7 +7,6 @@
 #define CONSORT_CHOOSE_H
 
 #include "custody.h"
-#include "thread.h"
 
 /* What the task that just ran has done about its contract. */
 static inline void look_at_contract(struct task __arena *t, u64 total_ns,
@@ -154,26 +153,6 @@ static __always_inline void choose(struct consort_cpu __arena *c, struct task __
 	}
 }
 
-/* False: it may not run here. */
-static __always_inline bool give(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t,
-				 struct task_struct *p, u64 now_ns)
-{
-	if (!may_run_on(t, p, cpu))
-		return false;
-	count_on(cpu)->switches++;
-	run_here(p, cpu, kernel_slice_ns(c, now_ns));
-	return true;
-}
-
-/* A task that was chosen cannot be given: it waits again, unless it has gone, and another one is chosen. */
-static inline void lose(u32 cpu, struct task __arena *t, bool is_there, u64 now_ns)
-{
-	count_on(cpu)->lost++;
-	if (is_there)
-		task_wait(t, now_ns);
-	kick(cpu, KICK(PREEMPT));
-}
-
 /*
  * Gives the kernel the task that has been taken from its queue, with the shard's lock held: whatever the kernel does
  * to the task it will do afterwards, and then forgets what we gave it.
@@ -181,17 +160,17 @@ static inline void lose(u32 cpu, struct task __arena *t, bool is_there, u64 now_
 static inline void hand_over(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t,
 			     u64 now_ns)
 {
-	struct thread *at = thread_of(t);
-	struct task_struct *p = at ? at->p : NULL;
+	struct task_struct *p = bpf_task_from_pid(t->pid);
 
-	if (p) {
-		if (!give(c, cpu, t, p, now_ns))
-			lose(cpu, t, true, now_ns);
-		return;
+	if (p && may_run_on(t, p, cpu)) {
+		count_on(cpu)->switches++;
+		run_here(p, cpu, kernel_slice_ns(c, now_ns));
+	} else {
+		count_on(cpu)->lost++;
+		if (p)
+			task_wait(t, now_ns);
+		kick(cpu, KICK(PREEMPT));
 	}
-	p = bpf_task_from_pid(t->pid);
-	if (!p || !give(c, cpu, t, p, now_ns))
-		lose(cpu, t, p, now_ns);
 	if (p)
 		bpf_task_release(p);
 }

@@ -253,7 +253,6 @@ void BPF_PROG(consort_enable, struct task_struct *p)
 	}
 	t = task_of(p);
 	t->charged_ns = p->se.sum_exec_runtime;
-	thread_keep(t, p);
 	/*
 	 * It came down from a higher class while it ran: nobody has chosen it, or knows when it is to be compared. With a slice
 	 * left it would stay in its CPU's local queue when that class takes the CPU again, of which Linux 7 need not tell us.
@@ -275,7 +274,6 @@ void BPF_PROG(consort_disable, struct task_struct *p)
 		return;
 	kept = is_promised(t) && !(p->flags & PF_EXITING) && keep_for(p, t);
 	task_leave(t, kept ? (u64)p : 0);
-	thread_forget(t);
 	if (!kept)
 		task_pool_push(t);
 }

@@ -81,7 +81,6 @@ void bpf_arena_free_pages(void *map, void __arena *addr, u32 pages) __ksym;
 void bpf_local_irq_save(unsigned long *flags) __ksym;
 void bpf_local_irq_restore(unsigned long *flags) __ksym;
 struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
-struct task_struct *bpf_task_acquire(struct task_struct *p) __ksym;
 void bpf_task_release(struct task_struct *p) __ksym;
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) __ksym;
 

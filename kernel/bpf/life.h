@@ -10,7 +10,6 @@
 #include "classes.h"
 #include "custody.h"
 #include "nice.h"
-#include "thread.h"
 
 /*
  * A thread begins as far ahead as its maker is: who lets its children go on in its stead would else be forgiven each time

@@ -17,7 +17,6 @@ struct task_pool {
 	struct task __arena *free;
 	s32 nr_reserved; /* tasks that the kernel has announced */
 	s32 nr_all;
-	u32 nr_numbered; /* so many have got a number */
 };
 
 struct task_pool __arena *task_pool;
@@ -80,7 +79,6 @@ static inline void task_pool_push(struct task __arena *t)
 static inline bool task_pool_reserve(void)
 {
 	struct task __arena *page;
-	u32 first;
 
 	if (__sync_fetch_and_add(&task_pool->nr_reserved, 1) < (s32)task_pool->nr_all)
 		return true;
@@ -89,9 +87,7 @@ static inline bool task_pool_reserve(void)
 		__sync_fetch_and_add(&task_pool->nr_reserved, -1);
 		return false;
 	}
-	first = __sync_fetch_and_add(&task_pool->nr_numbered, ARENA_PAGE / sizeof(struct task));
 	for (u32 i = 0; i < ARENA_PAGE / sizeof(struct task) && can_loop; i++) {
-		page[i].number = first + i;
 		page[i].member.spare = &page[i].brought;
 		task_pool_push(page + i);
 	}

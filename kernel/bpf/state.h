@@ -113,7 +113,6 @@ struct task {
 	u64 away; /* the same while another class has it and we keep its place; 0: ours, or nobody's */
 	/* Somebody else's, maybe, also after the task has ended: what it brought to its domain, see core/seat.h. */
 	struct seat brought;
-	u32 number; /* of this state, from 0; always the same */
 };
 
 /* A place that others take tasks from, see balance.h. */

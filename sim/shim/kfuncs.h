@@ -33,11 +33,6 @@ struct task_struct *bpf_task_from_pid(s32 pid)
 	return sim_host->task_from_pid(pid);
 }
 
-struct task_struct *bpf_task_acquire(struct task_struct *p)
-{
-	return p;
-}
-
 void bpf_task_release(struct task_struct *p)
 {
 	sim_host->task_release(p);

@@ -7,7 +7,6 @@
 
 #define SEC(name)
 #define __ksym
-#define __kptr
 #define __weak
 #define __noinline __attribute__((noinline))
 
@@ -138,14 +137,6 @@ struct sim_untyped_map {
 #define bpf_map_update_elem(map, key, value, flags) \
 	sim_map_update((map), SIM_MAP_SHAPE(map), (key), (value), (flags))
 #define bpf_map_delete_elem(map, key) sim_map_delete((map), SIM_MAP_SHAPE(map), (key))
-#define bpf_kptr_xchg(at, value)           \
-	({                                 \
-		__typeof__(*(at)) sim_old; \
-		sim_sync();                \
-		sim_old = *(at);           \
-		*(at) = (value);           \
-		sim_old;                   \
-	})
 #define bpf_task_storage_get(map, task, initial, flags) \
 	sim_task_storage_get((map), sizeof(*(map)->value), (task), (flags))
 
