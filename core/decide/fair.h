@@ -7,11 +7,13 @@
  *          minimum, that of the waiting members. A member that wakes has its own virtual time, or the minimum if that is
  *          later: its lead waits for it, and what it did not use is not saved up. But what it was behind the others when
  *          it went to sleep it is behind again, by LAG_MAX_NS at most: short pauses cost nothing. One that begins to wait
- *          is behind the minimum by LAG_MAX_NS at most: a group that had fewer runnable tasks than its share has CPUs
- *          earns no credit for what it could not use. Nor is one ahead for what it had while nobody waited (place.h).
+ *          is behind the minimum by LAG_MAX_NS at most, an account by as much for each of its active members: a group that
+ *          had fewer runnable tasks than its share has CPUs earns no credit for what it could not use. Nor is one ahead
+ *          for what it had while nobody waited (place.h). An account on several CPUs is compared with what those below it
+ *          that run are about to have: they are charged when their CPUs choose.
  * Bound    For runnable i, j of one group, on one CPU: vtime_i - vtime_j <= quantum / weight_i, where quantum is the longest
  *          time for which i runs before it is compared again, and more by what j was owed when it went to sleep, until it
- *          has had that. No lag is larger than LAG_MAX_NS / weight.
+ *          has had that. No task's lag is larger than LAG_MAX_NS / weight.
  * Source   000 section 2.3.3 (borrowing); 001 (hierarchical stride); 004 Lemma 1; surplus fair scheduling for what cannot be
  *          used.
  * Limits   On several CPUs the minimum is that of the waiting members and the one chosen last; the bound grows by one

@@ -6,10 +6,12 @@
  *          in another, and the light ones beside the heavy get nothing. Nor do equal rates exist where five tasks share two
  *          caches of two CPUs.
  * Rule     The virtual times of all shards are one clock: what a shard's is behind the machine's, its tasks are owed. A
- *          shard that is ahead takes a task that waits from one in which tasks lag by more than BALANCE_LAG_NS, as long as
- *          that does not catch up. Shards that have a CPU for each of their tasks are never behind.
+ *          shard that is ahead takes a task that waits from one in which tasks lag by more than BALANCE_LAG_NS and are
+ *          served no faster, as long as that does not catch up. Shards that have a CPU for each of their tasks are never
+ *          behind.
  *          The clock is that of the shards' roots. Whoever is behind in a nested account is found by how long it waits: a
- *          task that has waited for BALANCE_WAIT_NS goes where nobody has waited for half as long.
+ *          task that has waited for BALANCE_WAIT_NS goes where nobody has waited for half as long. Tasks that are bound to
+ *          some CPUs, and more than these can divide evenly, take turns to be in the fuller own place.
  * Bound    A task that may run in all shards has its share of the machine but for some BALANCE_LAG_NS.
  * Source   proportional progress (Baruah et al.), in units of caches; distributed weighted round-robin (Li et al. 2009)
  *          bounds lag between queues by moving tasks likewise.
