@@ -115,13 +115,13 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 	return 0;
 }
 
-/* The same on this CPU; most tasks are in no domain, and none is there. */
+/* The same on this CPU; most tasks are in no domain, none is there, and tunables are as they were. */
 static __always_inline void task_begin_here(struct consort_cpu __arena *c, u32 cpu,
 					    struct task __arena *t, u64 now_ns)
 {
 	struct place __arena *pl = place_at(t->place);
 
-	if (one_cpu && !t->set && !place_has_domains(pl))
+	if (one_cpu && !t->set && !place_has_domains(pl) && pl->changes == tunables.changes)
 		task_has_cpu(c, cpu, t, place_slice_ends_at_ns(pl, now_ns, pl->quantum_ns), now_ns,
 			     true);
 	else

@@ -20,7 +20,7 @@ pub struct Mutation {
 const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
 
 /// One of each kind that schedulers are known for.
-pub const MUTATIONS: [Mutation; 26] = [
+pub const MUTATIONS: [Mutation; 27] = [
     Mutation {
         name: "unsigned-virtual-time",
         file: "core/vtime.h",
@@ -78,8 +78,8 @@ pub const MUTATIONS: [Mutation; 26] = [
     Mutation {
         name: "no-lock",
         file: SCHEDULER,
-        from: "\tlock_take(&s->lock);\n\tt = task_of_prev",
-        to: "\tt = task_of_prev",
+        from: "\tlock_take(&s->lock);\n\tflight_end(c);\n\tt = task_of_prev",
+        to: "\tflight_end(c);\n\tt = task_of_prev",
     },
     Mutation {
         name: "sleeper-stays-active",
@@ -132,8 +132,14 @@ pub const MUTATIONS: [Mutation; 26] = [
     Mutation {
         name: "kept-seat",
         file: SCHEDULER,
-        from: "\tif (t->blocked)\n\t\tlend_end(t);\n\tplace =",
-        to: "\tplace =",
+        from: "\tif (t->blocked)\n\t\tlend_end(t);\n\tif (waits_already",
+        to: "\tif (waits_already",
+    },
+    Mutation {
+        name: "kept-flight",
+        file: "kernel/bpf/run.h",
+        from: "\tflight_end(c);\n\tc->running = NULL;",
+        to: "\tc->running = NULL;",
     },
     Mutation {
         name: "lock-looked-then-set",
