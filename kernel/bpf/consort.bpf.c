@@ -94,8 +94,11 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	task_activate(t, now_ns);
 	if (runs_on(p, flags)) {
 		/* It has been charged until now; nobody has chosen it if it came down from a higher class. */
-		if (c->running != t)
+		if (c->running != t) {
 			c->since_ns = now_ns;
+			if (!one_cpu)
+				flight_begin(c, pays_of(t), place_at(t->place)->quantum_ns);
+		}
 		c->estimated_ns = now_ns - c->since_ns;
 		c->running = t;
 		t->cpu = cpu;
@@ -149,7 +152,8 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 		look_at_rides(prev);
 	s = shard_at(c->shard);
 	lock_take(&s->lock);
-	flight_end(c);
+	if (!one_cpu)
+		flight_end(c);
 	t = task_of_prev(c, prev);
 	if (t) {
 		account(c, cpu, t, prev->se.sum_exec_runtime, now_ns);

@@ -9,7 +9,7 @@
  * Source   the stock scheduler counts what runs in each of its queues; here one queue has several CPUs.
  * Limits   A slice that ends early, or is prolonged, is in flight as a whole until its CPU chooses.
  *
- * Every function here is called with the shard's lock held.
+ * Functions here are called with the shard's lock held, but where they say otherwise.
  */
 #ifndef CONSORT_FLIGHT_H
 #define CONSORT_FLIGHT_H
@@ -31,8 +31,6 @@ static __always_inline void flight_begin(struct consort_cpu __arena *c,
 {
 	struct group __arena *g = pays->parent;
 
-	if (one_cpu)
-		return;
 	flight_end(c);
 	if (!g || !g->level)
 		return;
@@ -41,15 +39,25 @@ static __always_inline void flight_begin(struct consort_cpu __arena *c,
 	tree_fly(g, ns);
 }
 
-/* An account ends: whoever runs in a seat of it that was lent. */
-static __always_inline void flights_end_in(const struct group __arena *g, u32 shard)
+/* Before a set of groups is freed: others may run in a seat of it that they were lent. Takes the locks itself. */
+core_fn set_end_flights(struct group_set __arena *set in_arena)
 {
-	for (u32 cpu = 0; cpu < topology.nr_cpus && can_loop; cpu++) {
-		struct consort_cpu __arena *c = cpu_at(cpu);
+	unsigned long flags;
 
-		if (c->shard == shard && c->flight_in == g)
+	for (u32 cpu = hidden(0); !one_cpu && cpu < topology.nr_cpus && can_loop;
+	     cpu = hidden(cpu + 1)) {
+		struct consort_cpu __arena *c = cpu_at(cpu);
+		struct shard __arena *s = shard_at(c->shard);
+
+		bpf_local_irq_save(&flags);
+		lock_take(&s->lock);
+		if (c->flight_in == group_in(set, place_of_shard(c->shard)) ||
+		    c->flight_in == group_in(set, place_of_cpu(cpu)))
 			flight_end(c);
+		lock_release(&s->lock);
+		bpf_local_irq_restore(&flags);
 	}
+	return 0;
 }
 
 #endif

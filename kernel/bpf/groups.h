@@ -91,24 +91,6 @@ core_fn set_weights(struct group_set __arena *set in_arena, u32 weight)
 	return 0;
 }
 
-/* Before a set of groups is freed: others may run in a seat of it that they were lent. */
-core_fn set_end_flights(struct group_set __arena *set in_arena)
-{
-	unsigned long flags;
-
-	for (u32 i = 0; !one_cpu && i < nr_places() && can_loop; i++) {
-		u32 place = nth_place(i);
-		struct shard __arena *s = shard_at(shard_of_place(place));
-
-		bpf_local_irq_save(&flags);
-		lock_take(&s->lock);
-		flights_end_in(group_in(set, place), shard_of_place(place));
-		lock_release(&s->lock);
-		bpf_local_irq_restore(&flags);
-	}
-	return 0;
-}
-
 /* Groups below the parent's, if there is room: memory, an entry of the map, and a level of the tree. */
 static inline bool group_set_make(u64 id, struct group_set __arena *parent, u32 weight)
 {

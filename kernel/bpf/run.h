@@ -57,7 +57,8 @@ static __always_inline void task_has_cpu(struct consort_cpu __arena *c, u32 cpu,
 	t->cpu = cpu;
 	t->member.node.has_run = 1;
 	c->running = t;
-	flight_begin(c, pays_of(t), place_at(t->place)->quantum_ns);
+	if (!one_cpu)
+		flight_begin(c, pays_of(t), place_at(t->place)->quantum_ns);
 	claim_workless(cpu);
 	c->since_ns = now_ns;
 	c->estimated_ns = 0;

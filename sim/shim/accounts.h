@@ -141,7 +141,7 @@ static void check_waiters(struct checking *c, u32 place)
 		broken(c, "waiters", "%u wait in place %u, its list has %u", waiting, place, listed);
 }
 
-/* Who runs on a CPU beside one that waits in the CPU's own place, for no other CPU, has a slice from then on. */
+/* A task that runs on a CPU beside one that waits in the CPU's own place, for no other CPU, has a slice from then on. */
 static void check_compared(struct checking *c, const struct consort_cpu *own, u32 cpu)
 {
 	const struct waiter *first = own->place.waiters.first;

@@ -78,8 +78,8 @@ pub const MUTATIONS: [Mutation; 27] = [
     Mutation {
         name: "no-lock",
         file: SCHEDULER,
-        from: "\tlock_take(&s->lock);\n\tflight_end(c);\n\tt = task_of_prev",
-        to: "\tflight_end(c);\n\tt = task_of_prev",
+        from: "\tlock_take(&s->lock);\n\tif (!one_cpu)\n\t\tflight_end(c);\n\tt = task_of_prev",
+        to: "\tif (!one_cpu)\n\t\tflight_end(c);\n\tt = task_of_prev",
     },
     Mutation {
         name: "sleeper-stays-active",

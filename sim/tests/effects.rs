@@ -110,7 +110,7 @@ fn by_service_members_have_the_same_whatever_they_publish() {
 const OFTEN_DUE: &str = r#""due": "4ms", "priority": 1"#;
 const RARELY_DUE: &str = r#""due": "40ms", "priority": 2"#;
 
-/// Who has had fewer due events goes first: it has what the other one has by its priority.
+/// The member that has had fewer due events goes first: it has what the other one has by its priority.
 #[test]
 fn by_progress_who_was_due_less_often_goes_first() {
     assert_much_more(3.0, "progress", |seed| {
@@ -151,7 +151,7 @@ fn preempt_takes_the_cpu_at_due_times() {
     });
 }
 
-/// Who is preempted at due times is not asked to poll, and breaks no contract by not polling.
+/// A member that is preempted at due times is not asked to poll, and breaks no contract by not polling.
 #[test]
 fn preempt_demotes_nobody() {
     for seed in SEEDS {
@@ -205,7 +205,7 @@ fn ticker_beside_hogs(begins: &str, poll: &str) -> String {
 const POLL: &str = r#""poll": { "due": { "timer": "unique", "period": "10ms" } }"#;
 const TIMER: &str = r#""timer": { "ref": "unique", "period": "10ms" }"#;
 
-/// A member that publishes its due times is on time; who has not joined, or has left, waits for its turn.
+/// A member that publishes its due times is on time; a task that has not joined, or has left, waits for its turn.
 #[test]
 fn joining_gives_timeliness_and_leaving_takes_it() {
     let tardiness_ms = |begins, poll, seed| {
@@ -226,7 +226,7 @@ fn joining_gives_timeliness_and_leaving_takes_it() {
     });
 }
 
-/// Sleeping anywhere but in poll is against the contract: who does so is demoted until it polls, and late.
+/// Sleeping anywhere but in poll is against the contract: a member that does so is demoted until it polls, and late.
 #[test]
 fn poll_is_where_a_member_sleeps() {
     assert_much_more(5.0, "sleeps elsewhere", |seed| {

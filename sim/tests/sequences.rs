@@ -16,13 +16,8 @@ const UNTIL_NS: u64 = 950 * MS;
 /// How much an interval may differ: the slack within which the kernel lets a timer wait for another one's interrupt,
 /// and what the model takes for costs.
 const INTERVAL_ERROR_MAX_NS: u64 = 150_000;
-/// Fewer entries, on average of the stretches in which the simulator with the same costs says the same, would show nothing.
-const ENTRIES_MIN: usize = 50;
-/// So many entries are the same where another simulation goes on.
-const CONTEXT: usize = 10;
-/// What callbacks and switches cost, usually first. A recording's disturbances make of some decision a tie, in which the
-/// costs of a moment before decide.
-const COSTS_PERCENT: [u64; 5] = [100, 75, 150, 50, 200];
+/// Fewer entries would show nothing.
+const ENTRIES_MIN: usize = 100;
 
 /// A folder for each kernel.
 fn kernels() -> Vec<PathBuf> {
@@ -46,19 +41,27 @@ fn here() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("validation")
 }
 
-/// From the same entry on: programs start within the time that a guest's daemon takes, not to the microsecond.
-fn from_the_same<'a>(recorded: &[Entry], simulated: &'a [Entry]) -> &'a [Entry] {
+/// From the same entry on: programs start within the time that a guest's daemon takes, not to the microsecond. Returns
+/// what follows, and how much of the recording lies before `until_ns`.
+fn side_by_side<'a>(
+    recorded: &'a [Entry],
+    simulated: &'a [Entry],
+    until_ns: u64,
+) -> (&'a [Entry], usize, &'a [Entry]) {
+    // Not in the middle of a tie.
+    let is_apart =
+        |pair: &[Entry]| pair[1].at_ns >= FROM_NS && pair[1].at_ns - pair[0].at_ns > ties::TIE_NS;
+    let first = 1 + recorded.windows(2).position(is_apart).unwrap();
+    let recorded = &recorded[first..];
+    let count = recorded.partition_point(|it| it.at_ns < until_ns);
     let same = simulated
         .iter()
         .enumerate()
         .filter(|(_, it)| it.text == recorded[0].text);
-    let start = same.min_by_key(|(_, it)| it.at_ns.abs_diff(recorded[0].at_ns));
-    start.map_or(&[], |(start, _)| &simulated[start..])
-}
-
-/// Where a comparison may begin: not in the middle of a tie.
-fn begins_apart(entries: &[Entry], number: usize) -> bool {
-    entries[number].at_ns - entries[number - 1].at_ns > ties::TIE_NS
+    let (start, _) = same
+        .min_by_key(|(_, it)| it.at_ns.abs_diff(recorded[0].at_ns))
+        .unwrap();
+    (recorded, count, &simulated[start..])
 }
 
 /// Who ran, and for how long.
@@ -73,63 +76,31 @@ fn intervals(entries: &[Entry]) -> Vec<(&str, u64)> {
         .collect()
 }
 
-/// Entries that a recording and a simulation share, and how often one of a tie came first.
-struct Stretch<'a> {
-    recorded: &'a [Entry],
-    simulated: &'a [Entry],
-    overtook: usize,
-}
-
-/// The first `count` entries as far as any of the simulations says the same.
-fn longest<'a>(recorded: &'a [Entry], count: usize, simulations: &'a [Vec<Entry>]) -> Stretch<'a> {
-    let stretches = simulations.iter().map(|simulated| {
-        let simulated = from_the_same(recorded, simulated);
-        let (Ok(same) | Err(same)) = ties::compare(recorded, count, simulated);
-        Stretch {
-            recorded: &recorded[..same.recorded],
-            simulated: &simulated[..same.simulated],
-            overtook: same.overtook,
-        }
-    });
-    // The first of equals: the one with the usual costs.
-    stretches.rev().max_by_key(|it| it.recorded.len()).unwrap()
-}
-
-/// The recording as stretches, in each of which one of the simulations is the same. Where the usual one differs, another
-/// one must have come to the same with other costs, from [`CONTEXT`] entries before. It may end where another task of the
-/// guest has just come between, which is replayed, but not to the microsecond.
-fn stretches<'a>(
+/// As far as the two are the same, and how often one of a tie came first. They may only differ otherwise where another
+/// task of the guest has just come between, which is replayed, but not to the microsecond.
+fn until_disturbed<'a>(
     recording: &Recording,
     recorded: &'a [Entry],
     count: usize,
-    simulations: &'a [Vec<Entry>],
-) -> Result<Vec<Stretch<'a>>, String> {
-    let mut found: Vec<Stretch> = Vec::new();
-    let (mut first, mut done) = (0, 0);
-    loop {
-        let stretch = longest(&recorded[first..], count - first, simulations);
-        let end = first + stretch.recorded.len();
-        if end <= done {
-            if recording.is_disturbed_at(recorded[done].at_ns) {
-                return Ok(found);
-            }
-            let simulated = from_the_same(&recorded[first..], &simulations[0]);
+    simulated: &'a [Entry],
+) -> Result<(&'a [Entry], &'a [Entry], usize), String> {
+    let same = match ties::compare(recorded, count, simulated) {
+        Ok(same) => same,
+        Err(same) if recording.is_disturbed_at(recorded[same.recorded].at_ns) => same,
+        Err(same) => {
+            let (number, after) = (same.recorded, same.simulated);
             return Err(format!(
-                "entry {done} differs\nrecorded:\n{}simulated:\n{}",
-                around(recorded, done),
-                around(simulated, done - first)
+                "entry {number} differs\nrecorded:\n{}simulated:\n{}",
+                around(recorded, number),
+                around(simulated, after)
             ));
         }
-        found.push(stretch);
-        if end == count {
-            return Ok(found);
-        }
-        done = end;
-        let before = (first + 1..=end.saturating_sub(CONTEXT)).rev();
-        first = { before }
-            .find(|it| begins_apart(recorded, *it))
-            .unwrap_or(first);
-    }
+    };
+    Ok((
+        &recorded[..same.recorded],
+        &simulated[..same.simulated],
+        same.overtook,
+    ))
 }
 
 fn around(entries: &[Entry], number: usize) -> String {
@@ -154,40 +125,23 @@ fn compare_with(name: &str, path: &Path) -> Result<String, String> {
     let recording = Recording::read(path);
     let scenario = here().join(format!("{name}.json"));
     let until_ns = recording.untangled_until_ns(FROM_NS).min(UNTIL_NS);
-    let recorded = recording.entries();
-    let simulations: Vec<_> = COSTS_PERCENT
-        .iter()
-        .map(|percent| recording.simulate(&scenario, *percent))
-        .collect();
-    let from = (1..recorded.len())
-        .find(|it| recorded[*it].at_ns >= FROM_NS && begins_apart(&recorded, *it))
-        .unwrap();
-    let recorded = &recorded[from..];
-    let count = recorded.partition_point(|it| it.at_ns < until_ns);
-    let stretches = stretches(&recording, recorded, count, &simulations)?;
-    let compared: usize = stretches.iter().map(|it| it.recorded.len()).sum();
-    if compared < ENTRIES_MIN * stretches.len() {
-        let count = stretches.len();
-        return Err(format!("only {compared} entries, in {count} stretches"));
+    let (recorded, simulated) = (recording.entries(), recording.simulate(&scenario));
+    let (recorded, count, simulated) = side_by_side(&recorded, &simulated, until_ns);
+    let (recorded, simulated, overtook) = until_disturbed(&recording, recorded, count, simulated)?;
+    if recorded.len() < ENTRIES_MIN {
+        let count = recorded.len();
+        return Err(format!("only {count} entries before others disturbed it"));
     }
-    let intervals = stretches.iter().flat_map(|it| {
-        let both = intervals(it.recorded)
-            .into_iter()
-            .zip(intervals(it.simulated));
-        both.filter(|(it, _)| !is_other(it.0))
-            .map(|(a, b)| a.1.abs_diff(b.1))
-            .collect::<Vec<_>>()
-    });
-    let apart: Vec<u64> = intervals.collect();
+    let (one, other) = (intervals(recorded), intervals(simulated));
+    let both = one.iter().zip(&other).filter(|(it, _)| !is_other(it.0));
+    let apart: Vec<u64> = both.map(|(a, b)| a.1.abs_diff(b.1)).collect();
     let (worst_ns, mean_ns) = (
         apart.iter().max().copied().unwrap_or(0),
         apart.iter().sum::<u64>() / (apart.len() as u64).max(1),
     );
-    let overtook: usize = stretches.iter().map(|it| it.overtook).sum();
     let text = format!(
-        "{compared} callbacks and switches in {} stretches, {overtook} of ties the other way round, \
-         intervals {mean_ns} ns apart, at most {worst_ns}",
-        stretches.len()
+        "{} callbacks and switches, {overtook} of ties the other way round, intervals {mean_ns} ns apart, at most {worst_ns}",
+        recorded.len()
     );
     match worst_ns <= INTERVAL_ERROR_MAX_NS {
         true => Ok(text),

@@ -225,7 +225,7 @@ fn turns(setup: &mut Setup, random: &mut Random) {
     }
 }
 
-/// The heaviest and the lightest, bound to some CPUs or free; or in cgroups of such weights. Not both: who is bound to a CPU
+/// The heaviest and the lightest, bound to some CPUs or free; or in cgroups of such weights. Not both: a task that is bound to a CPU
 /// and in a light cgroup beside a heavy task that may run anywhere waits for a little longer than `starvation` allows.
 fn extremes(setup: &mut Setup, random: &mut Random) {
     let groups = setup.cgroups.len() as u64;
@@ -249,7 +249,7 @@ fn extremes(setup: &mut Setup, random: &mut Random) {
     }
 }
 
-/// On one CPU: who asks for a little less than its rate.
+/// On one CPU: a task that asks for a little less than its rate.
 fn punctual(setup: &mut Setup, random: &mut Random) {
     if setup.machine.cpus() > 1 || random.chance(0.4) {
         return;

@@ -185,9 +185,9 @@ impl Recording {
         found
     }
 
-    /// The scenario's setup with costs of so many percent, and with the others as two more tasks.
-    fn setup(&self, path: &Path, costs_percent: u64) -> Setup {
-        let mut setup = at_cost(path, costs_percent);
+    /// The scenario's setup, with the others as two more tasks.
+    fn setup(&self, path: &Path) -> Setup {
+        let mut setup = scenario::load(path, None).unwrap().setup;
         setup.machine.kernel = self.kernel;
         setup.costs.callback_ns += RECORDING_NS;
         setup.costs.switch_ns += RECORDING_NS;
@@ -200,13 +200,14 @@ impl Recording {
         setup
     }
 
-    pub fn simulate(&self, path: &Path, costs_percent: u64) -> Vec<Entry> {
-        simulate(&self.setup(path, costs_percent))
+    pub fn simulate(&self, path: &Path) -> Vec<Entry> {
+        simulate(&self.setup(path))
     }
 }
 
-/// The scenario with costs of so many percent.
-fn at_cost(path: &Path, percent: u64) -> Setup {
+/// The scenario with costs of so many percent, and with others that run for so long before it is compared, each at a time
+/// of its own.
+pub fn varied(path: &Path, costs_percent: u64, others_ns: &[u64]) -> Setup {
     let mut setup = scenario::load(path, None).unwrap().setup;
     let costs = &mut setup.costs;
     for cost_ns in [
@@ -216,15 +217,8 @@ fn at_cost(path: &Path, percent: u64) -> Setup {
         &mut costs.wake_ns,
         &mut costs.interrupt_ns,
     ] {
-        *cost_ns = *cost_ns * percent / 100;
+        *cost_ns = *cost_ns * costs_percent / 100;
     }
-    setup
-}
-
-/// The scenario with costs of so many percent, and with others that run for so long before it is compared, each at a time
-/// of its own.
-pub fn varied(path: &Path, costs_percent: u64, others_ns: &[u64]) -> Setup {
-    let mut setup = at_cost(path, costs_percent);
     let turns: Vec<(u64, u64)> = others_ns
         .iter()
         .enumerate()

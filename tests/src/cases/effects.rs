@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::rates::await_no_reservations;
+use super::rates::{await_no_reservations, expect_shares_within, hogs};
 use crate::{
     check,
     suite::{
@@ -17,25 +17,24 @@ use crate::{
     },
 };
 
-const fn on_one(name: &'static str, run: fn() -> Outcome) -> Test {
-    Test {
-        name,
-        cpus: Cpus::One,
-        needs: Needs::Daemon,
-        run,
-    }
-}
-
 pub const TESTS: &[Test] = &[
-    on_one("effects.orders", orders),
-    on_one("effects.preempt_and_event", preempt_and_event),
-    on_one("effects.ways_of_waiting", ways_of_waiting),
-    on_one("effects.loops", loops),
-    on_one("effects.leaving", leaving),
-    on_one("effects.requests_of_the_header", requests_of_the_header),
-    on_one("effects.run_and_classes", run_and_classes),
-    on_one("effects.one_thread", one_thread),
-    on_one("effects.slices", slices),
+    Test::on_one("effects.orders", Needs::Daemon, orders),
+    Test::on_one(
+        "effects.preempt_and_event",
+        Needs::Daemon,
+        preempt_and_event,
+    ),
+    Test::on_one("effects.ways_of_waiting", Needs::Daemon, ways_of_waiting),
+    Test::on_one("effects.loops", Needs::Daemon, loops),
+    Test::on_one("effects.leaving", Needs::Daemon, leaving),
+    Test::on_one(
+        "effects.requests_of_the_header",
+        Needs::Daemon,
+        requests_of_the_header,
+    ),
+    Test::on_one("effects.run_and_classes", Needs::Daemon, run_and_classes),
+    Test::on_one("effects.one_thread", Needs::Daemon, one_thread),
+    Test::on_one("effects.slices", Needs::Daemon, slices),
 ];
 
 const SETTLE: Duration = Duration::from_millis(300);
@@ -43,19 +42,9 @@ const WINDOW: Duration = Duration::from_secs(1);
 /// The kernel's accounts are up to a tick old.
 const SLACK: f64 = 0.03;
 
-fn hogs(number: usize) -> Result<Vec<Role>, String> {
-    (0..number).map(|_| Role::ready("hog")).collect()
-}
-
 fn expect_shares(when: &str, roles: &[&Role], expected: &[f64]) -> Outcome {
     std::thread::sleep(SETTLE);
-    let got = shares(roles, WINDOW)?;
-    let fits = |(got, expected): (&f64, &f64)| (got - expected).abs() < SLACK;
-    check!(
-        got.iter().zip(expected).all(fits),
-        "{when}: shares {got:.4?} instead of {expected:.4?}"
-    );
-    Ok(())
+    expect_shares_within(SLACK, roles, WINDOW, expected).map_err(|why| format!("{when}: {why}"))
 }
 
 /// Two members of a domain of this order: what they say, and how many times as much the first has as the second.
@@ -232,7 +221,7 @@ fn loops() -> Outcome {
     Ok(())
 }
 
-/// Who leaves has the share of anybody.
+/// A member that leaves has the share of anybody.
 fn leaving() -> Outcome {
     let speaker = |says: &str| Role::ready(&format!("speaker leaving run_us=500 {says}"));
     let (first, second) = (speaker("priority=1")?, speaker("priority=2")?);

@@ -15,32 +15,23 @@ use crate::{
     },
 };
 
-const fn one_cpu(name: &'static str, run: fn() -> Outcome) -> Test {
-    Test {
-        name,
-        cpus: Cpus::One,
-        needs: Needs::Daemon,
-        run,
-    }
-}
-
 pub const TESTS: &[Test] = &[
-    one_cpu("liars.polite", || {
+    Test::on_one("liars.polite", Needs::Daemon, || {
         beside("assembly", "polite-liar assembly due")
     }),
-    one_cpu("liars.mute", || {
+    Test::on_one("liars.mute", Needs::Daemon, || {
         beside("assembly", "mute-liar assembly due")
     }),
-    one_cpu("liars.polite_among_strangers", || {
+    Test::on_one("liars.polite_among_strangers", Needs::Daemon, || {
         beside("strangers:service", "polite-liar strangers:service all")
     }),
-    one_cpu("liars.mute_among_strangers", || {
+    Test::on_one("liars.mute_among_strangers", Needs::Daemon, || {
         beside("strangers:service", "mute-liar strangers:service all")
     }),
-    one_cpu("liars.slot_of_ones", || {
+    Test::on_one("liars.slot_of_ones", Needs::Daemon, || {
         beside("strangers:service", "scribbler strangers:service ones")
     }),
-    one_cpu("liars.random_slot", || {
+    Test::on_one("liars.random_slot", Needs::Daemon, || {
         beside("strangers:service", "scribbler strangers:service random")
     }),
     Test {

@@ -21,37 +21,28 @@ use crate::{
     },
 };
 
-const fn on_one(name: &'static str, needs: Needs, run: fn() -> Outcome) -> Test {
-    Test {
-        name,
-        cpus: Cpus::One,
-        needs,
-        run,
-    }
-}
-
 /// Loading is slow in an emulator: the tests start as few daemons as they can, and the last of those without one leaves
 /// its daemon to those with one.
 pub const TESTS: &[Test] = &[
-    on_one("lifecycle.no_daemon", Needs::NoDaemon, no_daemon),
-    on_one("lifecycle.not_root", Needs::NoDaemon, not_root),
-    on_one(
+    Test::on_one("lifecycle.no_daemon", Needs::NoDaemon, no_daemon),
+    Test::on_one("lifecycle.not_root", Needs::NoDaemon, not_root),
+    Test::on_one(
         "lifecycle.root_without_capabilities",
         Needs::NoDaemon,
         capabilities,
     ),
-    on_one("lifecycle.bad_options", Needs::NoDaemon, bad_options),
-    on_one("lifecycle.sigterm", Needs::NoDaemon, sigterm),
-    on_one(
+    Test::on_one("lifecycle.bad_options", Needs::NoDaemon, bad_options),
+    Test::on_one("lifecycle.sigterm", Needs::NoDaemon, sigterm),
+    Test::on_one(
         "lifecycle.options_partial_sigint",
         Needs::NoDaemon,
         options_partial_sigint,
     ),
-    on_one("lifecycle.detached_by_sysrq", Needs::NoDaemon, detached),
-    on_one("lifecycle.everybody", Needs::Daemon, everybody),
-    on_one("lifecycle.second_serve", Needs::Daemon, second_serve),
-    on_one("lifecycle.other_scheduler", Needs::Daemon, other_scheduler),
-    on_one(
+    Test::on_one("lifecycle.detached_by_sysrq", Needs::NoDaemon, detached),
+    Test::on_one("lifecycle.everybody", Needs::Daemon, everybody),
+    Test::on_one("lifecycle.second_serve", Needs::Daemon, second_serve),
+    Test::on_one("lifecycle.other_scheduler", Needs::Daemon, other_scheduler),
+    Test::on_one(
         "lifecycle.socket_permissions",
         Needs::Daemon,
         socket_permissions,

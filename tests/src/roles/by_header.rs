@@ -70,7 +70,7 @@ pub fn speaker(board: &Board, arguments: &[&str]) -> Result<(), String> {
     let ahead_ns = named(arguments, "due_ms")? * MS;
     let (priority, key) = (named(arguments, "priority")?, named(arguments, "key")?);
     let mut others = Others::default();
-    // Who is less important than others may not return from its first poll for long.
+    // A member that is less important than others may not return from its first poll for long.
     board.set(Field::Ready, 1);
     while board.get(Field::Command) == 0 {
         use_cpu_ns(run_ns);

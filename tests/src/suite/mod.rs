@@ -65,6 +65,18 @@ pub struct Test {
     pub run: fn() -> Outcome,
 }
 
+impl Test {
+    /// One of a guest with one CPU.
+    pub const fn on_one(name: &'static str, needs: Needs, run: fn() -> Outcome) -> Self {
+        Self {
+            name,
+            cpus: Cpus::One,
+            needs,
+            run,
+        }
+    }
+}
+
 /// Longer than the kernel waits before it ejects a scheduler that stalls (30 s), and than any wait inside a test.
 const TEST_TIME_MAX: Duration = Duration::from_secs(300);
 /// How long members of a finished test may take to vanish from the daemon's lists.

@@ -188,8 +188,17 @@ pub(super) fn reservations() -> Result<Vec<Value>, String> {
 
 /// Fails unless the shares are as expected, within the slack.
 fn expect_shares(roles: &[&Role], window: Duration, expected: &[f64]) -> Outcome {
+    expect_shares_within(SLACK, roles, window, expected)
+}
+
+pub(super) fn expect_shares_within(
+    slack: f64,
+    roles: &[&Role],
+    window: Duration,
+    expected: &[f64],
+) -> Outcome {
     let got = shares(roles, window)?;
-    let fits = |(got, expected): (&f64, &f64)| (got - expected).abs() < SLACK;
+    let fits = |(got, expected): (&f64, &f64)| (got - expected).abs() < slack;
     check!(
         got.iter().zip(expected).all(fits),
         "shares {got:.4?} instead of {expected:.4?}"
@@ -197,7 +206,7 @@ fn expect_shares(roles: &[&Role], window: Duration, expected: &[f64]) -> Outcome
     Ok(())
 }
 
-fn hogs(number: usize) -> Result<Vec<Role>, String> {
+pub(super) fn hogs(number: usize) -> Result<Vec<Role>, String> {
     (0..number).map(|_| Role::ready("hog")).collect()
 }
 
