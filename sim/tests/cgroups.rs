@@ -4,7 +4,7 @@
 mod common;
 
 use common::{assert_fine, with_domain, S};
-use consort_sim::setup::{Cgroup, Kernel, Machine, Program, Task};
+use consort_sim::setup::{Action, ActionKind, Cgroup, Kernel, Machine, Program, Task};
 use consort_sim::{consort, run};
 
 /// A hog beside `outer`, whose weight is three times as much and which holds nothing but `inner`, with the other hog.
@@ -127,27 +127,36 @@ fn tasks_that_are_entitled_to_a_whole_cpu_have_it() {
     assert!(had[3] > 1.88, "{had:?}");
 }
 
-/// Two caches, of which one has been given more tasks of a cgroup than the other: they move until all have as much.
+/// Two caches of eight CPUs, in one of which each of a cgroup's tasks has a CPU, while there are more in the other: as soon
+/// as they may, they move until all have as much.
 #[test]
 fn hogs_of_a_cgroup_have_as_much_in_each_cache() {
-    let mut setup = with_domain(Machine::simple(16, 8, Kernel::V7_2), 12 * S);
+    let cpus = |from: u32| (from..from + 8).collect::<Vec<u32>>();
+    let mut setup = with_domain(Machine::simple(16, 8, Kernel::V7_2), 8 * S);
     setup.cgroups.push(Cgroup {
         name: "batch".into(),
         parent: Some(0),
         weight: 100,
     });
-    for _ in 0..28 {
-        let mut hog = Task::new("hog", Program::Hog);
-        hog.cgroup = 1;
-        setup.tasks.push(hog);
+    for n in 0..28 {
+        setup.tasks.push(Task {
+            cgroup: 1,
+            affinity: Some(cpus(if n < 8 { 0 } else { 8 })),
+            ..Task::new("hog", Program::Hog)
+        });
+        setup.actions.push(Action {
+            at_ns: S / 10,
+            what: ActionKind::Affinity {
+                task: n,
+                cpus: (0..16).collect(),
+            },
+        });
     }
     let outcome = run(&setup, consort(), &mut ()).unwrap();
     assert_fine(&outcome);
-    let least_ns = outcome.tasks.iter().map(|it| it.run_ns).min().unwrap();
-    assert!(
-        least_ns as f64 > 0.95 * (12 * S) as f64 * 16.0 / 28.0,
-        "{least_ns}"
-    );
+    let part_ns = (8 * S) as f64 * 16.0 / 28.0;
+    let least_ns = outcome.tasks.iter().map(|it| it.run_ns).min();
+    assert!(least_ns.unwrap() as f64 > 0.95 * part_ns, "{least_ns:?}");
 }
 
 /// Five hogs bound to two of four CPUs cannot be divided evenly: they take turns.

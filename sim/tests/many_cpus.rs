@@ -121,3 +121,30 @@ fn observers_see_each_task_run_as_long_as_it_does() {
         }
     }
 }
+
+/// A light task that is bound to a CPU runs a little and sleeps: its lead is its own. A heavy one that wakes there is as near
+/// to its turn as the heavy hog beside which it wakes.
+#[test]
+fn a_waker_is_not_behind_what_a_sleeper_of_its_place_has_had() {
+    let mut setup = with_domain(Machine::simple(2, 2, Kernel::V7_2), 2 * S);
+    let bound = |name, nice, program| Task {
+        nice,
+        affinity: Some(vec![0]),
+        ..Task::new(name, program)
+    };
+    let heavy = |name| Task {
+        nice: -20,
+        ..Task::new(name, Program::Hog)
+    };
+    setup.tasks = vec![
+        bound("waker", -20, sleeper(4 * MS, 10_000)),
+        bound("light", 19, sleeper(5 * MS, 400_000)),
+        heavy("hog"),
+        heavy("other"),
+        heavy("third"),
+    ];
+    let outcome = run(&setup, consort(), &mut ()).unwrap();
+    assert_fine(&outcome);
+    let waited_ns = outcome.tasks[0].wait_max_ns;
+    assert!(waited_ns < 20 * MS, "waited for {waited_ns} ns");
+}

@@ -89,3 +89,11 @@ fn nobody_starves_on_several_caches() {
         assert!(worst.value >= STARVED_BELOW, "seed {seed}: {worst:?}");
     }
 }
+
+/// A build on two caches: its first task runs alone in its cache for long, until others come to wait for the other CPUs there.
+#[test]
+fn a_task_that_was_alone_does_not_wait_for_that() {
+    let mix = judge(&generate(1030)).unwrap();
+    let worst = mix.wait_ratio_max;
+    assert!(worst.value <= 2.0, "{worst:?}");
+}
