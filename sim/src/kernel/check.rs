@@ -127,9 +127,13 @@ impl Kernel {
     /// A task that a higher class has put aside goes elsewhere by its CPU's timer, and without that when the higher class is
     /// done (kernel/bpf/higher.h).
     fn is_left_aside(&self, task: &Task) -> bool {
-        let current = self.cpus[task.cpu as usize].current;
-        self.faults.timer_fails > 0.0
-            && current.is_some_and(|current| self.tasks[current as usize].is_realtime())
+        let cpu = &self.cpus[task.cpu as usize];
+        // Or it is just choosing again.
+        let is_taken = cpu.in_kernel
+            || cpu
+                .current
+                .is_some_and(|current| self.tasks[current as usize].is_realtime());
+        self.faults.timer_fails > 0.0 && is_taken
     }
 
     fn realtime_anywhere(&self) -> bool {

@@ -13,7 +13,7 @@ use crate::{
         consort::{consort, counter},
         machine,
         process::{shares, wait_until, Role, PATIENCE},
-        Cpus, Needs, Outcome, Test,
+        Needs, Outcome, Test,
     },
 };
 

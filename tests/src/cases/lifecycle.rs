@@ -17,7 +17,7 @@ use crate::{
         },
         machine::{is_under_sched_ext, scheduler_state},
         process::{shares, Role, ALICE},
-        Cpus, Needs, Outcome, Test,
+        Needs, Outcome, Test,
     },
 };
 
