@@ -3,15 +3,22 @@
  * Borrowing: which domains may serve their due events now, ahead of their turn.
  *
  * Problem  A due event that waits for its domain's turn is late; one that never waits takes the CPU from everybody.
- * Rule     A domain may borrow while one of its seats is ahead of its account's minimum, and every account above of its own
- *          group's, by no more than the window and a slice for each of its active members, as CPU time of its own. Domains that may are in a
- *          queue of the place by their next due time; one that may not is in a queue of the group in which it is too far
- *          ahead, by the virtual time at which it is not any more. The seat that is least ahead pays.
- * Bound    No seat and no account is ahead by more than a slice + window + one event because of due events.
+ * Rule     A domain may borrow while one of its seats is ahead of its account's floor (decide/fair.h) by no more than the
+ *          window and a slice for each of its active members, as CPU time of its own; and every account above of its own
+ *          group's floor by no more than those slices and what the seat repays within the window: its share of the CPUs for
+ *          that long. An account repays for all below it, the plain tasks beside the seat too: with the whole window, a
+ *          seat in a light account would be ahead at their cost for many windows. Where the root's own tasks or the
+ *          classes are beside the seat, it has all of the window at each level.
+ *          Domains that may borrow are in a queue of the place by their next due time; one that may not is in a queue of
+ *          the group in which it is too far ahead, by the virtual time at which it is not any more. The seat that is least
+ *          ahead pays.
+ * Bound    No seat is ahead by more than a slice + window + one event because of due events; no account by more than a
+ *          slice + the seat's share of the window + one event.
  * Source   000 section 2.3.3 (borrowing), which has no bound; the queues are those of WF2Q+: who may run now, and who will
  *          by which virtual time.
  * Limits   Where one of several seats may borrow again earlier than the one looked at last, that is seen when the domain's
- *          members or times change next.
+ *          members or times change next. Where a waiting task that was owed leaves its group without a run, that is seen when
+ *          the group is charged or chosen from next.
  */
 #ifndef CORE_BORROW_H
 #define CORE_BORROW_H
@@ -28,6 +35,7 @@ struct place {
 	u64 quantum_ns; /* a slice as it is now: what running by virtual time alone may put a member ahead */
 	u32 nr_runnable; /* tasks */
 	u32 nr_blocked; /* domains that have borrowed enough */
+	u32 nr_cpus; /* that choose from it; kept by the host */
 	u64 changes; /* of what its slice and window follow: how many of them are in these */
 	u64 unblocks_at_ns; /* of the last look: see place.h */
 };
@@ -37,26 +45,56 @@ static __always_inline struct domain __arena *domain_of_upcoming(struct heap_lin
 	return outer_of(l, struct domain, upcoming);
 }
 
-/* The virtual time of its group to which that must have come before a node may be put further ahead, by `allowed_ns` at most. */
+/* The floor to which its group must have come before a node may be put further ahead, by `allowed_ns` at most. */
 static __always_inline u64 node_may_borrow_at(const struct tree_node __arena *n, u64 allowed_ns)
 {
 	return n->vtime - vtime_of_ns(allowed_ns, node_weight(n));
 }
 
-static __always_inline u64 domain_allowed_ns(const struct place __arena *pl,
-					     const struct domain __arena *d)
+/* What running by virtual time alone may put a domain ahead. */
+static __always_inline u64 domain_slices_ns(const struct place __arena *pl,
+					    const struct domain __arena *d)
 {
 	u32 nr_active = d->group.nr_active;
 
-	return pl->window_ns + pl->quantum_ns * (nr_active ? nr_active : 1);
+	return pl->quantum_ns * (nr_active ? nr_active : 1);
+}
+
+/* A node's part of what its group has, of `ns`. */
+static __always_inline u64 node_part_ns(const struct tree_node __arena *n, u64 ns)
+{
+	const struct group __arena *g = n->parent;
+	u64 weight = node_weight(n), all = g->weight_active + (n->active ? 0 : weight);
+
+	if (weight >= all)
+		return ns;
+	return ((ns >> VTIME_SHIFT) * (weight >> 4) / (all >> 4)) << VTIME_SHIFT;
+}
+
+/* How far the accounts above a seat may be ahead for it, besides slices: what the seat is entitled to within the window. */
+static __always_inline u64 seat_repays_ns(const struct place __arena *pl,
+					  const struct seat __arena *s)
+{
+	const struct tree_node __arena *n = &s->node;
+	u64 ns = pl->window_ns;
+
+	if (pl->root.node.parent || n->parent == &pl->root)
+		return ns;
+	while (can_loop) {
+		if (!n->parent)
+			break;
+		ns = node_part_ns(n, ns);
+		n = &n->parent->node;
+	}
+	return ns * pl->nr_cpus;
 }
 
 /*
- * The lowest group in which a node, or an account above it, is too far ahead to be put further ahead; NULL: it is not. `at`:
- * that group's virtual time from which on it is not any more.
+ * The lowest group in which a node, or an account above it, is too far ahead to be put further ahead: itself by more than
+ * `allowed_ns`, an account by more than `above_ns`. NULL: none is. `at`: that group's floor from which on it is not any more.
  */
 static __always_inline struct group __arena *node_blocked_in(const struct tree_node __arena *n,
-							     u64 allowed_ns, u64 *at)
+							     u64 allowed_ns, u64 above_ns, u64 *at)
 {
 	while (can_loop) {
 		struct group __arena *g = n->parent;
@@ -65,9 +103,10 @@ static __always_inline struct group __arena *node_blocked_in(const struct tree_n
 			break;
 		if (g->node.kind != NODE_RC) {
 			*at = node_may_borrow_at(n, allowed_ns);
-			if (vtime_before(g->vmin, *at))
+			if (vtime_before(fair_floor(g), *at))
 				return g;
 		}
+		allowed_ns = above_ns;
 		n = &g->node;
 	}
 	return NULL;
@@ -76,9 +115,9 @@ static __always_inline struct group __arena *node_blocked_in(const struct tree_n
 /* Whether a task whose account has the CPU may take over from the one that runs, though others are before that account. */
 core_fn node_may_take_over(struct place __arena *pl in_arena, struct tree_node __arena *n in_arena)
 {
-	u64 at;
+	u64 allowed_ns = pl->window_ns + pl->quantum_ns, at;
 
-	return !node_blocked_in(n, pl->window_ns + pl->quantum_ns, &at);
+	return !node_blocked_in(n, allowed_ns, allowed_ns, &at);
 }
 
 /* Whether a seat can be picked at all: while nobody of the domain is active, it will be one that has members. */
@@ -90,7 +129,7 @@ static __always_inline int seat_takes_part(const struct seat __arena *s)
 /* The same for the domain: if none of its seats may borrow, where one does not, and from which virtual time on it may. */
 core_fn domain_look_blocked(struct place __arena *pl in_arena, struct domain __arena *d in_arena)
 {
-	u64 allowed_ns = domain_allowed_ns(pl, d), at = 0;
+	u64 slices_ns = domain_slices_ns(pl, d), at = 0;
 	struct seat __arena *s = d->seats;
 
 	d->blocks = NULL;
@@ -100,7 +139,8 @@ core_fn domain_look_blocked(struct place __arena *pl in_arena, struct domain __a
 		if (!s)
 			break;
 		if (seat_takes_part(s)) {
-			g = node_blocked_in(&s->node, allowed_ns, &at);
+			g = node_blocked_in(&s->node, pl->window_ns + slices_ns,
+					    seat_repays_ns(pl, s) + slices_ns, &at);
 			d->blocks = g;
 			d->may_borrow_at = at;
 			if (!g)
@@ -212,7 +252,7 @@ core_fn place_refresh(struct place __arena *pl in_arena, struct domain __arena *
 	return 0;
 }
 
-/* Minimums of the groups above `n` may have moved on: domains that have been caught up with may borrow again. */
+/* The floors of the groups above `n` may have moved on: domains that have been caught up with may borrow again. */
 core_fn place_unblock(struct place __arena *pl in_arena, struct tree_node __arena *n in_arena)
 {
 	while (can_loop) {
@@ -223,7 +263,7 @@ core_fn place_unblock(struct place __arena *pl in_arena, struct tree_node __aren
 			break;
 		while (can_loop) {
 			top = g->blocked.top;
-			if (!top || vtime_before(g->vmin, top->major))
+			if (!top || vtime_before(fair_floor(g), top->major))
 				break;
 			place_refresh(pl, domain_of_upcoming(top));
 		}
@@ -241,7 +281,7 @@ core_fn place_unblock_top(struct place __arena *pl in_arena)
 	while (can_loop) {
 		struct heap_link __arena *top = pl->top.blocked.top;
 
-		if (!top || (pl->root.node.parent && vtime_before(pl->top.vmin, top->major)))
+		if (!top || (pl->root.node.parent && vtime_before(fair_floor(&pl->top), top->major)))
 			break;
 		place_refresh(pl, domain_of_upcoming(top));
 		if (pl->top.blocked.top == top)

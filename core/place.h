@@ -8,9 +8,9 @@
  *          decision function fills; but a domain of one that is due within its grace lets an outsider go first. A task runs
  *          until its slice ends or the next due time of a domain that may then run; one of a domain that borrows, until
  *          its due event is done. A task that has waited for too long runs before all (live.h).
- * Bound    A seat is ahead by at most a slice + window + one event at every level: its members' due events are late by the
- *          running task's event, not by a round of slices; everybody's share is exact but for the window. An outsider that
- *          was let go first is ahead by at most a slice and the domain's grace.
+ * Bound    A seat is ahead by at most a slice + window + one event, an account above it by no more (borrow.h): its members'
+ *          due events are late by the running task's event, not by a round of slices; everybody's share is exact but for the
+ *          window. An outsider that was let go first is ahead by at most a slice and the domain's grace.
  * Source   000 Figures 2.13, 2.15, 2.17; the window bounds what 000 section 2.3.3 leaves open.
  * Limits   One lock a place. A place does not know of the others; the host moves tasks between them.
  */

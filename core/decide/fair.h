@@ -86,6 +86,19 @@ static __always_inline void fair_follow(struct group __arena *g, struct tree_nod
 }
 
 /*
+ * Behind whom nobody of a group is: its minimum, or the first of those that wait, if what that was owed when it went to sleep
+ * puts it behind. Of a group that periods decide in, its own virtual time.
+ */
+static __always_inline u64 fair_floor(struct group __arena *g)
+{
+	struct tree_node __arena *first = group_first(g);
+
+	if (first && g->node.kind == NODE_FAIR && vtime_before(first->vtime, g->vmin))
+		return first->vtime;
+	return g->vmin;
+}
+
+/*
  * A member has had `ns` of CPU time. The group's minimum follows where nobody else is active; else the next choice moves
  * it: of the others some may run, with a smaller virtual time, and only the host knows. Where nobody is active any more it
  * follows by that run alone: the next newcomer does not begin behind all of it, and what the member was ahead before stays.

@@ -285,12 +285,12 @@ struct seat *core_seat_of_node(struct tree_node *n)
 	return seat_of_node(n);
 }
 
-/* ---- borrow.h, place.h ---- */
-
-u64 core_domain_allowed_ns(const struct place *pl, const struct domain *d)
+u64 core_fair_lag_max(const struct tree_node *n)
 {
-	return domain_allowed_ns(pl, d);
+	return fair_lag_max(n);
 }
+
+/* ---- borrow.h, place.h ---- */
 
 u64 core_seat_ahead_ns(const struct seat *s)
 {

@@ -15,12 +15,12 @@ static __always_inline void place_count(struct place __arena *pl, u32 place, s32
 	u32 nr_runnable = pl->nr_runnable += more;
 
 	pl->changes = tunables.changes;
+	pl->nr_cpus = 1;
 	if (!one_cpu)
 		shard_at(shard_of_place(place))->nr_runnable += more;
 	if (!one_cpu && place < SHARDS_MAX) {
-		u32 nr_cpus = shard_at(place)->nr_cpus ?: 1;
-
-		nr_runnable = (nr_runnable + nr_cpus - 1) / nr_cpus;
+		pl->nr_cpus = shard_at(place)->nr_cpus ?: 1;
+		nr_runnable = (nr_runnable + pl->nr_cpus - 1) / pl->nr_cpus;
 	}
 	pl->quantum_ns = slice_ns(tunables.granularity_ns, tunables.min_slice_ns, nr_runnable, 1);
 	if (pl->root.node.parent)

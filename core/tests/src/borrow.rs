@@ -134,3 +134,32 @@ fn domains_of_one_account_borrow_within_its_bound() {
         check_leads(&c);
     }
 }
+
+/// A plain program that sleeps now and then, beside a member that is always due, in an account that has a tenth of the CPU:
+/// it has what it is owed when it is back before the member borrows again, and what was borrowed is little of what the
+/// account has.
+#[test]
+fn a_plain_sleeper_has_its_part_of_a_light_account_in_which_a_domain_borrows() {
+    let mut c = build(&Mix {
+        weights: vec![ONE, ONE, ONE],
+        domains: vec![vec![(1, MS, EVENT_NS)]],
+        hogs: vec![0; 9],
+    });
+    let editor = Program::Editor {
+        works_ns: 2 * MS,
+        sleeps_ns: 8 * MS,
+    };
+    let plain = c.add_to(Some(0), editor, None, 0);
+    let until_ns = c.h.now_ns + 4000 * MS;
+
+    while c.h.now_ns < until_ns {
+        c.step();
+    }
+    // Half of a tenth, less what it could not use while it slept: it is owed one lag of 4 ms for each nap, of which the
+    // account has as much in 80 ms.
+    let (ran_ns, least_ns) = (c.h.tasks[plain].ran_ns, 90 * MS);
+    assert!(
+        ran_ns >= least_ns,
+        "has had {ran_ns} ns, {least_ns} at least were its own"
+    );
+}

@@ -28,7 +28,7 @@ fn kind(n: *mut tree_node) -> u32 {
 }
 
 /// The groups above a node, with the member of each that is the node or above it.
-fn path(n: *mut tree_node) -> Vec<(*mut group, *mut tree_node)> {
+pub fn path(n: *mut tree_node) -> Vec<(*mut group, *mut tree_node)> {
     let (mut found, mut n) = (Vec::new(), n);
 
     loop {
@@ -50,6 +50,48 @@ impl Minimums {
     }
 }
 
+/// Behind which nobody of a group is that waits.
+pub fn floor(h: &Host, g: *mut group) -> u64 {
+    floor_at(h, g, &Minimums(HashMap::new()))
+}
+
+fn floor_at(h: &Host, g: *mut group, vmin: &Minimums) -> u64 {
+    let least = vmin.of(g);
+
+    if kind(unsafe { &raw mut (*g).node }) != NODE_FAIR {
+        return least;
+    }
+    check::members(h, g)
+        .into_iter()
+        .filter(|&(_, n)| unsafe { (*n).ready.queued != 0 })
+        .map(|(_, n)| unsafe { (*n).vtime })
+        .fold(
+            least,
+            |least, vtime| if before(vtime, least) { vtime } else { least },
+        )
+}
+
+/// What a seat is entitled to within the window, where accounts are above it that others share.
+fn repays_ns(h: &Host, seat: *mut tree_node) -> u64 {
+    let window_ns = h.place.window_ns;
+    let levels = path(seat);
+
+    if levels.len() == 1 || !h.place.root.node.parent.is_null() {
+        return window_ns;
+    }
+    let part = |ns: u64, &(g, n): &(*mut group, *mut tree_node)| unsafe {
+        let others = match (*n).active {
+            0 => (*g).weight_active,
+            _ => (*g).weight_active - weight(n),
+        };
+        match others {
+            0 => ns,
+            _ => ((ns >> 10) * (weight(n) >> 4) / ((others + weight(n)) >> 4)) << 10,
+        }
+    };
+    levels.iter().fold(window_ns, part) * u64::from(h.place.nr_cpus)
+}
+
 /// Whether a domain may run a member ahead of its turn: one of its seats is nowhere too far ahead.
 pub fn may_borrow(h: &Host, domain: usize) -> bool {
     may_borrow_at(h, domain, &Minimums(HashMap::new()))
@@ -58,19 +100,24 @@ pub fn may_borrow(h: &Host, domain: usize) -> bool {
 fn may_borrow_at(h: &Host, domain: usize, vmin: &Minimums) -> bool {
     let d = h.domains[domain].at();
     let active = unsafe { u64::from((*d).group.nr_active.max(1)) };
-    let allowed_ns = h.place.window_ns + h.place.quantum_ns * active;
+    let slices_ns = h.place.quantum_ns * active;
     let counts = |s: &&(check::Id, *mut seat)| unsafe {
         (*s.1).domain == d && ((*s.1).counted > 0 || (*d).group.nr_active == 0)
     };
-    let near = |g: *mut group, n: *mut tree_node| unsafe {
+    let near = |g: *mut group, n: *mut tree_node, allowed_ns: u64| unsafe {
         let least = (*n).vtime.wrapping_sub(of_ns(allowed_ns, weight(n)));
-        kind(&raw mut (*g).node) == NODE_RC || !before(vmin.of(g), least)
+        kind(&raw mut (*g).node) == NODE_RC || !before(floor_at(h, g, vmin), least)
     };
 
     check::seats(h).iter().filter(counts).any(|(_, s)| {
-        path(unsafe { &raw mut (**s).node })
-            .iter()
-            .all(|&(g, n)| near(g, n))
+        let seat = unsafe { &raw mut (**s).node };
+        let above_ns = repays_ns(h, seat) + slices_ns;
+        let mut levels = path(seat).into_iter();
+
+        levels
+            .next()
+            .is_none_or(|(g, n)| near(g, n, h.place.window_ns + slices_ns))
+            && levels.all(|(g, n)| near(g, n, above_ns))
     })
 }
 
@@ -109,8 +156,7 @@ fn let_go_by_classes(h: &Host, d: &domain) -> bool {
     let place = &*h.place;
 
     d.blocked_in == h.top()
-        && (place.root.node.parent.is_null()
-            || unsafe { core_vtime_before(place.top.vmin, d.upcoming.major) } == 0)
+        && (place.root.node.parent.is_null() || !before(floor(h, h.top()), d.upcoming.major))
 }
 
 /// Members that wait, or run and may go on, whose due event is expired and counts.
@@ -126,7 +172,7 @@ fn expired(h: &Host) -> Vec<Contender> {
         // One that waits is asked for where its domain was found to be when its times changed last.
         let may_borrow = match runs {
             true => may_borrow(h, domain),
-            false => d.blocked_in.is_null() || let_go_by_classes(h, d),
+            false => d.blocked_in.is_null() || let_go_by_classes(h, d) && may_borrow(h, domain),
         };
         let counts = unsafe { core_member_due_counts(h.member(task), d) != 0 };
 
@@ -187,6 +233,8 @@ struct Accounts<'a> {
     expired: &'a [Contender],
     /// Nodes that compete although they do not wait: those above the seats that the running task may fill.
     runs: Vec<*mut tree_node>,
+    /// The running task may fill several of them.
+    fills_several: bool,
     found: Vec<Pick>,
 }
 
@@ -210,9 +258,16 @@ impl Accounts<'_> {
         let deadline = |n: *mut tree_node| unsafe {
             later((*n).ends_vtime, (*n).vtime.wrapping_add((*n).turn_vtime))
         };
+        // Where it may fill several seats they wait for as long as the choice takes, and forget what nobody who waits is owed.
+        let vtime = |n: *mut tree_node| unsafe {
+            match self.fills_several && (*n).ready.queued == 0 {
+                true => later((*n).vtime, (*g).vmin.wrapping_sub(core_fair_lag_max(n))),
+                false => (*n).vtime,
+            }
+        };
         let goes_before = |a: *mut tree_node, b: *mut tree_node| unsafe {
             match (is_ahead(a), is_ahead(b)) {
-                _ if group_kind == NODE_FAIR => before((*a).vtime, (*b).vtime),
+                _ if group_kind == NODE_FAIR => before(vtime(a), vtime(b)),
                 (false, false) => before(deadline(a), deadline(b)),
                 (true, true) => before((*a).vtime, (*b).vtime),
                 (a_is_ahead, _) => !a_is_ahead,
@@ -375,6 +430,16 @@ fn runs(h: &Host) -> Vec<*mut tree_node> {
         .collect()
 }
 
+/// Whether the running task is the only one to fill its domain's seats, of which there are several.
+fn fills_several(h: &Host) -> bool {
+    let domain = h.running.and_then(|t| h.tasks[t].domain);
+
+    domain.is_some_and(|d| {
+        let d = &*h.domains[d];
+        d.group.ready.top.is_null() && d.nr_seats > 1
+    })
+}
+
 /// The task that has waited longest, if that is too long, and another one was not served just now.
 fn overdue(h: &Host) -> Option<usize> {
     let since_ns = |t: &usize| h.tasks[*t].waits_since_ns;
@@ -420,6 +485,7 @@ pub fn ask(h: &Host) -> Oracle {
         h,
         expired: &expired,
         runs: runs(h),
+        fills_several: fills_several(h),
         found: Vec::new(),
     };
     let has_classes = unsafe { !(*h.root()).node.parent.is_null() };
@@ -433,6 +499,11 @@ pub fn ask(h: &Host) -> Oracle {
 }
 
 impl Oracle {
+    /// Whether nobody was due, nor has waited for too long.
+    pub fn by_accounts(&self) -> bool {
+        self.due_ns == u64::MAX && self.overdue_since_ns.is_none()
+    }
+
     pub fn check(&self, h: &Host, c: &choice) {
         let task = h.task_of(c.task);
 

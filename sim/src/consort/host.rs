@@ -198,6 +198,7 @@ unsafe extern "C" fn arena_alloc(pages: u32) -> *mut c_void {
     let k = kernel();
     let probability = k.faults.allocation;
     if k.random.chance(probability) {
+        k.memory_failed = true;
         k.emit(What::Fault("allocation"));
         return std::ptr::null_mut();
     }
@@ -228,5 +229,7 @@ unsafe extern "C" fn timer_start(number: u32, at_ns: u64, _pinned: bool) -> bool
 unsafe extern "C" fn update_fails() -> bool {
     let k = kernel();
     let probability = k.faults.allocation;
-    k.random.chance(probability)
+    let fails = k.random.chance(probability);
+    k.memory_failed |= fails;
+    fails
 }

@@ -296,6 +296,8 @@ pub struct Kernel {
     pub(crate) version: Version,
     pub(crate) costs: Costs,
     pub(crate) faults: Faults,
+    /// The scheduler has been refused memory.
+    pub(crate) memory_failed: bool,
     pub(crate) concurrent: bool,
     /// The daemon does something on one of several CPUs.
     pub(crate) daemon_works: bool,

@@ -39,6 +39,7 @@ impl Kernel {
             version: setup.machine.kernel,
             costs: setup.costs,
             faults: setup.faults,
+            memory_failed: false,
             concurrent: cpus > 1,
             daemon_works: false,
             cpus_locked: false,

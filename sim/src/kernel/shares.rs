@@ -164,8 +164,8 @@ impl Kernel {
     /// Theorem 1: who asks for no more than its rate in each period, and asks in time, has had it a period later, and
     /// a moment that does not grow.
     fn late_punctual(&self) -> Option<(&'static str, String)> {
-        // Tasks of a cgroup for which there was no memory compete one by one.
-        if !self.setup.cpus_stay() || self.cgroups.iter().any(|cgroup| !cgroup.online) {
+        // Tasks of a cgroup for which there was no memory compete in its parent's group, by their own weights.
+        if !self.setup.cpus_stay() || (self.memory_failed && self.cgroups.len() > 1) {
             return None;
         }
         let all = root_weight(&self.setup);
