@@ -7,16 +7,17 @@
  *          window and a slice for each of its active members, as CPU time of its own; and every account above of its own
  *          group's floor by no more than those slices and what the seat repays within the window: its share of the CPUs for
  *          that long. An account repays for all below it, the plain tasks beside the seat too: with the whole window, a
- *          seat in a light account would be ahead at their cost for many windows. Where the root's own tasks or the
- *          classes are beside the seat, it has all of the window at each level.
+ *          seat in a light account would be ahead at their cost for many windows.
  *          Domains that may borrow are in a queue of the place by their next due time; one that may not is in a queue of
  *          the group in which it is too far ahead, by the virtual time at which it is not any more. The seat that is least
  *          ahead pays.
- * Bound    No seat is ahead by more than a slice + window + one event because of due events; no account by more than a
- *          slice + the seat's share of the window + one event.
+ * Bound    No seat and no account is ahead by more than slices of the domain's active members + window + one event because of
+ *          due events; an account, while no class is active, by no more than those slices + what its seat repays + one event.
  * Source   000 section 2.3.3 (borrowing), which has no bound; the queues are those of WF2Q+: who may run now, and who will
  *          by which virtual time.
- * Limits   Where one of several seats may borrow again earlier than the one looked at last, that is seen when the domain's
+ * Limits   While a class is active the accounts above a seat may be ahead by the whole window, as the level of the classes
+ *          comes and goes: plain tasks of a light account wait longer then.
+ *          Where one of several seats may borrow again earlier than the one looked at last, that is seen when the domain's
  *          members or times change next. Where a waiting task that was owed leaves its group without a run, that is seen when
  *          the group is charged or chosen from next.
  */

@@ -186,6 +186,11 @@ struct tree_node *core_tree_member_above(struct tree_node *n, struct group *g)
 	return tree_member_above(n, g);
 }
 
+u64 core_fair_lag_max(const struct tree_node *n)
+{
+	return fair_lag_max(n);
+}
+
 /* ---- decide/coop.h ---- */
 
 int core_member_due_counts(const struct member *m, const struct domain *d)
@@ -283,11 +288,6 @@ void core_seat_settle(struct seat *s)
 struct seat *core_seat_of_node(struct tree_node *n)
 {
 	return seat_of_node(n);
-}
-
-u64 core_fair_lag_max(const struct tree_node *n)
-{
-	return fair_lag_max(n);
 }
 
 /* ---- borrow.h, place.h ---- */
