@@ -4,6 +4,7 @@
 use std::{ffi::OsString, path::PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use consort_kernel::format_ns;
 use consort_sim::duration::parse_ns;
 
 use crate::{
@@ -142,9 +143,28 @@ pub struct ServeArgs {
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub restarts: u32,
 
+    /// How long a runnable task may wait until the kernel ejects the scheduler, from 5s to 30s
+    #[arg(long = "watchdog", value_name = "DURATION", value_parser = parse_watchdog_ms, default_value = "30s")]
+    pub watchdog_ms: u32,
+
     /// What to log: error, warn, info, debug or trace
     #[arg(long, value_enum, default_value_t = LogLevel::Info)]
     pub log: LogLevel,
+}
+
+/// The kernel waits for 30 s at most. What is less than 5 s, real-time programs and a busy virtual machine's host take.
+fn parse_watchdog_ms(text: &str) -> Result<u32, String> {
+    const MS: std::ops::RangeInclusive<u64> = 5_000..=30_000;
+    let ns = parse_ns(text)?;
+    let ms = ns / 1_000_000;
+
+    match u32::try_from(ms) {
+        Ok(valid) if MS.contains(&ms) && ns % 1_000_000 == 0 => Ok(valid),
+        _ => Err(format!(
+            "{} is not in whole milliseconds from 5s to 30s",
+            format_ns(ns)
+        )),
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -399,8 +419,17 @@ pub struct ClassSetArgs {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_ns;
+    use super::{parse_ns, parse_watchdog_ms};
     use consort_kernel::format_ns;
+
+    #[test]
+    fn the_watchdog_is_within_what_the_kernel_takes() {
+        assert_eq!(parse_watchdog_ms("5s"), Ok(5_000));
+        assert_eq!(parse_watchdog_ms("30s"), Ok(30_000));
+        for bad in ["4999ms", "30001ms", "5000001us", "50000000s", "soon"] {
+            assert!(parse_watchdog_ms(bad).is_err(), "{bad}");
+        }
+    }
 
     #[test]
     fn durations_that_are_shown_can_be_given_back() {

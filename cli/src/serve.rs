@@ -23,6 +23,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     warn_about_namespace();
     let options = Options {
         partial: args.partial,
+        watchdog_ms: args.watchdog_ms,
         tunables: TunablesChange {
             granularity_ns: args.granularity,
             min_slice_ns: args.min_slice,
@@ -40,7 +41,7 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     let load = |mode| -> Result<Box<dyn Host>, consort_kernel::Error> {
         Ok(match mode {
             Mode::Full => Box::new(Scheduler::load(options)?),
-            Mode::Safe => Box::new(SafeScheduler::load(options.partial)?),
+            Mode::Safe => Box::new(SafeScheduler::load(options)?),
         })
     };
     match consort_daemon::serve(&config, load)? {

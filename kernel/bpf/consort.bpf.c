@@ -353,6 +353,6 @@ struct sched_ext_ops consort_ops = {
 	.dump_task = (void *)consort_dump_task,
 	.exit = (void *)consort_exit,
 	.flags = SCX_OPS_ENQ_MIGRATION_DISABLED,
-	.timeout_ms = 30000,
+	/* The loader sets timeout_ms. */
 	.name = "consort",
 };

@@ -208,6 +208,6 @@ struct sched_ext_ops safe_ops = {
 	.cpu_release = (void *)safe_cpu_release,
 	.init = (void *)safe_init,
 	.exit = (void *)safe_exit,
-	.timeout_ms = 30000,
+	/* The loader sets timeout_ms. */
 	.name = "consort_safe",
 };

@@ -15,7 +15,7 @@ use crate::{
     log,
     safe_skeleton::{ConsortSafeSkel, ConsortSafeSkelBuilder},
     scheduler::SWITCH_PARTIAL,
-    Error, ExitReport, Topology,
+    Error, ExitReport, Options, Topology,
 };
 
 /// The loaded scheduler of safe mode. Dropping it gives every task back to the stock scheduler.
@@ -28,11 +28,11 @@ pub struct SafeScheduler {
 }
 
 impl SafeScheduler {
-    /// Loads the scheduler and puts it in charge of all tasks, or with `partial` of those that opt in.
+    /// Loads the scheduler and puts it in charge of all tasks, or with `partial` of those that opt in. It has no tunables.
     ///
     /// # Errors
     /// As [`crate::Scheduler::load`].
-    pub fn load(partial: bool) -> Result<Self, Error> {
+    pub fn load(options: Options) -> Result<Self, Error> {
         kernel::check()?;
         log::capture();
         // The skeleton borrows this for as long as the process lives.
@@ -42,19 +42,21 @@ impl SafeScheduler {
         let mut open = ConsortSafeSkelBuilder::default()
             .open(object)
             .map_err(explain)?;
-        if partial {
-            open.struct_ops.safe_ops_mut().flags |= SWITCH_PARTIAL;
+        let ops = open.struct_ops.safe_ops_mut();
+        ops.timeout_ms = options.watchdog_ms;
+        if options.partial {
+            ops.flags |= SWITCH_PARTIAL;
         }
         let mut scheduler = SafeScheduler {
             link: None,
             skeleton: open.load().map_err(explain)?,
             cpus: Topology::read()?.shard_of_cpu.len() as u32,
-            partial,
+            partial: options.partial,
         };
         let attached = scheduler.skeleton.maps.safe_ops.attach_struct_ops();
         scheduler.link =
             Some(attached.map_err(|error| explain_attach(&error, scheduler.exited()))?);
-        info!(partial, "scheduler of safe mode attached");
+        info!(partial = options.partial, "scheduler of safe mode attached");
         Ok(scheduler)
     }
 

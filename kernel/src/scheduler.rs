@@ -351,8 +351,10 @@ fn open(options: Options, topology: &Topology) -> Result<OpenConsortSkel<'static
     let data = open.maps.data_data.as_deref_mut().ok_or_else(missing)?;
     let tunables = options.tunables.apply(from_kernel(&data.tunables))?;
     write_tunables(&mut data.tunables, tunables);
+    let ops = open.struct_ops.consort_ops_mut();
+    ops.timeout_ms = options.watchdog_ms;
     if options.partial {
-        open.struct_ops.consort_ops_mut().flags |= SWITCH_PARTIAL;
+        ops.flags |= SWITCH_PARTIAL;
     }
     if kernel::is_realtime() {
         info!("this kernel (PREEMPT_RT) refuses BPF timers: slices end with the tick, so at most every 1 to 10 ms");

@@ -8,10 +8,13 @@ use serde::Serialize;
 use crate::{skeleton::interface, TunablesChange};
 
 /// How the scheduler is started.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub struct Options {
     /// Schedule only the tasks that opted in with the policy SCHED_EXT, instead of all.
     pub partial: bool,
+    /// How long a runnable task may wait until the kernel ejects the scheduler, milliseconds; the kernel takes 30 000
+    /// at most.
+    pub watchdog_ms: u32,
     /// What shall differ from the scheduler's own choice.
     pub tunables: TunablesChange,
 }

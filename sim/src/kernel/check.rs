@@ -15,7 +15,7 @@ const IDLE_MAX_NS: u64 = 1_000_000;
 const IDLE_MAX_WITH_FAULTS_NS: u64 = 12_000_000;
 /// How many of a queue a CPU looks at that has nothing to do (STEAL_LOOKS).
 const LOOKS_MAX: usize = 8;
-/// Whoever waits that long makes the kernel throw the scheduler out (scx_watchdog_timeout; the scheduler's timeout_ms).
+/// Whoever waits that long makes the kernel throw the scheduler out (scx_watchdog_timeout; `consort serve --watchdog` leaves it at that).
 const WATCHDOG_NS: u64 = 30_000_000_000;
 /// A task of nice 0 runs at least that often, however many others there are; a lighter one accordingly less.
 const STARVATION_NS: u64 = 3_000_000_000;

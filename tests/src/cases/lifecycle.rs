@@ -238,6 +238,7 @@ fn bad_options() -> Outcome {
     consort(&["serve", "--granularity", "1ns"])?.expect(2, &["granularity", "100us", "1s"])?;
     consort(&["serve", "--min-slice", "30ms", "--granularity", "20ms"])?
         .expect(2, &["min-slice", "20ms"])?;
+    consort(&["serve", "--watchdog", "31s"])?.expect(2, &["watchdog", "5s", "30s"])?;
     consort(&["serve", "--frobnicate"])?.expect(2, &["--frobnicate"])?;
     check!(
         scheduler_state() == "disabled",
