@@ -67,8 +67,7 @@ static __always_inline int group_before(const struct group __arena *g,
 					const struct tree_node __arena *other, u64 ns)
 {
 	if (group_has_periods(g))
-		return period_before(g, n, n->vtime, other,
-				     other->vtime + (ns ? period_vtime_of_ns(g, other, ns) : 0));
+		return period_before(g, n, other, ns);
 	return vtime_before(fair_key(n),
 			    fair_key(other) + (ns ? vtime_of_ns(ns, node_weight(other)) : 0));
 }
