@@ -96,6 +96,8 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 		if (in_domain(t) && d->order) {
 			u64 asks_ns = coop_asks_at_ns(d, &t->member, now_ns, slice);
 
+			if (d->preempt && asks_ns < now_ns + tunables.min_slice_ns)
+				asks_ns = now_ns + tunables.min_slice_ns;
 			if (asks_ns < at_ns)
 				at_ns = asks_ns;
 		}
@@ -108,8 +110,8 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 		}
 		if (in_domain(t) && at_ns != NEVER_NS && !d->preempt)
 			at_ns += d->grace_ns;
-		/* Whatever is due by now has just been found less urgent. */
-		else if (in_domain(t) && at_ns < now_ns + tunables.min_slice_ns)
+		/* Whatever is due by now has just been found less urgent; what is due in a moment has not. */
+		else if (in_domain(t) && at_ns <= now_ns)
 			at_ns = now_ns + tunables.min_slice_ns;
 	}
 	task_has_cpu(c, cpu, t, at_ns, now_ns, here);

@@ -151,6 +151,23 @@ fn preempt_takes_the_cpu_at_due_times() {
     });
 }
 
+/// Who is due just after another one began its own due event waits for that event, and for nothing that follows it. The
+/// drifter comes to be due at any time after the ticker.
+#[test]
+fn preempt_waits_for_no_more_than_a_due_event() {
+    const DRIFTER: &str = r#""drifter": { "phases": { "begin": { "join": "d", "run": "100us" },
+         "tick": { "loop": -1, "run": "200us", "poll": { "due": { "timer": "unique", "period": "10100us" } } } } },
+         "hog": "#;
+    for seed in SEEDS {
+        let scenario = slow_to_poll(r#""event": "2ms", "preempt": true"#, BEYOND_GRACE);
+        let summary = summary(&scenario.replacen(r#""hog": "#, DRIFTER, 1), seed);
+        for task in ["ticker", "drifter"] {
+            let max_ms = row(&summary, task).tardiness.max_ms;
+            assert!(max_ms < 0.3, "seed {seed}: {task} is late by {max_ms} ms");
+        }
+    }
+}
+
 /// A member that is preempted at due times is not asked to poll, and breaks no contract by not polling.
 #[test]
 fn preempt_demotes_nobody() {
