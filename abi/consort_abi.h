@@ -119,7 +119,7 @@ enum consort_reserve_flags {
 /* How a domain orders its members' best-effort events. */
 enum consort_order {
 	CONSORT_ORDER_PROGRAM = 0, /* (priority, key) as published */
-	CONSORT_ORDER_PROGRESS = 1, /* fewest due events served first: counted by the scheduler */
+	CONSORT_ORDER_PROGRESS = 1, /* fewest due events first: counted by the scheduler */
 	CONSORT_ORDER_SERVICE = 2, /* least CPU time received first: measured by the scheduler */
 };
 

@@ -306,8 +306,9 @@ impl State {
             return self.poll_alone(next, now_ns, sleeper);
         }
         let slot = self.slot();
+        let turn = poll::decide(next, now_ns, slot, self.terms.keys_compare);
         poll::publish(slot, next); // it may be a new one
-        match poll::decide(next, now_ns, slot, self.terms.keys_compare) {
+        match turn {
             Turn::Return => {}
             Turn::Yield => poll::yield_cpu(slot),
             Turn::Sleep => poll::sleep(slot, next, sleeper)?,

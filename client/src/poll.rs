@@ -153,8 +153,9 @@ pub enum Turn {
     Sleep,
 }
 
-/// What the scheduler has left in a slot, read when it is needed.
+/// What the scheduler has left in a slot, and this member's own due event of its last poll; read when it is needed.
 pub trait Told {
+    fn due_ns(&self) -> u64;
     fn yield_by_ns(&self) -> u64;
     fn standing(&self) -> u32;
     fn other_priority(&self) -> u32;
@@ -162,6 +163,11 @@ pub trait Told {
 }
 
 impl Told for Slot {
+    #[inline]
+    fn due_ns(&self) -> u64 {
+        self.due_ns.load(Ordering::Relaxed)
+    }
+
     #[inline]
     fn yield_by_ns(&self) -> u64 {
         self.yield_by_ns.load(Ordering::Relaxed)
@@ -191,7 +197,7 @@ pub fn decide_alone(next: RawNext, now_ns: u64) -> Turn {
     }
 }
 
-/// For a member. `keys_compare`: its key and the others' are of one kind.
+/// For a member that is about to publish what it wants next. `keys_compare`: its key and the others' are of one kind.
 #[inline(always)]
 pub fn decide<S: Told>(next: RawNext, now_ns: u64, slot: &S, keys_compare: bool) -> Turn {
     let expired = next.due_ns <= now_ns;
@@ -213,6 +219,10 @@ pub fn decide<S: Told>(next: RawNext, now_ns: u64, slot: &S, keys_compare: bool)
         {
             return Turn::Yield;
         }
+    }
+    // Where the scheduler counts due events, one that is announced is one more: others may be next.
+    if !keys_compare && next.due_ns != NEVER && slot.due_ns() == NEVER {
+        return Turn::Yield;
     }
     Turn::Return
 }

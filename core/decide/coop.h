@@ -13,7 +13,8 @@
  * Bound    An honest member's due event waits for the running event of another member, and for one grace of each
  *          member that is always due; such a member gets its own share, no more (one grace beyond).
  * Source   000 sections 2.1.3, 2.3.2, 2.3.3; due debt is ours: 000 lets a member that is always due starve the rest.
- * Limits   Best-effort keys are trusted inside a domain in CONSORT_ORDER_PROGRAM; the other orders trust nobody.
+ * Limits   Best-effort keys are trusted inside a domain in CONSORT_ORDER_PROGRAM. By progress, due events are: a member that
+ *          announces none is before those that do. By service nobody is trusted.
  */
 #ifndef CORE_DECIDE_COOP_H
 #define CORE_DECIDE_COOP_H
@@ -30,6 +31,12 @@
 /* So many due events fewer than the others a member has had at most, whatever it has slept for. */
 #define SERVED_BEHIND_MAX 16
 
+/*
+ * By progress, how much CPU time a member has before others that have had equally many due events. Shorter turns would leave
+ * all of them in the middle of what some could have done by their due times.
+ */
+#define TURN_NS 100000000ULL
+
 /* Puts interrupted members before every best-effort event. */
 #define INTERRUPTED_FIRST (1ULL << 62)
 
@@ -38,7 +45,7 @@
 
 enum coop_order {
 	ORDER_PROGRAM, /* as published: (priority, key) */
-	ORDER_PROGRESS, /* fewest due events served first, then least CPU time */
+	ORDER_PROGRESS, /* fewest due events first, served or announced; with equally many, in turns */
 	ORDER_SERVICE, /* least CPU time first */
 };
 
@@ -87,6 +94,8 @@ struct member {
 	u64 service_lead; /* by how much it had had more than the least of its domain when it left it, in virtual time */
 	u64 lead_ns; /* what it brings along from where it was, to be counted when it becomes active */
 	u64 served; /* due events that are over */
+	u64 turn_ns; /* by progress, where several have had equally many: when it came to the end of their queue, */
+	u64 turn_vtime; /* and its virtual time then */
 };
 
 /* The domain's own clock. */
@@ -134,6 +143,19 @@ static __always_inline void member_carry_debt(struct member __arena *m,
 	m->debt_vtime += domain_clock(to) - domain_clock(from);
 }
 
+/* Due events that a member has had. One that it announces counts: what is to be shown then is ready. */
+static __always_inline u64 member_progress(const struct member __arena *m)
+{
+	return m->served + (m->due_ns != NEVER_NS);
+}
+
+/* By progress, of those that have had equally many due events the others are next. */
+static __always_inline void member_end_turn(struct member __arena *m, u64 now_ns)
+{
+	m->turn_ns = now_ns;
+	m->turn_vtime = m->node.vtime;
+}
+
 /*
  * The key of a member's best-effort event in the domain's order. In due debt it has none that counts: else a member
  * could be always due, and when that is used up, always the most important.
@@ -143,9 +165,8 @@ static __always_inline void member_best_key(const struct member __arena *m,
 {
 	switch (d->order) {
 	case ORDER_PROGRESS:
-		/* Where these tie, and they mostly do, the one that has had less CPU time. */
-		*major = m->served + (m->priority == PRIORITY_NONE ? NOTHING_TO_DO : 0);
-		*minor = m->node.vtime;
+		*major = member_progress(m) + (m->priority == PRIORITY_NONE ? NOTHING_TO_DO : 0);
+		*minor = m->turn_ns;
 		break;
 	case ORDER_SERVICE:
 		*major = m->node.vtime;
@@ -164,9 +185,14 @@ static __always_inline void member_best_key(const struct member __arena *m,
 static __always_inline void member_publish(struct member __arena *m, u64 due_ns, u32 priority,
 					   u64 key, u64 now_ns)
 {
+	u64 progress = member_progress(m);
+
 	if (m->due_ns <= now_ns && due_ns > m->due_ns)
 		m->served++;
 	m->due_ns = due_ns;
+	if (member_progress(m) > progress ||
+	    m->node.vtime - m->turn_vtime > vtime_of_ns(TURN_NS, m->node.weight))
+		member_end_turn(m, now_ns);
 	m->priority = priority;
 	m->key = key;
 }

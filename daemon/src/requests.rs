@@ -373,12 +373,6 @@ fn explain_join(error: consort_kernel::Error, tid: i32) -> Refusal {
             Errno::EEXIST,
             format!("thread {tid} is already a member: leave before joining again"),
         ),
-        Errno::EBUSY => Refusal::new(
-            Errno::EBUSY,
-            format!(
-                "thread {tid} uses a reservation: `consort release` it before joining a domain"
-            ),
-        ),
         _ => error.into(),
     }
 }

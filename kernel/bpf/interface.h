@@ -141,7 +141,7 @@ struct consort_reservation_args {
  *   create                                    ENOSPC: RESERVATIONS_MAX exist; EINVAL: rate 0 or above CONSORT_RATE_ONE,
  *                                             period 0 or above CONSORT_PERIOD_MAX_NS
  *   change                                    another rate and period, maybe in another class: EINVAL as above
- *   add                                       ESRCH; EEXIST: has one; EBUSY: is a member of a domain
+ *   add                                       ESRCH; EEXIST: has one
  *   adopt                                     all that is in a cgroup: ESRCH: no such cgroup with a queue of its own;
  *                                             EBUSY: it, or one that it is in, is reserved for already
  *   end                                       its threads are as all others again; EAGAIN: some are on the way, ask again

@@ -244,7 +244,9 @@ static inline void member_join(struct task __arena *t, struct domain_set __arena
 	t->member.key = 0;
 	t->member.served = domain_in(set, t->place)->served_least;
 	t->member.debt_vtime = domain_clock(domain_in(set, t->place)) + t->member.debt_lead;
+	t->member.turn_ns = now_ns;
 	task_move(t, t->home, set, t->place, 0);
+	t->member.turn_vtime = t->member.node.vtime;
 	if (s) {
 		s->yield_by_ns = NEVER_NS;
 		s->standing = CONSORT_MEMBER;

@@ -122,6 +122,56 @@ fn by_progress_who_was_due_less_often_goes_first() {
     });
 }
 
+/// Players with a film of their own each: to show one picture of it takes 2, 4 or 6 chunks. They want twice the CPU.
+fn films(order: &str) -> String {
+    let film = |chunks: usize| {
+        let chunk = |number| {
+            format!(
+                r#""run{number}": "1ms", "poll{number}": {{ "due": "never", "priority": 1 }}, "#
+            )
+        };
+        let chunks: String = (0..chunks).map(chunk).collect();
+        format!(
+            r#"{{ "phases": {{ "begin": {{ "join": "d", "run": "100us", "poll": "1ms" }},
+                 "picture": {{ "loop": -1, {chunks} "poll": {{ "due": {{ "timer": "unique", "period": "6ms" }} }},
+                   "run": "50us" }} }} }}"#
+        )
+    };
+    format!(
+        r#"{{ "global": {{ "duration": 6, "warmup": 1 }},
+             "domains": {{ "d": {{ "event": "1ms", "order": "{order}" }} }},
+             "tasks": {{ "short": {}, "middle": {}, "long": {} }} }}"#,
+        film(2),
+        film(4),
+        film(6)
+    )
+}
+
+/// By progress all show as many pictures, whatever these cost, and one that has been begun is done before others are: of two
+/// switches for each picture one is for its due time.
+#[test]
+fn by_progress_everybody_has_as_many_due_events() {
+    for seed in SEEDS {
+        let summary = summary(&films("progress"), seed);
+        let of = |name| share(&summary, name);
+        let pictures = [of("short") / 2.05, of("middle") / 4.05, of("long") / 6.05];
+        let [least, most] =
+            [f64::min, f64::max].map(|it| pictures.into_iter().reduce(it).unwrap_or(0.0));
+        assert!(most / least < 1.01, "seed {seed}: {pictures:?}");
+        let switches = summary
+            .groups
+            .iter()
+            .map(|row| row.switches_per_s)
+            .sum::<f64>();
+        // A percent of the CPU is 10 ms in a second.
+        let shown_per_s: f64 = pictures.iter().map(|percent| percent * 10.0).sum();
+        assert!(
+            switches < 2.2 * shown_per_s,
+            "seed {seed}: {switches} for {shown_per_s}"
+        );
+    }
+}
+
 /// Two members that do not poll for a while, one that is due every 10 ms, and a hog.
 fn slow_to_poll(options: &str, run: &str) -> String {
     format!(

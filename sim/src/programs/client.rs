@@ -23,6 +23,10 @@ pub(crate) struct Next {
 }
 
 impl Told for consort_slot {
+    fn due_ns(&self) -> u64 {
+        self.due_ns
+    }
+
     fn yield_by_ns(&self) -> u64 {
         self.yield_by_ns
     }
@@ -84,10 +88,11 @@ impl At<'_> {
                 Turn::Yield | Turn::Return => Do::Again,
             };
         };
+        let turn = decide(raw, now_ns, slot, keys_compare);
         slot.due_ns = next.due_ns;
         slot.key = key;
         slot.priority = priority;
-        let (intent, todo) = match decide(raw, now_ns, slot, keys_compare) {
+        let (intent, todo) = match turn {
             Turn::Return => return Do::Again,
             Turn::Sleep => (CONSORT_SLEEPING, Do::Sleep(next.due_ns)),
             Turn::Yield => (CONSORT_YIELDING, Do::Yield),
