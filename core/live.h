@@ -10,6 +10,7 @@
  *          slice each time that it must would else be ahead for ever.
  * Bound    A runnable task waits for LIVE_WAIT_NS and LIVE_PART slices for each that has waited for longer than it.
  * Source   000 section 2.3.3 has no such rule; the stock scheduler bounds waits by bounding lags.
+ *          A host that chooses between places takes the one that has waited for longer first, whatever else they say.
  * Limits   One list a place: a task that is moved, or changed in weight, begins to wait anew.
  */
 #ifndef CORE_LIVE_H

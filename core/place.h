@@ -27,6 +27,7 @@ struct choice {
 	struct tree_node __arena *running; /* as given: the task that may go on; NULL: none */
 	struct tree_node __arena *running_pays; /* the seat in which it has run */
 	u64 due_ns; /* its expired due time if that is why, else NEVER_NS */
+	u64 waited_ns; /* how long the task has waited, if that is why, else 0 */
 	u8 looks; /* set by the caller: virtual times do not move on, whoever is chosen */
 	u8 is_alone; /* set by the caller where there are several CPUs: nobody of another place waits for this one */
 };
@@ -221,6 +222,7 @@ core_fn place_rescue(struct place __arena *pl in_arena, u64 now_ns,
 	struct member __arena *m = outer_of(pl->waiters.first, struct member, waiter);
 
 	pl->waiters.again_at_ns = now_ns + LIVE_PART * pl->quantum_ns;
+	c->waited_ns = now_ns - m->waiter.since_ns;
 	c->task = &m->node;
 	c->pays = member_pays(m);
 	place_forgive(pl, c->pays);
@@ -283,6 +285,7 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 	struct member __arena *m;
 
 	c->due_ns = NEVER_NS;
+	c->waited_ns = 0;
 	c->running = running;
 	c->running_pays = running ? running_seat(running, pays) : NULL;
 	if (pl->nr_blocked && pl->top.blocked.top)
@@ -346,6 +349,7 @@ static __always_inline int place_choose_plain(struct place __arena *pl,
 	c->task = n;
 	c->pays = n;
 	c->due_ns = NEVER_NS;
+	c->waited_ns = 0;
 	return 1;
 }
 

@@ -84,6 +84,20 @@ static inline u64 part_of_both(u64 one, u64 other)
 }
 
 /*
+ * What a place's tasks weigh where classes are active: these their capacities, and all others, whose weights are `root` of
+ * `roots` here, their part of the capacity of `flexible`.
+ */
+static inline u64 weight_beside_classes(const struct place __arena *pl, u64 root, u64 roots)
+{
+	const struct tree_node __arena *flexible = &pl->root.node;
+	u64 classes = pl->top.weight_active - (flexible->active ? flexible->weight : 0);
+
+	if (!flexible->parent)
+		classes = 0;
+	return classes + (roots ? flexible->weight * ((root << 16) / roots) >> 16 : 0);
+}
+
+/*
  * The two places of a CPU have virtual times of their own; the CPU's time is divided between them in proportion to
  * their weights, the shard's being spread over its CPUs. What one place did not want is not owed to it later.
  */
@@ -99,6 +113,12 @@ static inline void divide(const struct task __arena *t, u64 ran_ns)
 	s64 bound_ns = lead_max_ns(), lead_ns = c->own_lead_ns;
 
 	shared /= s->nr_cpus ?: 1;
+	if (c->place.root.node.parent || s->place.root.node.parent) {
+		u64 roots = own + shared;
+
+		own = weight_beside_classes(&c->place, own, roots);
+		shared = weight_beside_classes(&s->place, shared, roots);
+	}
 	if (is_own)
 		lead_ns += ran_ns * part_of_both(shared, own) >> 16;
 	else

@@ -138,6 +138,8 @@ static __always_inline void choose(struct consort_cpu __arena *c, struct task __
 	if (!best->task) {
 		own_first = true;
 		own_clock_rest(c, pl);
+	} else if (own->waited_ns || best->waited_ns) {
+		own_first = own->waited_ns > best->waited_ns;
 	} else {
 		own_n = root_member(&c->place, own);
 		n = root_member(pl, best);
