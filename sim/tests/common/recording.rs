@@ -2,7 +2,7 @@
 //! What a guest has recorded while processes carried a scenario out, and the same scenario simulated, beside the
 //! same disturbances: what the guest's other tasks did is replayed.
 
-use super::{assert_fine, MS};
+use super::{assert_fine, ties::TIE_NS, MS};
 use consort_sim::scenario;
 use consort_sim::setup::{Kernel, Length, Policy, Program, Setup, Step, Task};
 use consort_sim::trace::{Event, Left, TaskId, What};
@@ -129,10 +129,10 @@ impl Recording {
         later.disturbances().tangled_at_ns.unwrap_or(u64::MAX)
     }
 
-    /// Whether another task woke or ran in the moment before, or does then.
+    /// Whether another task woke or ran in the moment before, or does so near that it may have come before.
     pub fn is_disturbed_at(&self, at_ns: u64) -> bool {
-        let before = at_ns.saturating_sub(DISTURBED_NS)..=at_ns;
-        let others = |entry: &Entry| before.contains(&entry.at_ns) && entry.text.contains(OTHERS);
+        let near = at_ns.saturating_sub(DISTURBED_NS)..=at_ns + TIE_NS;
+        let others = |entry: &Entry| near.contains(&entry.at_ns) && entry.text.contains(OTHERS);
         self.raw.iter().any(others)
     }
 
