@@ -385,13 +385,13 @@ pub enum ClassCommand {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  sudo consort class set guaranteed 75%
-  sudo consort class set adaptive 0.6 --overbooking 0.7
+  sudo consort class set adaptive 15% --overbooking 0.7
+  sudo consort class set guaranteed 60%
   sudo consort class set batch 5% --overbooking unlimited
   sudo consort class set study 10% --order frc
 
-A class admits nominal rates up to its capacity * (1 + overbooking). What the classes leave is `flexible`, at least 1 %
-of the machine. The change lasts until the machine is restarted or /etc/consort/classes.toml changes.")]
+A class admits nominal rates up to its capacity * (1 + overbooking). All classes together have 99 % of the machine at most:
+make one smaller before you enlarge another. What the classes leave is `flexible`. The change lasts until the machine is restarted or /etc/consort/classes.toml changes.")]
 pub struct ClassSetArgs {
     /// Its name
     #[arg(value_name = "CLASS")]
