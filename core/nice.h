@@ -30,6 +30,9 @@ static __always_inline u32 weight_of_nice(s32 nice)
 	return nice_weight_1024[i] << (WEIGHT_SHIFT - 10);
 }
 
+/* Of tasks with the policy SCHED_IDLE, whatever their nice value: the kernel's WEIGHT_IDLEPRIO. */
+#define WEIGHT_OF_IDLE (3u << (WEIGHT_SHIFT - 10))
+
 /* `weight` from 1 to 10000, 100 is WEIGHT_ONE. */
 static __always_inline u32 weight_of_cgroup(u32 weight)
 {

@@ -230,7 +230,7 @@ void BPF_PROG(consort_set_weight, struct task_struct *p, u32 weight)
 	if (!t)
 		return;
 	l = task_lock(t);
-	task_set_weight(t, weight_of_nice(p->static_prio - 120));
+	task_set_weight(t, weight_of_task(p));
 	lock_release(l);
 	if (t->blocked)
 		lend_on(t, t);

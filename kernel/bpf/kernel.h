@@ -73,6 +73,7 @@ static inline u64 mask_word(const struct cpumask *mask, u32 i)
 #define EINVAL 22
 #define ENOSPC 28
 #define EOPNOTSUPP 95
+#define SCHED_IDLE 5
 #define NUMA_NO_NODE (-1)
 
 void __arena *bpf_arena_alloc_pages(void *map, void __arena *addr, u32 pages, int node,

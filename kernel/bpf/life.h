@@ -32,6 +32,12 @@ static inline u64 makers_lead_ns(const struct task __arena *t, const struct task
 	return lead_ns < tunables.granularity_ns ? lead_ns : tunables.granularity_ns;
 }
 
+/* What the kernel would weigh a task. */
+static inline u32 weight_of_task(const struct task_struct *p)
+{
+	return p->policy == SCHED_IDLE ? WEIGHT_OF_IDLE : weight_of_nice(p->static_prio - 120);
+}
+
 static inline void task_init(struct task __arena *t, const struct task_struct *p)
 {
 	task_clear(t);
@@ -39,7 +45,7 @@ static inline void task_init(struct task __arena *t, const struct task_struct *p
 	t->pid = p->pid;
 	t->home = cgroup_of(p);
 	t->place = place_for(p, scx_bpf_task_cpu(p), STAY_NOT);
-	t->weight = weight_of_nice(p->static_prio - 120);
+	t->weight = weight_of_task(p);
 	t->member.node.kind = NODE_TASK;
 	t->member.node.weight = t->weight;
 	t->member.due_ns = NEVER_NS;
@@ -64,7 +70,7 @@ static inline void come_back(struct task __arena *t, const struct task_struct *p
 	t->kernel_task = (u64)p;
 	t->away = 0;
 	t->pid = p->pid;
-	t->weight = weight_of_nice(p->static_prio - 120);
+	t->weight = weight_of_task(p);
 	home = t->reservation ? &t->reservation->set : cgroup_of(p);
 	task_move(t, home, t->set, place_for(p, scx_bpf_task_cpu(p), STAY_NOT), t->demoted);
 	s = t->set ? slot_of(t) : NULL;

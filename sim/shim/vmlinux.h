@@ -99,6 +99,7 @@ struct task_struct {
 	struct cpumask cpus_mask;
 	unsigned short migration_disabled;
 	int static_prio;
+	unsigned int policy; /* SCHED_IDLE or another one */
 	struct sched_entity se;
 	struct sched_ext_entity scx;
 	struct task_group *sched_task_group;

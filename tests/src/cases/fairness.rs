@@ -8,7 +8,7 @@ use crate::{
     check,
     suite::{
         machine::{to_root_cgroup, Cgroup},
-        process::{shares, shares_in_some_window, Role},
+        process::{set_policy, shares, shares_in_some_window, Role},
         Cpus, Needs, Outcome, Test,
     },
 };
@@ -19,6 +19,12 @@ pub const TESTS: &[Test] = &[
         cpus: Cpus::One,
         needs: Needs::Daemon,
         run: nice,
+    },
+    Test {
+        name: "fairness.idle_policy",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: idle_policy,
     },
     Test {
         name: "fairness.renice",
@@ -124,6 +130,22 @@ fn nice() -> Outcome {
         &[&hogs[0], &hogs[1], &hogs[2]],
         &[NICE_0 / sum, NICE_0 / sum, NICE_5 / sum],
     )
+}
+
+/// A task of SCHED_IDLE weighs 3, whatever its nice value, and what it weighed before when it is none any more.
+fn idle_policy() -> Outcome {
+    let hogs = [Role::ready("hog")?, Role::ready("hog")?];
+    let idle = hogs[0].pid() as u32;
+    set_nice(&hogs[0], -5)?;
+    set_policy(idle, libc::SCHED_IDLE, 0)?;
+    let got = shares(&[&hogs[0], &hogs[1]], Duration::from_secs(3))?;
+    check!(
+        (0.0005..0.006).contains(&got[0]),
+        "of a weight of 3 beside 1024: {got:.4?}"
+    );
+    set_policy(idle, libc::SCHED_OTHER, 0)?;
+    set_nice(&hogs[0], 0)?;
+    expect_shares(&[&hogs[0], &hogs[1]], &[0.5, 0.5])
 }
 
 fn renice() -> Outcome {

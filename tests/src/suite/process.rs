@@ -79,10 +79,14 @@ pub fn wait_until(
 
 /// Makes a thread (0: the caller) SCHED_FIFO, or SCHED_OTHER again.
 pub fn set_realtime(tid: u32, realtime: bool) -> Outcome {
-    let (policy, sched_priority) = match realtime {
-        true => (libc::SCHED_FIFO, 1),
-        false => (libc::SCHED_OTHER, 0),
-    };
+    match realtime {
+        true => set_policy(tid, libc::SCHED_FIFO, 1),
+        false => set_policy(tid, libc::SCHED_OTHER, 0),
+    }
+}
+
+/// Gives a thread (0: the caller) a policy, and among real-time ones a priority.
+pub fn set_policy(tid: u32, policy: i32, sched_priority: i32) -> Outcome {
     let parameters = libc::sched_param { sched_priority };
     // SAFETY: the kernel only reads the parameters.
     if unsafe { libc::sched_setscheduler(tid as i32, policy, &parameters) } != 0 {
