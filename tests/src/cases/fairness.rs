@@ -135,7 +135,7 @@ fn nice() -> Outcome {
 /// A task of SCHED_IDLE weighs 3, whatever its nice value, and what it weighed before when it is none any more.
 fn idle_policy() -> Outcome {
     let hogs = [Role::ready("hog")?, Role::ready("hog")?];
-    let idle = hogs[0].pid() as u32;
+    let idle = hogs[0].pid();
     set_nice(&hogs[0], -5)?;
     set_policy(idle, libc::SCHED_IDLE, 0)?;
     let got = shares(&[&hogs[0], &hogs[1]], Duration::from_secs(3))?;
