@@ -221,7 +221,7 @@ impl Service {
     ///
     /// # Errors
     /// ERANGE for a rate or period out of range, ENOENT for an unknown class, ENOSPC or EDQUOT when there is not that
-    /// much left, ESRCH, EPERM; EBUSY for a member of a domain. Nothing is changed then.
+    /// much left, ESRCH, EPERM. Nothing is changed then.
     pub fn reserve(&mut self, peer: &Peer, ask: &Ask) -> Result<u32, Refusal> {
         let class = self.reservations.ledger.classes().find(&ask.class)?;
         let (rate, auto) = ask.rate.checked()?;
@@ -366,7 +366,7 @@ impl Service {
             for tid in &threads {
                 match self.host.add_to_reservation(id, *tid) {
                     Ok(()) => added += 1,
-                    Err(error) => refuse_thread(*tid, &error)?,
+                    Err(error) => refuse_thread(&error)?,
                 }
             }
             threads = self.processes.threads_of(target);
@@ -478,13 +478,9 @@ fn check_period(period_ns: u64) -> Result<(), Refusal> {
 }
 
 /// What the scheduler says of one thread: those that ended meanwhile, or share it already, are no obstacle.
-fn refuse_thread(tid: i32, error: &consort_kernel::Error) -> Result<(), Refusal> {
+fn refuse_thread(error: &consort_kernel::Error) -> Result<(), Refusal> {
     match Errno::from_raw(error.errno()) {
         Errno::ESRCH | Errno::EEXIST => Ok(()),
-        Errno::EBUSY => {
-            let text = format!("thread {tid} is a member of a domain: let it leave first");
-            Err(Refusal::new(Errno::EBUSY, text))
-        }
         errno => Err(Refusal::new(errno, error.to_string())),
     }
 }

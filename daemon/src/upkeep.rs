@@ -17,6 +17,20 @@ use crate::{
 /// Reservations looked at in each tick: bounds what it costs.
 const SWEEP_RESERVATIONS: usize = 64;
 
+/// The largest rate from `now` up to what is wanted, and does not fit, that `fits`; `now` if none does.
+fn most_that_fits(now: Rate, wanted: Rate, fits: impl Fn(Rate) -> bool) -> Rate {
+    let (mut least, mut most) = (now.0, wanted.0);
+    while least + 1 < most {
+        let middle = least + (most - least) / 2;
+        if fits(Rate(middle)) {
+            least = middle;
+        } else {
+            most = middle;
+        }
+    }
+    Rate(least)
+}
+
 impl Service {
     /// Called a few times a second: notes what was used, and forgets what nobody uses any more.
     pub(crate) fn tick_reservations(&mut self, now: Instant) {
@@ -72,7 +86,7 @@ impl Service {
         }
     }
 
-    /// An automatic rate becomes what is suggested, if the class has it.
+    /// An automatic rate becomes what is suggested, as far as class and user have it.
     fn follow_demand(&mut self, number: u32, held: Reservation, suggested: Rate, range: Range) {
         let rate = suggested.clamp(Rate(range.least), Rate(range.most));
         if rate == held.rate {
@@ -80,8 +94,21 @@ impl Service {
         }
         let asker = held.target.number();
         let limits = self.limits_of(&held.target, asker);
-        let admitted = self.admit(limits, held.uid, held.class, rate, Some(number));
-        let changed = admitted.and_then(|()| self.change(number, Reservation { rate, ..held }));
+        let changed = match self.admit(limits, held.uid, held.class, rate, Some(number)) {
+            Ok(()) => self.change(number, Reservation { rate, ..held }),
+            Err(refusal) => {
+                let ledger = &self.reservations.ledger;
+                let fits = |rate| {
+                    let admitted =
+                        ledger.admit_within(limits, held.uid, held.class, rate, Some(number));
+                    admitted.is_ok()
+                };
+                match most_that_fits(held.rate, rate, fits) {
+                    rate if rate > held.rate => self.change(number, Reservation { rate, ..held }),
+                    _ => Err(refusal),
+                }
+            }
+        };
         match changed {
             Ok(_) => debug!(number, %rate, "an automatic rate follows"),
             Err(refusal) => debug!(number, %rate, %refusal, "an automatic rate cannot follow"),
