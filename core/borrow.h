@@ -4,7 +4,9 @@
  *
  * Problem  A due event that waits for its domain's turn is late; one that never waits takes the CPU from everybody.
  * Rule     A domain may borrow while one of its seats is ahead of its account's floor (decide/fair.h) by no more than the
- *          window and a slice for each of its active members, as CPU time of its own; and every account above of its own
+ *          window and a slice for each of its active members, as CPU time of its own, together with those of its members
+ *          that sleep ahead (owing.h); or while the member that is due is not ahead itself: in no domain it would be its turn,
+ *          whatever others have had too early, and its own seat pays. And while every account above is ahead of its own
  *          group's floor by no more than those slices and what the seat repays within the window: its share of the CPUs for
  *          that long. An account repays for all below it, the plain tasks beside the seat too: with the whole window, a
  *          seat in a light account would be ahead at their cost for many windows.
@@ -12,7 +14,8 @@
  *          the group in which it is too far ahead, by the virtual time at which it is not any more. The seat that is least
  *          ahead pays.
  * Bound    No seat and no account is ahead by more than slices of the domain's active members + window + one event because of
- *          due events; an account, while no class is active, by no more than those slices + what its seat repays + one event.
+ *          due events, a seat by one event more of each member whose turn it was; an account, while no class is active, by no
+ *          more than those slices + what its seat repays + one event.
  * Source   000 section 2.3.3 (borrowing), which has no bound; the queues are those of WF2Q+: who may run now, and who will
  *          by which virtual time.
  * Limits   While a class is active the accounts above a seat may be ahead by the whole window, as the level of the classes
@@ -121,6 +124,42 @@ core_fn node_may_take_over(struct place __arena *pl in_arena, struct tree_node _
 	return !node_blocked_in(n, allowed_ns, allowed_ns, &at);
 }
 
+/*
+ * The floor to which a seat's account must have come before its domain may be put further ahead there, by `allowed_ns` at
+ * most: what its members that sleep have had too early is repaid first.
+ */
+static __always_inline u64 seat_may_borrow_at(struct seat __arena *s, u64 allowed_ns)
+{
+	const struct group __arena *g = s->node.parent;
+	s64 ahead_ns = seat_lead_ns(s) - (s64)allowed_ns;
+	u64 weight = s->counted ? s->counted : s->node.weight;
+
+	if (s->owing.weight) {
+		ahead_ns += owing_ns(&s->owing, g->vmin);
+		weight = s->counted + owing_weight(&s->owing);
+	}
+	return vtime_of_lead(g, ahead_ns, weight);
+}
+
+/*
+ * The same for a seat that member `m` of its domain is to run in, and the accounts above it: the lowest group in which one is
+ * too far ahead, and `at` which floor of that it is not any more. A member that is not ahead itself, in its own seat, is
+ * entitled to run next, whatever the others have had too early.
+ */
+static __always_inline struct group __arena *seat_blocked_in(struct seat __arena *s,
+							     const struct member __arena *m,
+							     u64 allowed_ns, u64 above_ns, u64 *at)
+{
+	struct group __arena *g = s->node.parent;
+
+	*at = seat_may_borrow_at(s, allowed_ns);
+	if (m && m->seat == s && vtime_before(m->own_vtime, *at))
+		*at = m->own_vtime;
+	if (vtime_before(fair_floor(g), *at))
+		return g;
+	return node_blocked_in(&g->node, above_ns, above_ns, at);
+}
+
 /* Whether a seat can be picked at all: while nobody of the domain is active, it will be one that has members. */
 static __always_inline int seat_takes_part(const struct seat __arena *s)
 {
@@ -128,7 +167,8 @@ static __always_inline int seat_takes_part(const struct seat __arena *s)
 }
 
 /* The same for the domain: if none of its seats may borrow, where one does not, and from which virtual time on it may. */
-core_fn domain_look_blocked(struct place __arena *pl in_arena, struct domain __arena *d in_arena)
+core_fn domain_look_blocked(struct place __arena *pl in_arena, struct domain __arena *d in_arena,
+			    struct member __arena *m in_arena)
 {
 	u64 slices_ns = domain_slices_ns(pl, d), at = 0;
 	struct seat __arena *s = d->seats;
@@ -140,7 +180,7 @@ core_fn domain_look_blocked(struct place __arena *pl in_arena, struct domain __a
 		if (!s)
 			break;
 		if (seat_takes_part(s)) {
-			g = node_blocked_in(&s->node, pl->window_ns + slices_ns,
+			g = seat_blocked_in(s, m, pl->window_ns + slices_ns,
 					    seat_repays_ns(pl, s) + slices_ns, &at);
 			d->blocks = g;
 			d->may_borrow_at = at;
@@ -152,27 +192,45 @@ core_fn domain_look_blocked(struct place __arena *pl in_arena, struct domain __a
 	return 0;
 }
 
-static __always_inline int place_may_borrow(struct place __arena *pl, struct domain __arena *d)
+/* Sleepers that have repaid owe no more. Always inline: Linux 6.18 lets functions call eight deep. */
+static __always_inline void domain_settle_owing(struct domain __arena *d)
 {
-	domain_look_blocked(pl, d);
+	struct seat __arena *s = d->seats;
+
+	while (can_loop) {
+		if (!s)
+			break;
+		owing_settle(&s->owing, s->node.parent->vmin);
+		s = s->next;
+	}
+}
+
+/* Whether the domain may borrow for a member of it. */
+core_fn place_may_borrow(struct place __arena *pl in_arena, struct domain __arena *d in_arena,
+			 struct member __arena *m in_arena)
+{
+	domain_settle_owing(d);
+	domain_look_blocked(pl, d, m);
 	return !d->blocks;
 }
 
-/* How far a seat is ahead, at the level at which it is that most, as CPU time. */
+/* How far a seat that counts is ahead, or an account above it, at the level at which that is most, as CPU time. */
 static __always_inline u64 seat_ahead_ns(const struct seat __arena *s)
 {
 	const struct tree_node __arena *n = &s->node;
-	u64 most_ns = 0, ns;
+	s64 seat_ns = seat_lead_ns(s) + (s64)owing_ns(&s->owing, n->parent->vmin);
+	u64 most_ns = seat_ns > 0 ? seat_ns : 0, ns;
 
 	while (can_loop) {
-		const struct group __arena *g = n->parent;
+		const struct group __arena *g;
 
+		n = &n->parent->node;
+		g = n->parent;
 		if (!g)
 			break;
 		ns = vtime_to_ns(n->vtime - g->vmin, node_weight(n));
 		if (ns > most_ns)
 			most_ns = ns;
-		n = &g->node;
 	}
 	return most_ns;
 }
@@ -197,11 +255,28 @@ core_fn domain_look_best(struct domain __arena *d in_arena)
 	return 0;
 }
 
-static __always_inline struct seat __arena *domain_best_seat(struct domain __arena *d)
+/* The seat in which a member runs whose due event is served, the domain's `best`: its own if that is its turn there. */
+core_fn domain_look_seat(struct place __arena *pl in_arena, struct domain __arena *d in_arena,
+			 struct member __arena *m in_arena)
+{
+	struct group __arena *g = m->seat->node.parent;
+	u64 above_ns = seat_repays_ns(pl, m->seat) + domain_slices_ns(pl, d), at;
+
+	d->best = m->seat;
+	if (!vtime_before(fair_floor(g), m->own_vtime) &&
+	    !node_blocked_in(&g->node, above_ns, above_ns, &at))
+		return 0;
+	domain_settle_owing(d);
+	domain_look_best(d);
+	return 0;
+}
+
+static __always_inline struct seat __arena *
+domain_seat_for(struct place __arena *pl, struct domain __arena *d, struct member __arena *m)
 {
 	if (d->nr_seats == 1)
 		return d->seats;
-	domain_look_best(d);
+	domain_look_seat(pl, d, m);
 	return d->best;
 }
 
@@ -241,7 +316,8 @@ core_fn place_refresh(struct place __arena *pl in_arena, struct domain __arena *
 		place_forget(pl, d);
 		return 0;
 	}
-	domain_look_blocked(pl, d);
+	domain_settle_owing(d);
+	domain_look_blocked(pl, d, domain_next_due(d));
 	if (d->upcoming.queued && d->blocked_in == d->blocks) {
 		key = d->blocks ? d->may_borrow_at : due_ns;
 		if (d->upcoming.major != key)
@@ -306,7 +382,7 @@ core_fn place_settle(struct place __arena *pl in_arena, u64 now_ns)
 	d = domain_of_upcoming(top);
 	if (d->asleep.top && d->asleep.top->major <= now_ns)
 		heap_remove(&d->asleep, d->asleep.top);
-	else if (place_may_borrow(pl, d))
+	else if (place_may_borrow(pl, d, domain_next_due(d)))
 		return 0;
 	place_refresh(pl, d);
 	return 1;

@@ -35,6 +35,7 @@ struct tree_node {
 	u64 period_vtime; /* 0: none; of a group with periods only, as the next three */
 	u64 turn_vtime; /* what running for the shortest slice adds to its virtual time */
 	u64 ends_vtime; /* when its present period does */
+	u32 nr_seated; /* of a seat: the active members that it stands for */
 	u8 is_ahead; /* which of the group's two queues it waits in */
 	u8 kind; /* enum node_kind */
 	u8 active; /* runnable: waits or runs */

@@ -136,11 +136,14 @@ core_fn place_make_room(struct place __arena *pl in_arena, struct seat __arena *
 {
 	struct tree_node __arena *n = &s->node, *running = c->running, *up, *other = NULL;
 	struct domain __arena *d = s->domain;
+	struct member __arena *m = domain_next_due(d);
 	u64 due_ns = domain_next_due_ns(d), weight;
 
-	if (running && running->parent == &d->group && member_of(running)->due_ns < due_ns)
-		due_ns = member_of(running)->due_ns;
-	if (due_ns <= now_ns || due_ns - now_ns > d->grace_ns || !place_may_borrow(pl, d))
+	if (running && running->parent == &d->group && member_of(running)->due_ns < due_ns) {
+		m = member_of(running);
+		due_ns = m->due_ns;
+	}
+	if (due_ns <= now_ns || due_ns - now_ns > d->grace_ns || !place_may_borrow(pl, d, m))
 		return 0;
 	while (can_loop) {
 		struct group __arena *g = n->parent;
@@ -241,7 +244,7 @@ place_due(struct place __arena *pl, struct tree_node __arena *running, u64 now_n
 	r = member_of(running);
 	d = domain_of(running->parent);
 	if (r->due_ns <= now_ns && member_due_counts(r, d) && (!m || r->due_ns <= m->due.major) &&
-	    place_may_borrow(pl, d))
+	    place_may_borrow(pl, d, r))
 		return r;
 	return m;
 }
@@ -315,7 +318,7 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 		return 0;
 	}
 	c->task = &m->node;
-	c->pays = &domain_best_seat(domain_of(m->node.parent))->node;
+	c->pays = &domain_seat_for(pl, domain_of(m->node.parent), m)->node;
 	if (!c->looks && !c->pays->ready.queued && c->pays->parent->node.kind == NODE_FAIR)
 		fair_forget_lag(c->pays->parent, c->pays);
 	c->due_ns = &m->node == running ? m->due_ns : m->due.major;

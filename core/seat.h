@@ -3,24 +3,30 @@
  * Seats: how a domain takes part in the accounts of its members.
  *
  * Problem  Joining a domain must neither gain nor cost CPU time, for members of whatever accounts, and for the plain tasks
- *          beside them.
- * Rule     A domain has one seat in each account in which it has members: a member of that account's group, whose weight is
- *          the sum of its own members' weights there. A choice that comes to a seat is filled with whichever member of the
- *          domain its decision function names; the seat that was picked pays.
- *          A member that goes to sleep while its seat is ahead of the account's minimum owes: its weight stays counted until
- *          the minimum has come to where the seat was. So members that take turns have the share of all of them.
- *          When a weight comes or goes, the seat's lead stays what it is as CPU time; a member that leaves takes its part
- *          of the lead along, one that joins brings its own.
- * Bound    That of the account's decision function, for the seat as for any other member. Weights never count for longer
- *          than the seat was ahead for.
- * Source   design of the tree; EEVDF's delayed dequeue and conservation of lag, for seats; turnstiles (Solaris) for where
- *          the memory comes from: each member brings one seat, and leaves with one.
+ *          beside them. Weights of sleepers must not work for those that are awake.
+ * Rule     A domain has one seat in each account in which it has active members: a member of that account's group, which is
+ *          the sum of its own active members there, in weight and in lag. A choice that comes to a seat is filled with
+ *          whichever member of the domain its decision function names; the seat that was picked pays.
+ *          Each member has a virtual time of its own in its account, the one that it would have in no domain: its runs in its
+ *          own seat add to it, it sleeps and wakes with it as plain tasks do (decide/fair.h), and joins and leaves with it.
+ *          Who goes to sleep takes its lag out of the seat, who wakes brings it back; so members that take turns have the
+ *          share of all of them, and whoever sleeps most of the time adds what it had itself, not its weight.
+ *          What friends gave each other is no affair of the account's: a member takes no more lead along than its seat has,
+ *          and is owed LAG_MAX_NS at most.
+ * Bound    That of the account's decision function, for the seat as for any other member. Between a member's wake-up and its
+ *          sleep its account gives its domain what it would give that member, to within LAG_MAX_NS.
+ * Source   design of the tree; conservation of lag is EEVDF's; turnstiles (Solaris) for where the memory comes from: each
+ *          member brings one seat, and leaves with one.
  * Limits   A domain has at most SEATS_MAX seats in a place: a member of one account more is on its own.
+ *          A seat whose members sleep cannot repay what members of other accounts had in it; it does when one wakes. The
+ *          minimum moves in steps, at choices, and wake-ups make choices: on several CPUs a member that wakes a thousand
+ *          times a second lets its seat repay several times what its waking time is worth.
  */
 #ifndef CORE_SEAT_H
 #define CORE_SEAT_H
 
 #include "decide/coop.h"
+#include "owing.h"
 #include "tree.h"
 
 #define SEATS_MAX 32
@@ -30,19 +36,15 @@ struct seat {
 	struct domain __arena *domain; /* NULL: it is a spare one */
 	struct seat __arena *next; /* of the domain's, or of the spare ones */
 	struct seat __arena *spares; /* that its other members brought */
-	struct fifo owing; /* members that are asleep and owe, by when they do not any more */
-	u64 counted; /* weights of its members that are active or owe */
+	struct owing owing; /* its members that are asleep and ahead */
+	u64 counted; /* weights of its active members */
+	u64 left_ns; /* while it has none: by how much it is ahead besides them, for others of the domain */
 	u32 nr_members;
 };
 
 static __always_inline struct seat __arena *seat_of_node(struct tree_node __arena *n)
 {
 	return outer_of(n, struct seat, node);
-}
-
-static __always_inline struct member __arena *member_of_owing(struct heap_link __arena *l)
-{
-	return outer_of(l, struct member, owing);
 }
 
 static __always_inline void seat_sit_out(struct seat __arena *s)
@@ -52,34 +54,38 @@ static __always_inline void seat_sit_out(struct seat __arena *s)
 	tree_deactivate(&s->node);
 }
 
-/* The weights that count have changed; where none does, the seat keeps its last one, and takes no part. */
-static __always_inline void seat_count(struct seat __arena *s, u64 weight)
+/* By how much CPU time of its own somebody of `weight` is ahead of a fair group's minimum; negative: behind. */
+static __always_inline s64 lead_at_ns(const struct group __arena *g, u64 vtime, u64 weight)
 {
-	s->counted += weight;
-	if (s->counted)
-		tree_reweigh(&s->node, s->counted);
-	else if (s->node.active)
-		seat_sit_out(s);
+	if (vtime_before(vtime, g->vmin))
+		return -(s64)vtime_to_ns(g->vmin - vtime, weight);
+	return vtime_to_ns(vtime - g->vmin, weight);
 }
 
-/* Those that have repaid what they owed do not count any more. Always inline: Linux 6.18 lets functions call eight deep. */
-static __always_inline void seat_settle_here(struct seat __arena *s)
+/* The virtual time of somebody of `weight` with such a lead. */
+static __always_inline u64 vtime_of_lead(const struct group __arena *g, s64 lead_ns, u64 weight)
 {
-	while (can_loop) {
-		struct heap_link __arena *first = s->owing.first;
-
-		if (!first || vtime_before(s->node.parent->vmin, first->major))
-			break;
-		fifo_remove(&s->owing, first);
-		seat_count(s, -member_of_owing(first)->node.weight);
-	}
+	if (lead_ns < 0)
+		return g->vmin - vtime_of_ns(-lead_ns, weight);
+	return g->vmin + vtime_of_ns(lead_ns, weight);
 }
 
-/* The same for a seat that has just paid. */
-core_fn seat_settle(struct seat __arena *s in_arena)
+/* The seat's lead: that of its active members, and what it has besides. */
+static __always_inline s64 seat_lead_ns(const struct seat __arena *s)
 {
-	seat_settle_here(s);
-	return 0;
+	return s->counted ? lead_at_ns(s->node.parent, s->node.vtime, s->counted) : (s64)s->left_ns;
+}
+
+/* The weights that count have become others, none of them 0, and the seat's lead with them. */
+static __always_inline void seat_become(struct seat __arena *s, u64 counted, s64 lead_ns)
+{
+	struct group __arena *g = s->node.parent;
+
+	s->node.vtime = vtime_of_lead(g, lead_ns, counted);
+	s->counted = counted;
+	tree_set_weight(&s->node, counted);
+	if (s->node.ready.queued)
+		fair_follow(g, &s->node);
 }
 
 /* The domain's seat in an account; NULL if it has none. */
@@ -112,9 +118,12 @@ static __always_inline void seat_begin(struct seat __arena *s, struct domain __a
 	s->node.kind = NODE_SEAT;
 	s->node.active = 0;
 	s->node.has_run = 0;
+	s->node.nr_seated = 0;
 	s->domain = d;
 	s->spares = NULL;
+	owing_begin(&s->owing);
 	s->counted = 0;
+	s->left_ns = 0;
 	s->nr_members = 0;
 	s->next = d->seats;
 	d->seats = s;
@@ -158,42 +167,40 @@ core_fn seat_join(struct domain __arena *d in_arena, struct member __arena *m in
 	s->nr_members++;
 	m->seat = s;
 	m->lead_ns = lead_ns;
+	m->own_vtime = account->vmin;
+	m->own_rest_vtime = account->vmin;
 	m->node.parent = &d->group;
 	m->node.vtime = d->group.vmin + m->service_lead;
 	return 0;
 }
 
-/* The lead that a member would take along now, as CPU time. */
-static __always_inline u64 seat_lead_ns(const struct member __arena *m)
+/* The lead that a member would take along now, as CPU time. The last one takes what its seat has besides. */
+static __always_inline u64 member_lead_ns(const struct member __arena *m)
 {
 	const struct seat __arena *s = m->seat;
-	u64 vtime = s->node.vtime;
+	u64 left_ns = s->nr_members == 1 ? s->left_ns : 0;
 
-	if (!m->node.active && !m->owing.queued)
-		return m->lead_ns;
-	if (m->owing.queued && vtime_before(m->owing.major, vtime))
-		vtime = m->owing.major;
-	return vtime_to_ns(vtime - s->node.parent->vmin, m->node.weight);
+	return m->lead_ns + left_ns +
+	       vtime_to_ns(m->own_vtime - s->node.parent->vmin, m->node.weight);
 }
 
-/* An inactive member leaves, and takes its part of the lead along, which is returned by `seat_lead_ns` before that. */
+static __always_inline void member_owes_no_more(struct member __arena *m)
+{
+	if (m->owing.queued)
+		owing_remove(&m->seat->owing, &m->owing);
+}
+
+/* An inactive member leaves, and takes its lead along, which is returned by `member_lead_ns` before that. */
 core_fn seat_leave(struct member __arena *m in_arena)
 {
 	struct seat __arena *s = m->seat;
-	u64 least = s->domain->group.vmin;
+	u64 least = s->domain->group.vmin, owed = m->own_rest_vtime - m->own_vtime;
 
 	m->service_lead = vtime_before(least, m->node.vtime) ? m->node.vtime - least : 0;
-	if (m->owing.queued) {
-		fifo_remove(&s->owing, &m->owing);
-		s->counted -= m->node.weight;
-		if (s->counted)
-			tree_set_weight(&s->node, s->counted);
-		else if (s->node.active)
-			seat_sit_out(s);
-		/* Nobody is left to pay for what it took along. */
-		if (!s->counted)
-			s->node.vtime = s->node.parent->vmin;
-	}
+	member_owes_no_more(m);
+	/* What it was owed stays with those that it leaves. */
+	if (s->counted && (s64)owed > 0)
+		seat_become(s, s->counted, seat_lead_ns(s) - (s64)vtime_to_ns(owed, m->node.weight));
 	m->seat = NULL;
 	m->lead_ns = 0;
 	if (--s->nr_members) {
@@ -201,23 +208,9 @@ core_fn seat_leave(struct member __arena *m in_arena)
 		s->spares = m->spare->next;
 		return 0;
 	}
-	if (s->node.active)
-		seat_sit_out(s);
 	seat_end(s);
 	m->spare = s;
 	return 0;
-}
-
-/* What a member brings along is the seat's from now on. */
-static __always_inline void seat_bring_lead(struct seat __arena *s, struct member __arena *m)
-{
-	if (!m->lead_ns)
-		return;
-	s->node.vtime = vtime_max(s->node.vtime, s->node.parent->vmin) +
-			vtime_of_ns(m->lead_ns, s->node.weight);
-	m->lead_ns = 0;
-	if (s->node.ready.queued)
-		fair_follow(s->node.parent, &s->node);
 }
 
 /* The domain has a waiting member: its seats wait, that have one. */
@@ -250,63 +243,113 @@ core_fn domain_wait_no_more(struct domain __arena *d in_arena)
 	return 0;
 }
 
-/* The domain has its first active member, or has none any more: any member can fill any seat whose weight counts. */
-core_fn domain_activate_seats(struct domain __arena *d in_arena, u64 now_ns)
+/* Where a member wakes that may have slept, and what it brings along from elsewhere. */
+static __always_inline void member_wake_at(struct member __arena *m, const struct group __arena *g)
 {
-	struct seat __arena *s = d->seats;
+	u64 weight = m->node.weight;
 
-	while (can_loop) {
-		if (!s)
-			break;
-		if (d->group.nr_active && s->counted)
-			tree_activate(&s->node, now_ns);
-		else
-			tree_deactivate(&s->node);
-		s = s->next;
-	}
-	return 0;
+	m->own_vtime = fair_wake_at(g, m->own_vtime, m->own_rest_vtime, weight);
+	if (m->lead_ns)
+		m->own_vtime = vtime_max(m->own_vtime, g->vmin) + vtime_of_ns(m->lead_ns, weight);
+	m->lead_ns = 0;
 }
 
-/* A member becomes active: its weight counts, and so does what it brings along. */
+/* A member becomes active: its weight and its lag count. */
 core_fn seat_activate(struct member __arena *m in_arena, u64 now_ns)
 {
 	struct seat __arena *s = m->seat;
 	struct domain __arena *d = s->domain;
+	struct group __arena *g = s->node.parent;
+	u64 weight = m->node.weight;
 
-	if (m->owing.queued) {
-		fifo_remove(&s->owing, &m->owing);
-	} else {
-		s->counted += m->node.weight;
-		tree_reweigh(&s->node, s->counted);
-	}
-	seat_settle_here(s);
+	member_owes_no_more(m);
+	member_wake_at(m, g);
 	coop_wake(d, m, now_ns);
-	seat_bring_lead(s, m);
-	if (d->group.nr_active == 1) {
-		domain_activate_seats(d, now_ns);
-	} else if (!s->node.active) {
-		tree_activate(&s->node, now_ns);
-		if (d->group.ready.top)
-			tree_enqueue(&s->node);
-	}
+	s->node.nr_seated++;
+	seat_become(s, s->counted + weight, seat_lead_ns(s) + lead_at_ns(g, m->own_vtime, weight));
+	s->left_ns = 0;
+	if (s->node.active)
+		return 0;
+	/* What it is owed it brings. */
+	s->node.rest_vtime = g->vmin;
+	tree_activate(&s->node, now_ns);
+	if (d->group.ready.top)
+		tree_enqueue(&s->node);
 	return 0;
 }
 
-/* A member that does not wait ceases to be active. */
+/* It goes to sleep where it is in its account, but for what it gave to others of its domain, or they to it. */
+static __always_inline void member_rest_at(struct member __arena *m, const struct group __arena *g,
+					   s64 lead_ns)
+{
+	m->own_vtime = vtime_of_lead(g, lead_ns, m->node.weight);
+	m->own_rest_vtime = g->vmin;
+	if (lead_ns > 0)
+		owing_add(&m->seat->owing, &m->owing, m->node.weight, m->own_vtime);
+}
+
+/* A lag, but no more of it than another one has, on the same side. */
+static __always_inline s64 lag_within(s64 lag_ns, s64 most_ns)
+{
+	if (lag_ns < 0)
+		return most_ns > 0 ? 0 : lag_ns < most_ns ? most_ns : lag_ns;
+	return most_ns < 0 ? 0 : lag_ns > most_ns ? most_ns : lag_ns;
+}
+
+/* A member that does not wait ceases to be active: its weight and its lag do not count any more. */
 core_fn seat_deactivate(struct member __arena *m in_arena, u64 now_ns)
 {
 	struct seat __arena *s = m->seat;
-	struct domain __arena *d = s->domain;
+	struct group __arena *g = s->node.parent;
+	u64 weight = m->node.weight;
+	s64 all_ns = seat_lead_ns(s), lead_ns = lead_at_ns(g, m->own_vtime, weight);
 
-	coop_rest(d, m, now_ns);
-	if (!d->group.nr_active)
-		domain_activate_seats(d, now_ns);
-	seat_settle_here(s);
-	if (vtime_before(s->node.parent->vmin, s->node.vtime))
-		fifo_append(&s->owing, &m->owing, s->node.vtime);
-	else
-		seat_count(s, -m->node.weight);
+	lead_ns = lag_within(lead_ns, all_ns);
+	coop_rest(s->domain, m, now_ns);
+	s->node.nr_seated--;
+	all_ns -= lead_ns;
+	if (s->counted > weight) {
+		seat_become(s, s->counted - weight, all_ns);
+	} else {
+		seat_sit_out(s);
+		s->counted = 0;
+		s->left_ns = all_ns > 0 ? all_ns : 0;
+		s->node.vtime = vtime_of_lead(g, lead_ns, weight);
+	}
+	member_rest_at(m, g, lead_ns);
 	return 0;
+}
+
+/* A member has had `ns` in its own seat, and may have gone to sleep since. */
+static __always_inline void member_follow(struct member __arena *m, u64 ns)
+{
+	member_owes_no_more(m);
+	m->own_vtime += vtime_of_ns(ns, m->node.weight);
+	if (!m->node.active && vtime_before(m->seat->node.parent->vmin, m->own_vtime))
+		owing_add(&m->seat->owing, &m->owing, m->node.weight, m->own_vtime);
+}
+
+/*
+ * A member's run is paid by a seat of its domain, `pays`, and every account above. Where the member has gone to sleep since
+ * it has taken along what its own seat would pay; one without active members pays as that member would. Always inline: Linux
+ * 6.18 lets functions call eight deep.
+ */
+static __always_inline void seat_charge(struct member __arena *m, struct tree_node __arena *pays,
+					u64 ns)
+{
+	struct seat __arena *s = seat_of_node(pays);
+	int is_own = s == m->seat;
+
+	/* What is charged to no leaf is to its account. */
+	if (s->counted ? is_own && !m->node.active : !is_own) {
+		if (!is_own)
+			s->left_ns += ns;
+		pays->parent->ran_ns += ns;
+		pays = &pays->parent->node;
+	}
+	tree_charge(pays, ns);
+	if (is_own)
+		member_follow(m, ns);
 }
 
 /* An active member begins to wait, or is chosen. */

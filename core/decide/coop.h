@@ -89,7 +89,9 @@ struct member {
 	struct seat __arena *seat; /* its account's; NULL: it is in no domain */
 	struct seat __arena *spare; /* what it gives to a domain that has no seat in its account, see seat.h */
 	struct waiter waiter; /* among those that wait in its place, see live.h */
-	struct heap_link owing; /* in its seat's queue of those that are asleep and owe */
+	u64 own_vtime; /* in its account, as if it were in no domain: see seat.h */
+	u64 own_rest_vtime; /* where its account's minimum was when it went to sleep */
+	struct heap_link owing; /* among those of its seat that are asleep and ahead, see owing.h */
 	u64 debt_lead; /* due debt that it took along when it left its domain, in virtual time */
 	u64 service_lead; /* by how much it had had more than the least of its domain when it left it, in virtual time */
 	u64 lead_ns; /* what it brings along from where it was, to be counted when it becomes active */
@@ -439,14 +441,26 @@ static __always_inline u64 coop_asks_at_ns(struct domain __arena *d, const struc
 }
 
 /* The next time at which a member other than the running one wants the CPU; NEVER_NS if none is known. */
+static __always_inline struct heap_link __arena *domain_next_link(const struct domain __arena *d)
+{
+	struct heap_link __arena *first = domain_first_due(d), *asleep = d->asleep.top;
+
+	return !first || (asleep && asleep->major < first->major) ? asleep : first;
+}
+
 static __always_inline u64 domain_next_due_ns(const struct domain __arena *d)
 {
-	struct heap_link __arena *first = domain_first_due(d);
-	u64 due_ns = first ? first->major : NEVER_NS;
+	struct heap_link __arena *next = domain_next_link(d);
 
-	if (d->asleep.top && d->asleep.top->major < due_ns)
-		due_ns = d->asleep.top->major;
-	return due_ns;
+	return next ? next->major : NEVER_NS;
+}
+
+/* The member whose due time that is; NULL if there is none. */
+static __always_inline struct member __arena *domain_next_due(const struct domain __arena *d)
+{
+	struct heap_link __arena *next = domain_next_link(d);
+
+	return next ? member_of_due(next) : NULL;
 }
 
 #endif

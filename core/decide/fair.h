@@ -7,8 +7,9 @@
  *          minimum, that of the waiting members. A member that wakes has its own virtual time, or the minimum if that is
  *          later: its lead waits for it, and what it did not use is not saved up. But what it was behind the others when
  *          it went to sleep it is behind again, by LAG_MAX_NS at most: short pauses cost nothing. One that begins to wait
- *          is behind the minimum by LAG_MAX_NS at most, an account by as much for each of its active members: a group that
- *          had fewer runnable tasks than its share has CPUs earns no credit for what it could not use. Nor is one ahead
+ *          is behind the minimum by LAG_MAX_NS at most, an account or a domain's seat by as much for each of its active
+ *          members: a group that had fewer runnable tasks than its share has CPUs earns no credit for what it could not
+ *          use. Nor is one ahead
  *          for what it had while nobody waited (place.h). An account on several CPUs is compared with what those below it
  *          that run are about to have: they are charged when their CPUs choose.
  * Bound    For runnable i, j of one group, on one CPU: vtime_i - vtime_j <= quantum / weight_i, where quantum is the longest
@@ -26,14 +27,18 @@
 
 /*
  * How far behind a member may be that begins to wait: what it may have missed while it ran for a slice, and no more. An account
- * misses as much for each of its members: several CPUs may serve them at a time.
+ * misses as much for each of its members: several CPUs may serve them at a time. A seat has what its members are owed.
  */
 #define LAG_MAX_NS 4000000ULL
 
 static __always_inline u64 fair_lag_max(const struct tree_node __arena *n)
 {
-	u32 nr = n->kind < NODE_FAIR ? 1 : outer_of(n, struct group, node)->nr_active;
+	u32 nr = 1;
 
+	if (n->kind == NODE_SEAT)
+		nr = n->nr_seated;
+	else if (n->kind >= NODE_FAIR)
+		nr = outer_of(n, struct group, node)->nr_active;
 	return vtime_of_ns(LAG_MAX_NS * (nr ? nr : 1), node_weight(n));
 }
 
@@ -116,14 +121,21 @@ static __always_inline void fair_charge(struct group __arena *g, struct tree_nod
 	g->vmin += n->active || lead < run ? lead : run;
 }
 
-/* A member becomes runnable. */
-static __always_inline void fair_wake(struct group __arena *g, struct tree_node __arena *n)
+/* Where one of `weight` wakes that was at `vtime` when it went to sleep, and its others at `rest_vtime`. */
+static __always_inline u64 fair_wake_at(const struct group __arena *g, u64 vtime, u64 rest_vtime,
+					u64 weight)
 {
-	u64 lag = n->rest_vtime - n->vtime, most = vtime_of_ns(LAG_MAX_NS, node_weight(n));
+	u64 lag = rest_vtime - vtime, most = vtime_of_ns(LAG_MAX_NS, weight);
 
 	if ((s64)lag < 0)
 		lag = 0;
-	n->vtime = vtime_max(n->vtime, g->vmin - (lag < most ? lag : most));
+	return vtime_max(vtime, g->vmin - (lag < most ? lag : most));
+}
+
+/* A member becomes runnable. */
+static __always_inline void fair_wake(struct group __arena *g, struct tree_node __arena *n)
+{
+	n->vtime = fair_wake_at(g, n->vtime, n->rest_vtime, node_weight(n));
 	n->rest_vtime = vtime_max(n->vtime, g->vmin);
 	n->has_run = 0;
 }

@@ -250,9 +250,9 @@ void core_seat_join(struct domain *d, struct member *m, struct group *account, u
 	seat_join(d, m, account, lead_ns);
 }
 
-u64 core_seat_lead_ns(const struct member *m)
+u64 core_member_lead_ns(const struct member *m)
 {
-	return seat_lead_ns(m);
+	return member_lead_ns(m);
 }
 
 void core_seat_leave(struct member *m)
@@ -280,9 +280,9 @@ void core_seat_dequeue(struct member *m)
 	seat_dequeue(m);
 }
 
-void core_seat_settle(struct seat *s)
+void core_seat_charge(struct member *m, struct tree_node *pays, u64 ns)
 {
-	seat_settle(s);
+	seat_charge(m, pays, ns);
 }
 
 struct seat *core_seat_of_node(struct tree_node *n)
@@ -291,11 +291,6 @@ struct seat *core_seat_of_node(struct tree_node *n)
 }
 
 /* ---- borrow.h, place.h ---- */
-
-u64 core_seat_ahead_ns(const struct seat *s)
-{
-	return seat_ahead_ns(s);
-}
 
 void core_place_refresh(struct place *pl, struct domain *d)
 {

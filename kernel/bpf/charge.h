@@ -42,17 +42,16 @@ static __always_inline void seat_pay(struct task __arena *t, u64 ran_ns, u64 now
 	struct tree_node __arena *n = pays_of(t);
 	u64 owed_ns = one_cpu ? ran_ns : owed_part_ns(t, ran_ns, now_ns);
 
-	tree_charge(n, owed_ns);
+	if (in_domain(t))
+		seat_charge(&t->member, n, owed_ns);
+	else
+		tree_charge(n, owed_ns);
 	if (!one_cpu && owed_ns < ran_ns)
 		tree_count(n, ran_ns - owed_ns);
 	if (in_domain(t)) {
 		struct domain __arena *d = domain_in(t->set, t->place);
 
 		coop_charge(d, &t->member, ran_ns);
-		if (seat_of_node(n)->owing.first) {
-			seat_settle(seat_of_node(n));
-			place_deactivated(pl);
-		}
 		if (d->upcoming.queued || d->indebted.top)
 			place_refresh(pl, d);
 	}

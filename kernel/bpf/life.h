@@ -25,7 +25,7 @@ static inline u64 makers_lead_ns(const struct task __arena *t, const struct task
 	if (!m || m->home != t->home || p->se.sum_exec_runtime || m->on_the_way ||
 	    (p->real_parent != maker && p->tgid != maker->tgid))
 		return 0;
-	lead_ns = in_domain(m) ? seat_lead_ns(&m->member) :
+	lead_ns = in_domain(m) ? member_lead_ns(&m->member) :
 				 fair_lead_ns(m->member.node.parent, &m->member.node);
 	if (c->running == m)
 		lead_ns += bpf_ktime_get_ns() - c->since_ns - c->estimated_ns;

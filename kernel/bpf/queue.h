@@ -75,7 +75,7 @@ static __always_inline u64 task_depart(struct task __arena *t, bool returns)
 	d = domain_in(t->set, t->place);
 	if (t->member.asleep)
 		domain_wake(d, &t->member);
-	lead_ns = seat_lead_ns(&t->member);
+	lead_ns = member_lead_ns(&t->member);
 	seat_leave(&t->member);
 	place_deactivated(place_at(t->place));
 	place_refresh(place_at(t->place), d);

@@ -28,7 +28,8 @@ static inline bool is_due(struct task __arena *t, u64 now_ns)
 	if (!in_domain(t) || t->member.due_ns > now_ns)
 		return false;
 	d = domain_in(t->set, t->place);
-	return member_due_counts(&t->member, d) && place_may_borrow(place_at(t->place), d);
+	return member_due_counts(&t->member, d) &&
+	       place_may_borrow(place_at(t->place), d, &t->member);
 }
 
 /* Whether a member of a group that has just woken goes before one that has run for `ran_ns` more than it was charged. */
@@ -147,7 +148,8 @@ core_fn wake_decide(struct consort_cpu __arena *c in_arena, u32 cpu,
 	if (!is_due(t, now_ns))
 		return takes_over(t, running) ? WAKE_RUN : WAKE_WAIT;
 	/* As for any due event: it may be that only this one of the domain's seats may borrow. */
-	t->pays = &domain_best_seat(domain_in(t->set, t->place))->node;
+	t->pays =
+		&domain_seat_for(place_at(t->place), domain_in(t->set, t->place), &t->member)->node;
 	return WAKE_RUN;
 }
 

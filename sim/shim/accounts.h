@@ -6,10 +6,27 @@
 
 /* ---- seats ---- */
 
+/* What its members that sleep are ahead by: their part of the queue's sums. */
+static void add_owing(struct checking *c, const struct member *m, struct owing *sums)
+{
+	u64 weight = m->node.weight >> OWING_SHIFT;
+
+	if (!m->owing.queued)
+		return;
+	if (m->node.active)
+		broken(c, "owing", "a member owes until %llu that is awake", m->owing.major);
+	if (m->owing.major != m->own_vtime)
+		broken(c, "owing", "a member owes until %llu, and is at %llu", m->owing.major,
+		       m->own_vtime);
+	sums->weight += weight;
+	sums->sum += weight * m->own_vtime;
+}
+
 static void check_seat(struct checking *c, const struct seat *s)
 {
+	struct owing owing = { 0 };
 	u64 counted = 0;
-	u32 nr_members = 0;
+	u32 nr_members = 0, nr_active = 0;
 
 	for (u32 i = 0; i < c->nr_tasks; i++) {
 		const struct task *t = find_anywhere(c->tasks[i].task);
@@ -17,9 +34,19 @@ static void check_seat(struct checking *c, const struct seat *s)
 		if (!t || t->member.seat != s)
 			continue;
 		nr_members++;
-		if (t->member.node.active || t->member.owing.queued)
+		nr_active += t->member.node.active;
+		if (t->member.node.active)
 			counted += t->member.node.weight;
+		add_owing(c, &t->member, &owing);
 	}
+	if (owing.weight != s->owing.weight || owing.sum != s->owing.sum)
+		broken(c, "owing", "members that owe weigh %llu, their seat says %llu",
+		       owing.weight, s->owing.weight);
+	if (nr_active != s->node.nr_seated)
+		broken(c, "seat", "%u members of a seat are active, it counts %u", nr_active,
+		       s->node.nr_seated);
+	if (s->node.parent->node.kind != NODE_FAIR)
+		broken(c, "seat", "a seat is in an account of kind %u", s->node.parent->node.kind);
 	if (nr_members != s->nr_members)
 		broken(c, "seat", "a seat has %u members, it counts %u", nr_members, s->nr_members);
 	if (counted != s->counted)

@@ -168,8 +168,8 @@ pub const MUTATIONS: [Mutation; 27] = [
     Mutation {
         name: "owing-counted-twice",
         file: "core/seat.h",
-        from: "\t\tfifo_remove(&s->owing, &m->owing);\n\t} else {\n\t\ts->counted += m->node.weight;\n\t\ttree_reweigh(&s->node, s->counted);\n\t}",
-        to: "\t\tfifo_remove(&s->owing, &m->owing);\n\t}\n\ts->counted += m->node.weight;\n\ttree_reweigh(&s->node, s->counted);",
+        from: "\tmember_owes_no_more(m);\n\tmember_wake_at(m, g);",
+        to: "\tmember_wake_at(m, g);",
     },
     Mutation {
         name: "own-clock-set",

@@ -6,7 +6,7 @@ use consort_sim::scenario;
 use std::path::Path;
 
 /// Of sim/scenarios/mixes: those that hold.
-const HOLD: [&str; 20] = [
+const HOLD: [&str; 22] = [
     "audio",
     "audio8",
     "churn_8_8_3",
@@ -17,6 +17,8 @@ const HOLD: [&str; 20] = [
     "equalmask",
     "excl",
     "lag",
+    "mixer",
+    "mixer_nice",
     "nested",
     "part",
     "pin",

@@ -84,17 +84,20 @@ fn ahead_ns(n: *mut tree_node) -> u64 {
     }
 }
 
-/// Nobody active is ahead by more than the window, slices of all members of a domain, and an event. The slices of those
-/// who are runnable add up to the granularity.
+/// Nobody active is ahead by more than the window, slices of all members of a domain, and an event: a seat by one more for
+/// each of its members whose turn it was. The slices of those who are runnable add up to the granularity.
 fn check_leads(c: &Cpu) {
-    let bound_ns = WINDOW_NS + GRANULARITY_NS + EVENT_NS;
-
     for (id, g) in check::accounts(&c.h) {
         for (member, n) in check::members(&c.h, g) {
             if unsafe { (*n).active } == 0 {
                 continue;
             }
             let ahead_ns = ahead_ns(n);
+            let events = match u32::from(unsafe { (*n).kind }) {
+                NODE_SEAT => 1 + unsafe { (*core_seat_of_node(n)).nr_members },
+                _ => 1,
+            };
+            let bound_ns = WINDOW_NS + GRANULARITY_NS + u64::from(events) * EVENT_NS;
             assert!(
                 ahead_ns <= bound_ns,
                 "{member:?} is {ahead_ns} ns ahead in {id:?}, may be {bound_ns}"

@@ -420,7 +420,7 @@ fn seats_of(h: &Host, domain: usize, members: &[usize]) {
         let owes = |t: usize| member(t).owing.queued != 0;
         let counted: u64 = here
             .iter()
-            .filter(|&&t| h.is_active(t) || owes(t))
+            .filter(|&&t| h.is_active(t))
             .map(|&t| member(t).node.weight)
             .sum();
         let mut owing: Vec<_> = here
@@ -428,7 +428,7 @@ fn seats_of(h: &Host, domain: usize, members: &[usize]) {
             .filter(|&&t| owes(t))
             .map(|&t| unsafe { &raw mut (*h.member(t)).owing })
             .collect();
-        let (mut queued, mut spares) = (linked(&s.owing), 0);
+        let (mut queued, mut spares) = (links(&s.owing.queue), 0);
         let mut spare = s.spares;
 
         while !spare.is_null() {
@@ -439,6 +439,12 @@ fn seats_of(h: &Host, domain: usize, members: &[usize]) {
         owing.sort();
         assert_eq!(queued, owing, "domain {domain}: who owes");
         assert!(!here.iter().any(|&t| owes(t) && h.is_active(t)));
+        owing_sums(s, &here.iter().map(|&t| member(t)).collect::<Vec<_>>());
+        assert!(s.counted == 0 || s.left_ns == 0);
+        assert_eq!(
+            s.node.nr_seated as usize,
+            here.iter().filter(|&&t| h.is_active(t)).count()
+        );
         assert_eq!(s.nr_members as usize, here.len());
         assert_eq!(spares + 1, here.len(), "a seat for each member");
         assert_eq!(s.counted, counted, "domain {domain}: weights that count");
@@ -446,7 +452,7 @@ fn seats_of(h: &Host, domain: usize, members: &[usize]) {
         assert_ne!(s.node.weight, 0);
         assert_eq!(
             s.node.active != 0,
-            counted > 0 && d.group.nr_active > 0,
+            counted > 0,
             "domain {domain}: a seat takes part"
         );
         assert_eq!(
@@ -455,6 +461,30 @@ fn seats_of(h: &Host, domain: usize, members: &[usize]) {
             "domain {domain}: a seat waits"
         );
     }
+}
+
+/// Who sleeps ahead of the account's minimum is in the queue, and its sums are those of who is.
+fn owing_sums(s: &seat, members: &[&member]) {
+    let vmin = unsafe { (*s.node.parent).vmin };
+    let (mut weight, mut sum) = (0, 0u64);
+
+    for m in members {
+        let ahead = m.node.active == 0 && unsafe { core_vtime_before(vmin, m.own_vtime) != 0 };
+        assert!(
+            !ahead || m.owing.queued != 0,
+            "asleep and ahead, and not queued"
+        );
+        if m.owing.queued != 0 {
+            assert_eq!(m.owing.major, m.own_vtime);
+            weight += m.node.weight >> OWING_SHIFT;
+            sum = sum.wrapping_add((m.node.weight >> OWING_SHIFT).wrapping_mul(m.own_vtime));
+        }
+    }
+    assert_eq!(
+        (s.owing.weight, s.owing.sum),
+        (weight, sum),
+        "what sleepers owe"
+    );
 }
 
 /// In which queue a domain waits for its next due time, and with which key.

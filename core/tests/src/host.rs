@@ -161,7 +161,7 @@ impl Host {
             if (*self.member(t)).asleep != 0 {
                 core_domain_wake(d, self.member(t));
             }
-            let lead_ns = core_seat_lead_ns(self.member(t));
+            let lead_ns = core_member_lead_ns(self.member(t));
             core_seat_leave(self.member(t));
             core_place_deactivated(self.place.at());
             core_place_refresh(self.place.at(), d);
@@ -258,11 +258,12 @@ impl Host {
             if let Some(d) = self.domain(t) {
                 core_domain_charge_due(d, self.member(t), ran_ns, self.now_ns);
             }
-            core_tree_charge(n, ran_ns);
+            match self.domain(t) {
+                Some(_) => core_seat_charge(self.member(t), n, ran_ns),
+                None => core_tree_charge(n, ran_ns),
+            }
             if let Some(d) = self.domain(t) {
                 core_coop_charge(d, self.member(t), ran_ns);
-                core_seat_settle(core_seat_of_node(n));
-                core_place_deactivated(self.place.at());
                 if (*d).upcoming.queued != 0 || !(*d).indebted.top.is_null() {
                     self.refresh(t);
                 }

@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 mod borrowing;
 
 pub use borrowing::floor;
-use borrowing::{best_seats, may_borrow, may_borrow_at, Minimums};
+use borrowing::{may_borrow, may_borrow_at, seats_for, Minimums};
 
 /// A task that may be chosen, and the seat that pays then.
 type Pick = (usize, *mut tree_node);
@@ -22,6 +22,10 @@ fn later(a: u64, b: u64) -> u64 {
 
 fn of_ns(ns: u64, weight: u64) -> u64 {
     unsafe { core_vtime_of_ns(ns, weight) }
+}
+
+fn to_ns(vtime: u64, weight: u64) -> u64 {
+    unsafe { core_vtime_to_ns(vtime, weight) }
 }
 
 fn weight(n: *mut tree_node) -> u64 {
@@ -74,8 +78,10 @@ fn expired(h: &Host) -> Vec<Contender> {
         };
         // One that waits is asked for where its domain was found to be when its times changed last.
         let may_borrow = match runs {
-            true => may_borrow(h, domain),
-            false => d.blocked_in.is_null() || let_go_by_classes(h, d) && may_borrow(h, domain),
+            true => may_borrow(h, domain, task),
+            false => {
+                d.blocked_in.is_null() || let_go_by_classes(h, d) && may_borrow(h, domain, task)
+            }
         };
         let counts = unsafe { core_member_due_counts(h.member(task), d) != 0 };
 
@@ -240,17 +246,21 @@ impl Accounts<'_> {
     ) -> Vec<Option<*mut tree_node>> {
         let (h, domain) = (self.h, domain_of_seat(self.h, seat));
         let d = &*h.domains[domain];
-        let soon = next_due_ns(h, domain)
-            .is_some_and(|due_ns| due_ns > h.now_ns && due_ns - h.now_ns <= d.grace_ns);
+        let (due_ns, due) = next_due(h, domain);
+        let soon = due_ns > h.now_ns && due_ns - h.now_ns <= d.grace_ns;
         let moved = passed
             .iter()
             .filter(|&&(g, _)| unsafe { kind(&raw mut (*g).node) } != NODE_RC)
             .map(|&(g, n)| (g, unsafe { later((*g).vmin, (*n).vtime) }))
             .collect();
+        let moved = Minimums(moved);
+        // Of several that are due at one time it is asked for any.
+        let may = |&t: &usize| may_borrow_at(h, domain, t, &moved);
 
-        if d.group.nr_active != 1 || !soon || !may_borrow_at(h, domain, &Minimums(moved)) {
+        if d.group.nr_active != 1 || !soon || !due.iter().any(may) {
             return Vec::new();
         }
+        let none = due.iter().any(|t| !may(t)).then_some(None);
         for (g, n) in path(seat) {
             if g == h.top() || unsafe { kind(&raw mut (*g).node) } != NODE_FAIR {
                 return Vec::new();
@@ -267,6 +277,7 @@ impl Accounts<'_> {
             return others
                 .into_iter()
                 .map(|other| goes(other).then_some(other))
+                .chain(none)
                 .collect();
         }
         Vec::new()
@@ -281,23 +292,27 @@ fn domain_of_seat(h: &Host, n: *mut tree_node) -> usize {
         .expect("a seat of no domain waits")
 }
 
-/// When a domain's next member is due, waiting, running or asleep.
-fn next_due_ns(h: &Host, domain: usize) -> Option<u64> {
+/// When a domain's next member is due, waiting, running or asleep, and which ones are then; NEVER if none is.
+fn next_due(h: &Host, domain: usize) -> (u64, Vec<usize>) {
     let d = &*h.domains[domain];
-
-    (0..h.tasks.len())
+    let due_ns = |t: usize| {
+        let m = &h.tasks[t].member;
+        let counts = unsafe { core_member_due_counts(&**m, d) != 0 };
+        match (h.waits(t) && counts, h.running == Some(t)) {
+            (true, _) => Some(check::due_ns(h, t)),
+            (_, true) => Some(m.due_ns),
+            // Who should be awake is not waited for.
+            _ => (m.asleep != 0 && m.due_ns > h.now_ns).then_some(m.due_ns),
+        }
+    };
+    let all: Vec<_> = (0..h.tasks.len())
         .filter(|&t| h.tasks[t].domain == Some(domain))
-        .filter_map(|t| {
-            let m = &h.tasks[t].member;
-            let counts = unsafe { core_member_due_counts(&**m, d) != 0 };
-            match (h.waits(t) && counts, h.running == Some(t)) {
-                (true, _) => Some(check::due_ns(h, t)),
-                (_, true) => Some(m.due_ns),
-                // Who should be awake is not waited for.
-                _ => (m.asleep != 0 && m.due_ns > h.now_ns).then_some(m.due_ns),
-            }
-        })
-        .min()
+        .filter_map(|t| Some((t, due_ns(t)?)))
+        .collect();
+    let first_ns = all.iter().map(|it| it.1).min().unwrap_or(u64::MAX);
+    let first = all.iter().filter(|it| it.1 == first_ns);
+
+    (first_ns, first.map(|it| it.0).collect())
 }
 
 /// The seat in which a task runs that has not been picked through one.
@@ -374,7 +389,7 @@ pub fn ask(h: &Host) -> Oracle {
         };
     }
     if let Some((due_ns, tasks)) = earliest(h, expired.iter().filter(|c| c.may_borrow)) {
-        let pays = |t: usize| best_seats(h, h.tasks[t].domain.unwrap()).into_iter();
+        let pays = |t: usize| seats_for(h, t).into_iter();
         return Oracle {
             overdue_since_ns: None,
             may_run: tasks
@@ -435,7 +450,10 @@ impl Oracle {
         }
         if let (Some(t), true) = (task, self.due_ns != u64::MAX) {
             let domain = h.tasks[t].domain.expect("an outsider is due");
-            assert!(may_borrow(h, domain), "domain {domain} has borrowed enough");
+            assert!(
+                may_borrow(h, domain, t),
+                "domain {domain} has borrowed enough"
+            );
         }
         match task {
             Some(t) => assert!(
