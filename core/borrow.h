@@ -146,18 +146,20 @@ static __always_inline u64 seat_may_borrow_at(struct seat __arena *s, u64 allowe
  * too far ahead, and `at` which floor of that it is not any more. A member that is not ahead itself, in its own seat, is
  * entitled to run next, whatever the others have had too early.
  */
-static __always_inline struct group __arena *seat_blocked_in(struct seat __arena *s,
+static __always_inline struct group __arena *seat_blocked_in(const struct place __arena *pl,
+							     struct seat __arena *s,
 							     const struct member __arena *m,
-							     u64 allowed_ns, u64 above_ns, u64 *at)
+							     u64 slices_ns, u64 *at)
 {
 	struct group __arena *g = s->node.parent;
 
-	*at = seat_may_borrow_at(s, allowed_ns);
+	*at = seat_may_borrow_at(s, pl->window_ns + slices_ns);
 	if (m && m->seat == s && vtime_before(m->own_vtime, *at))
 		*at = m->own_vtime;
 	if (vtime_before(fair_floor(g), *at))
 		return g;
-	return node_blocked_in(&g->node, above_ns, above_ns, at);
+	slices_ns += seat_repays_ns(pl, s);
+	return node_blocked_in(&g->node, slices_ns, slices_ns, at);
 }
 
 /* Whether a seat can be picked at all: while nobody of the domain is active, it will be one that has members. */
@@ -180,8 +182,7 @@ core_fn domain_look_blocked(struct place __arena *pl in_arena, struct domain __a
 		if (!s)
 			break;
 		if (seat_takes_part(s)) {
-			g = seat_blocked_in(s, m, pl->window_ns + slices_ns,
-					    seat_repays_ns(pl, s) + slices_ns, &at);
+			g = seat_blocked_in(pl, s, m, slices_ns, &at);
 			d->blocks = g;
 			d->may_borrow_at = at;
 			if (!g)
@@ -205,13 +206,33 @@ static __always_inline void domain_settle_owing(struct domain __arena *d)
 	}
 }
 
+core_fn domain_settle(struct domain __arena *d in_arena)
+{
+	domain_settle_owing(d);
+	return 0;
+}
+
 /* Whether the domain may borrow for a member of it. */
+static __always_inline int domain_may_borrow(struct place __arena *pl, struct domain __arena *d,
+					     struct member __arena *m)
+{
+	domain_settle(d);
+	domain_look_blocked(pl, d, m);
+	return !d->blocks;
+}
+
+/* The same for whichever is due next. */
+static __always_inline int domain_may_borrow_next(struct place __arena *pl, struct domain __arena *d)
+{
+	domain_look_next(d);
+	return domain_may_borrow(pl, d, d->next);
+}
+
+/* The same as a function: a choice with all of it would be too much for Linux 6.18. */
 core_fn place_may_borrow(struct place __arena *pl in_arena, struct domain __arena *d in_arena,
 			 struct member __arena *m in_arena)
 {
-	domain_settle_owing(d);
-	domain_look_blocked(pl, d, m);
-	return !d->blocks;
+	return domain_may_borrow(pl, d, m);
 }
 
 /* How far a seat that counts is ahead, or an account above it, at the level at which that is most, as CPU time. */
@@ -266,7 +287,7 @@ core_fn domain_look_seat(struct place __arena *pl in_arena, struct domain __aren
 	if (!vtime_before(fair_floor(g), m->own_vtime) &&
 	    !node_blocked_in(&g->node, above_ns, above_ns, &at))
 		return 0;
-	domain_settle_owing(d);
+	domain_settle(d);
 	domain_look_best(d);
 	return 0;
 }
@@ -317,7 +338,7 @@ core_fn place_refresh(struct place __arena *pl in_arena, struct domain __arena *
 		return 0;
 	}
 	domain_settle_owing(d);
-	domain_look_blocked(pl, d, domain_next_due(d));
+	domain_look_blocked(pl, d, d->next);
 	if (d->upcoming.queued && d->blocked_in == d->blocks) {
 		key = d->blocks ? d->may_borrow_at : due_ns;
 		if (d->upcoming.major != key)
@@ -382,7 +403,7 @@ core_fn place_settle(struct place __arena *pl in_arena, u64 now_ns)
 	d = domain_of_upcoming(top);
 	if (d->asleep.top && d->asleep.top->major <= now_ns)
 		heap_remove(&d->asleep, d->asleep.top);
-	else if (place_may_borrow(pl, d, domain_next_due(d)))
+	else if (domain_may_borrow_next(pl, d))
 		return 0;
 	place_refresh(pl, d);
 	return 1;

@@ -136,14 +136,14 @@ core_fn place_make_room(struct place __arena *pl in_arena, struct seat __arena *
 {
 	struct tree_node __arena *n = &s->node, *running = c->running, *up, *other = NULL;
 	struct domain __arena *d = s->domain;
-	struct member __arena *m = domain_next_due(d);
 	u64 due_ns = domain_next_due_ns(d), weight;
+	struct member __arena *m = d->next;
 
 	if (running && running->parent == &d->group && member_of(running)->due_ns < due_ns) {
 		m = member_of(running);
 		due_ns = m->due_ns;
 	}
-	if (due_ns <= now_ns || due_ns - now_ns > d->grace_ns || !place_may_borrow(pl, d, m))
+	if (due_ns <= now_ns || due_ns - now_ns > d->grace_ns || !domain_may_borrow(pl, d, m))
 		return 0;
 	while (can_loop) {
 		struct group __arena *g = n->parent;

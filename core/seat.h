@@ -321,12 +321,13 @@ core_fn seat_deactivate(struct member __arena *m in_arena, u64 now_ns)
 }
 
 /* A member has had `ns` in its own seat, and may have gone to sleep since. */
-static __always_inline void member_follow(struct member __arena *m, u64 ns)
+core_fn member_follow(struct member __arena *m in_arena, u64 ns)
 {
 	member_owes_no_more(m);
 	m->own_vtime += vtime_of_ns(ns, m->node.weight);
 	if (!m->node.active && vtime_before(m->seat->node.parent->vmin, m->own_vtime))
 		owing_add(&m->seat->owing, &m->owing, m->node.weight, m->own_vtime);
+	return 0;
 }
 
 /*
@@ -338,18 +339,18 @@ static __always_inline void seat_charge(struct member __arena *m, struct tree_no
 					u64 ns)
 {
 	struct seat __arena *s = seat_of_node(pays);
-	int is_own = s == m->seat;
+	int is_own = s == m->seat, is_asleep = !m->node.active;
 
+	if (is_own)
+		member_follow(m, ns);
 	/* What is charged to no leaf is to its account. */
-	if (s->counted ? is_own && !m->node.active : !is_own) {
+	if (s->counted ? is_own && is_asleep : !is_own) {
 		if (!is_own)
 			s->left_ns += ns;
 		pays->parent->ran_ns += ns;
 		pays = &pays->parent->node;
 	}
 	tree_charge(pays, ns);
-	if (is_own)
-		member_follow(m, ns);
 }
 
 /* An active member begins to wait, or is chosen. */

@@ -57,6 +57,7 @@ struct domain {
 	u32 nr_seats;
 	struct group __arena *
 		blocks; /* of the last look: in which group it is too far ahead to borrow; NULL: none */
+	struct member __arena *next; /* of the last look: the one that is due next */
 	struct seat __arena *best; /* of the last look: the one that is least ahead */
 	u64 may_borrow_at; /* that group's virtual time from which on it may */
 	struct group __arena *
@@ -440,27 +441,22 @@ static __always_inline u64 coop_asks_at_ns(struct domain __arena *d, const struc
 	return m->due_ns > now_ns ? m->due_ns : now_ns;
 }
 
-/* The next time at which a member other than the running one wants the CPU; NEVER_NS if none is known. */
-static __always_inline struct heap_link __arena *domain_next_link(const struct domain __arena *d)
+/* Its member that wants the CPU next, of those that wait or sleep until they are due: the domain's `next`; NULL: none is known. */
+core_fn domain_look_next(struct domain __arena *d in_arena)
 {
 	struct heap_link __arena *first = domain_first_due(d), *asleep = d->asleep.top;
 
-	return !first || (asleep && asleep->major < first->major) ? asleep : first;
+	if (!first || (asleep && asleep->major < first->major))
+		first = asleep;
+	d->next = first ? member_of_due(first) : NULL;
+	return 0;
 }
 
-static __always_inline u64 domain_next_due_ns(const struct domain __arena *d)
+/* The next time at which a member other than the running one wants the CPU; NEVER_NS if none is known. */
+static __always_inline u64 domain_next_due_ns(struct domain __arena *d)
 {
-	struct heap_link __arena *next = domain_next_link(d);
-
-	return next ? next->major : NEVER_NS;
-}
-
-/* The member whose due time that is; NULL if there is none. */
-static __always_inline struct member __arena *domain_next_due(const struct domain __arena *d)
-{
-	struct heap_link __arena *next = domain_next_link(d);
-
-	return next ? member_of_due(next) : NULL;
+	domain_look_next(d);
+	return d->next ? d->next->due.major : NEVER_NS;
 }
 
 #endif

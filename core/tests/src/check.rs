@@ -490,7 +490,7 @@ fn owing_sums(s: &seat, members: &[&member]) {
 /// In which queue a domain waits for its next due time, and with which key.
 fn upcoming(h: &Host, domain: usize) {
     let d = &*h.domains[domain];
-    let due_ns = unsafe { core_domain_next_due_ns(d) };
+    let due_ns = unsafe { core_domain_next_due_ns(h.domains[domain].at()) };
     let link = unsafe { &raw mut (*h.domains[domain].at()).upcoming };
 
     assert_eq!(
