@@ -4,17 +4,17 @@
  *
  * Problem  Joining a domain must neither gain nor cost CPU time, for members of whatever accounts, and for the plain tasks
  *          beside them. Weights of sleepers must not work for those that are awake.
- * Rule     A domain has one seat in each account in which it has active members: a member of that account's group, which is
- *          the sum of its own active members there, in weight and in lag. A choice that comes to a seat is filled with
- *          whichever member of the domain its decision function names; the seat that was picked pays.
+ * Rule     A domain has one seat in each account in which it has members: a member of that account's group, which is the sum
+ *          of its own active members there, in weight and in lag, and takes part while it has one. A choice that comes to a
+ *          seat is filled with whichever member of the domain its decision function names; the seat that was picked pays.
  *          Each member has a virtual time of its own in its account, the one that it would have in no domain: its runs in its
  *          own seat add to it, it sleeps and wakes with it as plain tasks do (decide/fair.h), and joins and leaves with it.
  *          Who goes to sleep takes its lag out of the seat, who wakes brings it back; so members that take turns have the
  *          share of all of them, and whoever sleeps most of the time adds what it had itself, not its weight.
- *          What friends gave each other is no affair of the account's: a member takes no more lead along than its seat has,
- *          and is owed LAG_MAX_NS at most.
- * Bound    That of the account's decision function, for the seat as for any other member. Between a member's wake-up and its
- *          sleep its account gives its domain what it would give that member, to within LAG_MAX_NS.
+ *          What friends gave each other is no affair of the account's: a member takes no more of a lead along than its seat
+ *          has, and is owed no more than its seat is.
+ * Bound    That of the account's decision function, for the seat as for any other member. Members and their seat together
+ *          are ahead by what the domain has had in the account, less what they were entitled to while awake or ahead.
  * Source   design of the tree; conservation of lag is EEVDF's; turnstiles (Solaris) for where the memory comes from: each
  *          member brings one seat, and leaves with one.
  * Limits   A domain has at most SEATS_MAX seats in a place: a member of one account more is on its own.

@@ -271,6 +271,36 @@ proptest! {
     }
 }
 
+/// What a member had in the seat of one of another account that has gone to sleep since is that seat's when he wakes, however
+/// much later: sleepers repay nothing for others.
+#[test]
+fn what_friends_had_in_a_sleepers_seat_waits_for_it() {
+    let mut h = Host::new(0, 1000 * PATIENCE, WINDOW_NS);
+    let d = h.add_domain(DomainArgs {
+        order: ORDER_SERVICE,
+        grace_ns: MS,
+    });
+    let groups = [ONE; 2].map(|weight| h.add_group(None, weight));
+    let [sleeper, friend] = groups.map(|g| h.add_task(Some(g), Some(d), ONE));
+    let hog = h.add_task(Some(groups[0]), None, ONE);
+
+    h.wake(friend);
+    h.dispatch();
+    h.wake(sleeper);
+    h.wake(hog);
+    h.tasks[friend].pays = seat_of(&h, sleeper);
+    h.pass(2 * MS);
+    h.stop_waiting(sleeper);
+    h.settle();
+    h.sleep();
+    h.dispatch();
+    h.pass(100 * MS);
+    h.settle();
+    h.wake(sleeper);
+    let lead_ns = lead_ns(seat_of(&h, sleeper));
+    assert!(is_near(lead_ns, 2.0 * MS as f64), "{lead_ns}");
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Churn {
     Leave,
