@@ -389,15 +389,16 @@ fn pinned_hogs_follow_what_is_set() {
     assert!(times > 5.0, "{times}");
 }
 
-/// Members whose turn it is not when they are due borrow, within the window.
+/// Members whose turn it is not when they are due, so soon after the event before, borrow within the window.
 #[test]
 fn the_window_lets_due_events_run_on_time() {
     // Three of one domain, due at different times.
     let ticker = |sleep_us: u64| {
         format!(
             r#""tick-{sleep_us}": {{ "phases": {{ "begin": {{ "join": "d", "run": "100us", "sleep": {sleep_us} }},
-                 "tick": {{ "loop": -1, "run": {{ "uniform": ["1ms", "2ms"] }},
-                   "poll": {{ "due": {{ "timer": "unique", "period": "11ms", "mode": "absolute" }} }} }} }} }}"#
+                 "tick": {{ "loop": -1, "run": {{ "uniform": ["1ms", "2ms"] }}, "poll": {{ "due": "2ms" }},
+                   "run2": {{ "uniform": ["1ms", "2ms"] }},
+                   "poll2": {{ "due": {{ "timer": "unique", "period": "22ms", "mode": "absolute" }} }} }} }} }}"#
         )
     };
     let tickers = [1000, 4700, 8400].map(ticker).join(", ");
