@@ -338,6 +338,7 @@ core_fn place_refresh(struct place __arena *pl in_arena, struct domain __arena *
 		return 0;
 	}
 	domain_settle_owing(d);
+	domain_look_next(d);
 	domain_look_blocked(pl, d, d->next);
 	if (d->upcoming.queued && d->blocked_in == d->blocks) {
 		key = d->blocks ? d->may_borrow_at : due_ns;

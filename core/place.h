@@ -136,9 +136,12 @@ core_fn place_make_room(struct place __arena *pl in_arena, struct seat __arena *
 {
 	struct tree_node __arena *n = &s->node, *running = c->running, *up, *other = NULL;
 	struct domain __arena *d = s->domain;
-	u64 due_ns = domain_next_due_ns(d), weight;
-	struct member __arena *m = d->next;
+	struct member __arena *m;
+	u64 due_ns, weight;
 
+	domain_look_soon(d, now_ns);
+	m = d->next;
+	due_ns = m ? m->due.major : NEVER_NS;
 	if (running && running->parent == &d->group && member_of(running)->due_ns < due_ns) {
 		m = member_of(running);
 		due_ns = m->due_ns;

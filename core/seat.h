@@ -38,7 +38,7 @@ struct seat {
 	struct seat __arena *spares; /* that its other members brought */
 	struct owing owing; /* its members that are asleep and ahead */
 	u64 counted; /* weights of its active members */
-	u64 left_ns; /* while it has none: by how much it is ahead besides them, for others of the domain */
+	u64 left_ns; /* by how much it is ahead for members of other accounts, at most; while it has none, exactly */
 	u32 nr_members;
 };
 
@@ -267,7 +267,6 @@ core_fn seat_activate(struct member __arena *m in_arena, u64 now_ns)
 	coop_wake(d, m, now_ns);
 	s->node.nr_seated++;
 	seat_become(s, s->counted + weight, seat_lead_ns(s) + lead_at_ns(g, m->own_vtime, weight));
-	s->left_ns = 0;
 	if (s->node.active)
 		return 0;
 	/* What it is owed it brings. */
@@ -304,28 +303,37 @@ core_fn seat_deactivate(struct member __arena *m in_arena, u64 now_ns)
 	u64 weight = m->node.weight;
 	s64 all_ns = seat_lead_ns(s), lead_ns = lead_at_ns(g, m->own_vtime, weight);
 
-	lead_ns = lag_within(lead_ns, all_ns);
+	if ((s64)s->left_ns > all_ns)
+		s->left_ns = all_ns > 0 ? all_ns : 0;
+	/* Whoever is last takes all that was not for members of other accounts. */
+	lead_ns = s->counted > weight ? lag_within(lead_ns, all_ns) : all_ns - (s64)s->left_ns;
 	coop_rest(s->domain, m, now_ns);
 	s->node.nr_seated--;
-	all_ns -= lead_ns;
 	if (s->counted > weight) {
-		seat_become(s, s->counted - weight, all_ns);
+		seat_become(s, s->counted - weight, all_ns - lead_ns);
 	} else {
 		seat_sit_out(s);
 		s->counted = 0;
-		s->left_ns = all_ns > 0 ? all_ns : 0;
 		s->node.vtime = vtime_of_lead(g, lead_ns, weight);
 	}
 	member_rest_at(m, g, lead_ns);
 	return 0;
 }
 
-/* A member has had `ns` in its own seat, and may have gone to sleep since. */
+/*
+ * A member has had `ns` in its own seat, and may have gone to sleep since. It is behind by no more than its seat is: what it
+ * gave to others of its domain it does not get from others of its account.
+ */
 core_fn member_follow(struct member __arena *m in_arena, u64 ns)
 {
+	const struct seat __arena *s = m->seat;
+	u64 vmin = s->node.parent->vmin;
+	int is_owed = s->counted && vtime_before(s->node.vtime, vmin);
+
 	member_owes_no_more(m);
-	m->own_vtime += vtime_of_ns(ns, m->node.weight);
-	if (!m->node.active && vtime_before(m->seat->node.parent->vmin, m->own_vtime))
+	m->own_vtime = vtime_max(m->own_vtime, is_owed ? s->node.vtime : vmin) +
+		       vtime_of_ns(ns, m->node.weight);
+	if (!m->node.active && vtime_before(vmin, m->own_vtime))
 		owing_add(&m->seat->owing, &m->owing, m->node.weight, m->own_vtime);
 	return 0;
 }
@@ -343,10 +351,10 @@ static __always_inline void seat_charge(struct member __arena *m, struct tree_no
 
 	if (is_own)
 		member_follow(m, ns);
+	else
+		s->left_ns += ns;
 	/* What is charged to no leaf is to its account. */
 	if (s->counted ? is_own && is_asleep : !is_own) {
-		if (!is_own)
-			s->left_ns += ns;
 		pays->parent->ran_ns += ns;
 		pays = &pays->parent->node;
 	}

@@ -57,7 +57,7 @@ struct domain {
 	u32 nr_seats;
 	struct group __arena *
 		blocks; /* of the last look: in which group it is too far ahead to borrow; NULL: none */
-	struct member __arena *next; /* of the last look: the one that is due next */
+	struct member __arena *next; /* of the last look: for which it may be to borrow */
 	struct seat __arena *best; /* of the last look: the one that is least ahead */
 	u64 may_borrow_at; /* that group's virtual time from which on it may */
 	struct group __arena *
@@ -441,22 +441,43 @@ static __always_inline u64 coop_asks_at_ns(struct domain __arena *d, const struc
 	return m->due_ns > now_ns ? m->due_ns : now_ns;
 }
 
-/* Its member that wants the CPU next, of those that wait or sleep until they are due: the domain's `next`; NULL: none is known. */
+/*
+ * The member for which the domain may be to borrow, its `next`: of those that wait, as only these can be served, the one that is
+ * due first; else of those that sleep. NULL: nobody is known to be due.
+ */
 core_fn domain_look_next(struct domain __arena *d in_arena)
+{
+	struct heap_link __arena *first = domain_first_due(d);
+
+	if (!first)
+		first = d->asleep.top;
+	d->next = first ? member_of_due(first) : NULL;
+	return 0;
+}
+
+/*
+ * The same for the one that is due next, whether it waits or sleeps. While the first that sleeps should be awake by now, those
+ * that sleep are not waited for.
+ */
+core_fn domain_look_soon(struct domain __arena *d in_arena, u64 now_ns)
 {
 	struct heap_link __arena *first = domain_first_due(d), *asleep = d->asleep.top;
 
-	if (!first || (asleep && asleep->major < first->major))
+	if (asleep && asleep->major > now_ns && (!first || asleep->major < first->major))
 		first = asleep;
 	d->next = first ? member_of_due(first) : NULL;
 	return 0;
 }
 
 /* The next time at which a member other than the running one wants the CPU; NEVER_NS if none is known. */
-static __always_inline u64 domain_next_due_ns(struct domain __arena *d)
+static __always_inline u64 domain_next_due_ns(const struct domain __arena *d)
 {
-	domain_look_next(d);
-	return d->next ? d->next->due.major : NEVER_NS;
+	struct heap_link __arena *first = domain_first_due(d);
+	u64 due_ns = first ? first->major : NEVER_NS;
+
+	if (d->asleep.top && d->asleep.top->major < due_ns)
+		due_ns = d->asleep.top->major;
+	return due_ns;
 }
 
 #endif

@@ -233,7 +233,7 @@ void core_domain_charge_due(struct domain *d, struct member *m, u64 ran_ns, u64 
 	domain_charge_due(d, m, ran_ns, now_ns);
 }
 
-u64 core_domain_next_due_ns(struct domain *d)
+u64 core_domain_next_due_ns(const struct domain *d)
 {
 	return domain_next_due_ns(d);
 }

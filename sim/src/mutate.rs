@@ -20,7 +20,7 @@ pub struct Mutation {
 const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
 
 /// One of each kind that schedulers are known for.
-pub const MUTATIONS: [Mutation; 31] = [
+pub const MUTATIONS: [Mutation; 28] = [
     Mutation {
         name: "unsigned-virtual-time",
         file: "core/vtime.h",
@@ -174,26 +174,8 @@ pub const MUTATIONS: [Mutation; 31] = [
     Mutation {
         name: "lag-stays-awake",
         file: "core/seat.h",
-        from: "\tall_ns -= lead_ns;\n",
-        to: "",
-    },
-    Mutation {
-        name: "lead-beyond-the-seats",
-        file: "core/seat.h",
-        from: "lead_ns = lag_within(lead_ns, all_ns);",
-        to: "(void)lag_within;",
-    },
-    Mutation {
-        name: "charged-asleep-and-awake",
-        file: "core/seat.h",
-        from: "if (s->counted ? is_own && is_asleep : !is_own) {",
-        to: "if (s->counted ? 0 : !is_own) {",
-    },
-    Mutation {
-        name: "lag-not-brought",
-        file: "core/seat.h",
-        from: "seat_lead_ns(s) + lead_at_ns(g, m->own_vtime, weight)",
-        to: "seat_lead_ns(s)",
+        from: "seat_become(s, s->counted - weight, all_ns - lead_ns);",
+        to: "seat_become(s, s->counted - weight, all_ns);",
     },
     Mutation {
         name: "own-clock-set",

@@ -260,7 +260,13 @@ impl Accounts<'_> {
         if d.group.nr_active != 1 || !soon || !due.iter().any(may) {
             return Vec::new();
         }
-        let none = due.iter().any(|t| !may(t)).then_some(None);
+        let overslept = |t: &usize| {
+            let m = &h.tasks[*t].member;
+            h.tasks[*t].domain == Some(domain) && m.asleep != 0 && m.due_ns <= h.now_ns
+        };
+        // Behind one that should be awake nobody who sleeps is seen.
+        let is_unsure = due.iter().any(|t| !may(t)) || (0..h.tasks.len()).any(|t| overslept(&t));
+        let none = is_unsure.then_some(None);
         for (g, n) in path(seat) {
             if g == h.top() || unsafe { kind(&raw mut (*g).node) } != NODE_FAIR {
                 return Vec::new();

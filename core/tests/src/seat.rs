@@ -301,6 +301,35 @@ fn what_friends_had_in_a_sleepers_seat_waits_for_it() {
     assert!(is_near(lead_ns, 2.0 * MS as f64), "{lead_ns}");
 }
 
+/// A member that waited for long while its friend had their seat's part is then due all the time: it has been given nothing
+/// that the hogs would owe it.
+#[test]
+fn what_a_member_gave_its_friends_it_does_not_get_from_others() {
+    let mut c = cpu(ORDER_PROGRAM);
+    let patient = Program::Honest {
+        period_ns: 1000 * SECOND_NS,
+        due_cost_ns: MS / 2,
+        best_cost_ns: MS / 2,
+        priority: 1,
+    };
+
+    c.add(BUSY, Some(0), 0);
+    let t = c.add(patient, Some(0), 0);
+    let hog = c.add(Program::Hog, None, 0);
+    shares(&mut c, 5);
+    c.threads[t].program = Program::Eager {
+        cost_ns: MS / 2,
+        ahead_ns: 0,
+    };
+    let before_ns = c.h.tasks[hog].ran_ns;
+    let until_ns = c.h.now_ns + 100 * MS;
+    while c.h.now_ns < until_ns {
+        c.step();
+    }
+    let got_ns = c.h.tasks[hog].ran_ns - before_ns;
+    assert!(got_ns >= 20 * MS, "the hog had {got_ns} ns of 100 ms");
+}
+
 #[derive(Clone, Copy, Debug)]
 enum Churn {
     Leave,
