@@ -277,7 +277,14 @@ impl Accounts<'_> {
             }
             let goes = |other: *mut tree_node| {
                 let weight = weight(other).max(WEIGHT_ONE.into());
-                let latest = unsafe { (*n).vtime.wrapping_add(of_ns(h.place.quantum_ns, weight)) };
+                // One that runs forgets, when it is passed, what it could not use.
+                let vtime = unsafe {
+                    match (*n).ready.queued {
+                        0 => later((*n).vtime, (*g).vmin.wrapping_sub(core_fair_lag_max(n))),
+                        _ => (*n).vtime,
+                    }
+                };
+                let latest = vtime.wrapping_add(of_ns(h.place.quantum_ns, weight));
                 kind(other) != NODE_SEAT && unsafe { !before(latest, (*other).vtime) }
             };
             return others
