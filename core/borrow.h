@@ -132,7 +132,7 @@ static __always_inline u64 seat_may_borrow_at(struct seat __arena *s, u64 allowe
 {
 	const struct group __arena *g = s->node.parent;
 	s64 ahead_ns = seat_lead_ns(s) - (s64)allowed_ns;
-	u64 weight = s->counted ? s->counted : s->node.weight;
+	u64 weight = s->node.weight;
 
 	if (s->owing.weight) {
 		ahead_ns += owing_ns(&s->owing, g->vmin);
@@ -219,13 +219,6 @@ static __always_inline int domain_may_borrow(struct place __arena *pl, struct do
 	domain_settle(d);
 	domain_look_blocked(pl, d, m);
 	return !d->blocks;
-}
-
-/* The same for whichever is due next. */
-static __always_inline int domain_may_borrow_next(struct place __arena *pl, struct domain __arena *d)
-{
-	domain_look_next(d);
-	return domain_may_borrow(pl, d, d->next);
 }
 
 /* The same as a function: a choice with all of it would be too much for Linux 6.18. */
@@ -402,10 +395,13 @@ core_fn place_settle(struct place __arena *pl in_arena, u64 now_ns)
 	if (!top || top->major > now_ns)
 		return 0;
 	d = domain_of_upcoming(top);
-	if (d->asleep.top && d->asleep.top->major <= now_ns)
+	if (d->asleep.top && d->asleep.top->major <= now_ns) {
 		heap_remove(&d->asleep, d->asleep.top);
-	else if (domain_may_borrow_next(pl, d))
-		return 0;
+	} else {
+		domain_look_next(d);
+		if (domain_may_borrow(pl, d, d->next))
+			return 0;
+	}
 	place_refresh(pl, d);
 	return 1;
 }

@@ -9,8 +9,8 @@
  *          seat is filled with whichever member of the domain its decision function names; the seat that was picked pays.
  *          Each member has a virtual time of its own in its account, the one that it would have in no domain: its runs in its
  *          own seat add to it, it sleeps and wakes with it as plain tasks do (decide/fair.h), and joins and leaves with it.
- *          Who goes to sleep takes its lag out of the seat, who wakes brings it back; so members that take turns have the
- *          share of all of them, and whoever sleeps most of the time adds what it had itself, not its weight.
+ *          A member that goes to sleep takes its lag out of the seat, and brings it back when it wakes; so members that take
+ *          turns have the share of all of them, and one that sleeps most of the time adds what it had itself, not its weight.
  *          What friends gave each other is no affair of the account's: a member takes no more of a lead along than its seat
  *          has, and is owed no more than its seat is.
  * Bound    That of the account's decision function, for the seat as for any other member. Members and their seat together
@@ -305,7 +305,7 @@ core_fn seat_deactivate(struct member __arena *m in_arena, u64 now_ns)
 
 	if ((s64)s->left_ns > all_ns)
 		s->left_ns = all_ns > 0 ? all_ns : 0;
-	/* Whoever is last takes all that was not for members of other accounts. */
+	/* The last one takes all that was not for members of other accounts. */
 	lead_ns = s->counted > weight ? lag_within(lead_ns, all_ns) : all_ns - (s64)s->left_ns;
 	coop_rest(s->domain, m, now_ns);
 	s->node.nr_seated--;

@@ -264,7 +264,7 @@ impl Accounts<'_> {
             let m = &h.tasks[*t].member;
             h.tasks[*t].domain == Some(domain) && m.asleep != 0 && m.due_ns <= h.now_ns
         };
-        // Behind one that should be awake nobody who sleeps is seen.
+        // Behind one that should be awake no other sleeper is seen.
         let is_unsure = due.iter().any(|t| !may(t)) || (0..h.tasks.len()).any(|t| overslept(&t));
         let none = is_unsure.then_some(None);
         for (g, n) in path(seat) {

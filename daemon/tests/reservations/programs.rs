@@ -34,7 +34,7 @@ fn a_program_reserves_for_itself() {
     program.control(r#"{"command": "release"}"#).unwrap();
     let classes = program.control(r#"{"command": "classes"}"#).unwrap();
     assert_eq!(classes["classes"][0]["asked"], 0.0);
-    // Who is a member may reserve, too.
+    // A member may reserve, too.
     assert_eq!(program.control(ask).unwrap()["reservation"], 2);
 }
 
