@@ -4,32 +4,8 @@
 
 mod common;
 
-use common::assert_fine;
-use consort_sim::report::{Recorder, Row, Summary};
-use consort_sim::{consort, run, scenario};
-
-const SEEDS: [u64; 3] = [1, 2, 3];
-
-fn summary(text: &str, seed: u64) -> Summary {
-    let mut scenario = scenario::parse("effects.json", text).unwrap();
-    scenario.setup.seed = seed;
-    let mut recorder = Recorder::new(&scenario.setup, scenario.warmup_ns);
-    let outcome = run(&scenario.setup, consort(), &mut recorder).unwrap();
-    assert_fine(&outcome);
-    recorder.finish(outcome.end_ns);
-    Summary::new("effects", &recorder, &outcome)
-}
-
-/// One task, or all the instances of it.
-fn row<'a>(summary: &'a Summary, name: &str) -> &'a Row {
-    let is_it = |row: &&Row| row.name.split(" x ").next() == Some(name);
-    let found = summary.groups.iter().find(is_it);
-    found.unwrap_or_else(|| panic!("no {name} in {:?}", summary.groups))
-}
-
-fn share(summary: &Summary, name: &str) -> f64 {
-    row(summary, name).share_percent
-}
+use common::summaries::{row, share, summary, SEEDS};
+use consort_sim::report::Summary;
 
 fn counter(summary: &Summary, name: &str) -> u64 {
     let found = summary.counters.iter().find(|(known, _)| *known == name);
@@ -489,44 +465,4 @@ fn a_part_of_what_was_lent_comes_back() {
     let part = r#""recollect": { "from": "other", "rate": 0.1 },"#;
     assert_shares(&seen(part), &[("one", 33.3)]);
     assert_shares(&seen(r#""recollect": "other","#), &[("one", 66.7)]);
-}
-
-/// Who waits for too long in a CPU's own place runs before those of its shard, whom virtual time would have run next.
-#[test]
-fn the_longest_waiter_is_served_in_the_place_of_one_cpu() {
-    const BOUND_TO_ONE: &str = r#"{ "global": { "duration": 20 }, "machine": { "cpus": 2, "llc": 1 },
-        "tasks": { "light": { "cpus": [0], "hog": true, "priority": 19 },
-                   "heavy": { "instance": 4, "hog": true, "priority": -20 } } }"#;
-    for seed in SEEDS {
-        let wait_max_ms = row(&summary(BOUND_TO_ONE, seed), "light").wait_max_ms;
-        assert!(
-            wait_max_ms < 1600.0,
-            "seed {seed}: it waits {wait_max_ms} ms"
-        );
-    }
-}
-
-/// Reserved tasks are in one of a CPU's two places, and all others in the other one: each place has its part.
-#[test]
-fn a_reservation_has_its_rate_beside_the_other_place_of_its_cpu() {
-    const RESERVED: &str =
-        r#""hog": true, "reserve": { "class": "guaranteed", "rate": 0.4, "period": "20ms" }"#;
-    let in_own_place = format!(
-        r#"{{ "film": {{ "cpus": [1], {RESERVED} }}, "hog": {{ "instance": 5, "hog": true }} }}"#
-    );
-    let in_shard = format!(
-        r#"{{ "film": {{ {RESERVED} }}, "hog": {{ "cpus": [0], "hog": true }}, "other": {{ "cpus": [1], "hog": true }} }}"#
-    );
-    for tasks in [in_own_place, in_shard] {
-        for seed in SEEDS {
-            let scenario = format!(
-                r#"{{ "global": {{ "duration": 6 }}, "machine": {{ "cpus": 2, "llc": 1 }}, "tasks": {tasks} }}"#
-            );
-            let summary = summary(&scenario, seed);
-            let film = share(&summary, "film");
-            assert!(film > 40.0, "seed {seed}: {film} % of 40");
-            // What is bound to the same CPU keeps a quarter of it: `flexible` and the classes that nobody uses.
-            assert!(share(&summary, "hog") > 20.0, "{:?}", summary.groups);
-        }
-    }
 }

@@ -3,22 +3,17 @@
 
 mod common;
 
-use common::assert_fine;
+use common::summaries;
 use consort_sim::models::{Algorithm, RateControlled};
-use consort_sim::report::{Recorder, Summary};
-use consort_sim::{consort, run, scenario, Scheduler};
+use consort_sim::report::Summary;
+use consort_sim::{consort, Scheduler};
 
 fn summary(text: &str) -> Summary {
     summary_under(consort(), text)
 }
 
 fn summary_under(scheduler: Box<dyn Scheduler>, text: &str) -> Summary {
-    let scenario = scenario::parse("rates.json", text).unwrap();
-    let mut recorder = Recorder::new(&scenario.setup, scenario.warmup_ns);
-    let outcome = run(&scenario.setup, scheduler, &mut recorder).unwrap();
-    assert_fine(&outcome);
-    recorder.finish(outcome.end_ns);
-    Summary::new("rates", &recorder, &outcome)
+    summaries::summary_under(scheduler, text, None)
 }
 
 fn share(summary: &Summary, task: &str) -> f64 {

@@ -3,6 +3,7 @@
 #![allow(dead_code)] // each test uses its part
 
 pub mod recording;
+pub mod summaries;
 pub mod ties;
 
 use consort_sim::setup::*;
