@@ -11,8 +11,8 @@
  *          that long. An account repays for all below it, the plain tasks beside the seat too: with the whole window, a
  *          seat in a light account would be ahead at their cost for many windows.
  *          Domains that may borrow are in a queue of the place by their next due time; one that may not is in a queue of
- *          the group in which it is too far ahead, by the virtual time at which it is not any more. The seat that is least
- *          ahead pays.
+ *          the group in which it is too far ahead, by the virtual time at which it is not any more. The member's own seat pays
+ *          where that may be put ahead, for what it runs it would have paid in no domain; else the seat that is least ahead.
  * Bound    No seat and no account is ahead by more than slices of the domain's active members + window + one event because of
  *          due events, a seat by one event more of each member whose turn it was; an account, while no class is active, by no
  *          more than those slices + what its seat repays + one event.
@@ -269,19 +269,17 @@ core_fn domain_look_best(struct domain __arena *d in_arena)
 	return 0;
 }
 
-/* The seat in which a member runs whose due event is served, the domain's `best`: its own if that is its turn there. */
+/* The seat in which a member runs whose due event is served, the domain's `best`: its own where that may be put ahead. */
 core_fn domain_look_seat(struct place __arena *pl in_arena, struct domain __arena *d in_arena,
 			 struct member __arena *m in_arena)
 {
-	struct group __arena *g = m->seat->node.parent;
-	u64 above_ns = seat_repays_ns(pl, m->seat) + domain_slices_ns(pl, d), at;
+	u64 at;
 
-	d->best = m->seat;
-	if (!vtime_before(fair_floor(g), m->own_vtime) &&
-	    !node_blocked_in(&g->node, above_ns, above_ns, &at))
-		return 0;
 	domain_settle(d);
-	domain_look_best(d);
+	if (seat_blocked_in(pl, m->seat, m, domain_slices_ns(pl, d), &at))
+		domain_look_best(d);
+	else
+		d->best = m->seat;
 	return 0;
 }
 

@@ -39,9 +39,6 @@ core_fn class_enter(struct place __arena *pl in_arena, struct tree_node __arena 
 	/* It was the only one, and so the smallest; the class may not save up what it did not use. */
 	top->vmin = root->vtime;
 	first->vtime = vtime_max(first->vtime, root->vtime);
-	/* It waits already if a domain of several accounts brought it, of which another member waits. */
-	if (first->ready.queued)
-		fair_follow(top, first);
 	if (pl->root.ready.top)
 		heap_push(&top->ready, &root->ready, root->vtime, 0);
 	return 0;
@@ -68,31 +65,10 @@ core_fn class_leave(struct place __arena *pl in_arena)
 }
 
 /*
- * To be called when `m`, which is anywhere in the place, has become active: a class may have become active with it, by its
- * own seat or another one of its domain's.
+ * To be called when a task's node, its seat or a group that has been moved, which is anywhere in the place and does not wait,
+ * has become active: a class may have become active with it.
  */
-static __always_inline void place_activated(struct place __arena *pl, struct member __arena *m)
-{
-	struct tree_node __arena *class;
-	struct seat __arena *s;
-
-	if (!pl->top.nr_active || pl->root.node.parent)
-		return;
-	class = tree_member_above(m->seat ? &m->seat->node : &m->node, &pl->top);
-	s = m->seat ? m->seat->domain->seats : NULL;
-	while (can_loop) {
-		if (class || !s)
-			break;
-		class = s->node.active ? tree_member_above(&s->node, &pl->top) : NULL;
-		s = s->next;
-	}
-	if (class)
-		class_enter(pl, class);
-}
-
-/* The same for a group that has been moved with its members. */
-static __always_inline void place_group_activated(struct place __arena *pl,
-						  struct tree_node __arena *n)
+static __always_inline void place_activated(struct place __arena *pl, struct tree_node __arena *n)
 {
 	struct tree_node __arena *class;
 

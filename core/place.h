@@ -25,7 +25,7 @@ struct choice {
 	struct tree_node __arena *task; /* NULL: nobody waits */
 	struct tree_node __arena *pays; /* the seat that was picked: the task's own, or its domain's */
 	struct tree_node __arena *running; /* as given: the task that may go on; NULL: none */
-	struct tree_node __arena *running_pays; /* the seat in which it has run */
+	struct tree_node __arena *running_seat; /* that with which it competes */
 	u64 due_ns; /* its expired due time if that is why, else NEVER_NS */
 	u64 waited_ns; /* how long the task has waited, if that is why, else 0 */
 	u8 looks; /* set by the caller: virtual times do not move on, whoever is chosen */
@@ -80,7 +80,7 @@ static __always_inline void place_fill(struct tree_node __arena *n, u64 now_ns,
 core_fn place_descend(struct group __arena *g in_arena, u64 now_ns,
 		      struct choice __arena *c in_arena)
 {
-	struct tree_node __arena *first, *up, *n = NULL, *running = c->running_pays;
+	struct tree_node __arena *first, *up, *n = NULL, *running = c->running_seat;
 	u8 looks = c->looks, alone = c->is_alone;
 
 	c->task = NULL;
@@ -153,7 +153,7 @@ core_fn place_make_room(struct place __arena *pl in_arena, struct seat __arena *
 
 		if (!g || g == &pl->top || g->node.kind != NODE_FAIR)
 			return 0;
-		up = c->running_pays ? tree_member_above(c->running_pays, g) : NULL;
+		up = c->running_seat ? tree_member_above(c->running_seat, g) : NULL;
 		other = group_first(g);
 		if (other == n)
 			other = group_second(g);
@@ -252,25 +252,15 @@ place_due(struct place __arena *pl, struct tree_node __arena *running, u64 now_n
 	return m;
 }
 
-/*
- * The running task's domain, if nobody else of it waits and it has several seats: the running task may fill any of them, so
- * all of them are to compete. NULL: the seat in which it has run competes for it.
- */
-static __always_inline struct domain __arena *place_several_seats(struct tree_node __arena *running)
-{
-	struct domain __arena *d;
-
-	if (!running || running->parent->node.kind != NODE_COOP)
-		return NULL;
-	d = domain_of(running->parent);
-	return d->seats->next && !d->group.ready.top ? d : NULL;
-}
-
-/* The seat that competes for a running task: the one in which it has run, or its own if nobody counts there any more. */
+/* With what a running task competes: a member's own seat, else what it has run in, if that counts any more. */
 static __always_inline struct tree_node __arena *running_seat(struct tree_node __arena *running,
 							      struct tree_node __arena *pays)
 {
-	return pays->active ? pays : member_pays(member_of(running));
+	struct member __arena *m = member_of(running);
+
+	if (m->seat)
+		return &m->seat->node;
+	return pays->active ? pays : running;
 }
 
 /* Whether a domain is there that may be due. */
@@ -287,13 +277,12 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 		     struct tree_node __arena *pays in_arena, u64 now_ns,
 		     struct choice __arena *c in_arena)
 {
-	struct domain __arena *several = NULL;
 	struct member __arena *m;
 
 	c->due_ns = NEVER_NS;
 	c->waited_ns = 0;
 	c->running = running;
-	c->running_pays = running ? running_seat(running, pays) : NULL;
+	c->running_seat = running ? running_seat(running, pays) : NULL;
 	if (pl->nr_blocked && pl->top.blocked.top)
 		place_unblock_top(pl);
 	if (live_overdue(&pl->waiters, now_ns) && !c->looks) {
@@ -308,14 +297,7 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 	}
 	m = place_due(pl, running, now_ns);
 	if (!m) {
-		several = place_several_seats(running);
-		if (several) {
-			c->running_pays = NULL;
-			domain_wait(several);
-		}
 		place_choose_fair(pl, now_ns, c);
-		if (several)
-			domain_wait_no_more(several);
 		if (c->task && pl->nr_blocked)
 			place_unblock(pl, c->pays);
 		return 0;

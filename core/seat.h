@@ -6,7 +6,8 @@
  *          beside them. Weights of sleepers must not work for those that are awake.
  * Rule     A domain has one seat in each account in which it has members: a member of that account's group, which is the sum
  *          of its own active members there, in weight and in lag, and takes part while it has one. A choice that comes to a
- *          seat is filled with whichever member of the domain its decision function names; the seat that was picked pays.
+ *          seat is filled with whichever member of the domain its decision function names; the seat that was picked pays. It
+ *          waits while one of its own members does: none of them has its turn twice, by running and by a friend on another CPU.
  *          Each member has a virtual time of its own in its account, the one that it would have in no domain: its runs in its
  *          own seat add to it, it sleeps and wakes with it as plain tasks do (decide/fair.h), and joins and leaves with it.
  *          A member that goes to sleep takes its lag out of the seat, and brings it back when it wakes; so members that take
@@ -18,9 +19,7 @@
  * Source   design of the tree; conservation of lag is EEVDF's; turnstiles (Solaris) for where the memory comes from: each
  *          member brings one seat, and leaves with one.
  * Limits   A domain has at most SEATS_MAX seats in a place: a member of one account more is on its own.
- *          A seat whose members sleep cannot repay what members of other accounts had in it; it does when one wakes. The
- *          minimum moves in steps, at choices, and wake-ups make choices: on several CPUs a member that wakes a thousand
- *          times a second lets its seat repay several times what its waking time is worth.
+ *          A seat whose members sleep cannot repay what members of other accounts had in it; it does when one wakes.
  */
 #ifndef CORE_SEAT_H
 #define CORE_SEAT_H
@@ -40,18 +39,12 @@ struct seat {
 	u64 counted; /* weights of its active members */
 	u64 left_ns; /* by how much it is ahead for members of other accounts, at most; while it has none, exactly */
 	u32 nr_members;
+	u32 nr_waiting; /* of its members */
 };
 
 static __always_inline struct seat __arena *seat_of_node(struct tree_node __arena *n)
 {
 	return outer_of(n, struct seat, node);
-}
-
-static __always_inline void seat_sit_out(struct seat __arena *s)
-{
-	if (s->node.ready.queued)
-		tree_dequeue(&s->node);
-	tree_deactivate(&s->node);
 }
 
 /* By how much CPU time of its own somebody of `weight` is ahead of a fair group's minimum; negative: behind. */
@@ -125,6 +118,7 @@ static __always_inline void seat_begin(struct seat __arena *s, struct domain __a
 	s->counted = 0;
 	s->left_ns = 0;
 	s->nr_members = 0;
+	s->nr_waiting = 0;
 	s->next = d->seats;
 	d->seats = s;
 	d->nr_seats++;
@@ -213,36 +207,6 @@ core_fn seat_leave(struct member __arena *m in_arena)
 	return 0;
 }
 
-/* The domain has a waiting member: its seats wait, that have one. */
-core_fn domain_wait(struct domain __arena *d in_arena)
-{
-	struct seat __arena *s = d->seats;
-
-	while (can_loop) {
-		if (!s)
-			break;
-		if (s->node.active)
-			tree_enqueue(&s->node);
-		s = s->next;
-	}
-	return 0;
-}
-
-/* The domain has none any more. */
-core_fn domain_wait_no_more(struct domain __arena *d in_arena)
-{
-	struct seat __arena *s = d->seats;
-
-	while (can_loop) {
-		if (!s)
-			break;
-		if (s->node.ready.queued)
-			tree_dequeue(&s->node);
-		s = s->next;
-	}
-	return 0;
-}
-
 /* Where a member wakes that may have slept, and what it brings along from elsewhere. */
 static __always_inline void member_wake_at(struct member __arena *m, const struct group __arena *g)
 {
@@ -272,8 +236,6 @@ core_fn seat_activate(struct member __arena *m in_arena, u64 now_ns)
 	/* What it is owed it brings. */
 	s->node.rest_vtime = g->vmin;
 	tree_activate(&s->node, now_ns);
-	if (d->group.ready.top)
-		tree_enqueue(&s->node);
 	return 0;
 }
 
@@ -312,7 +274,7 @@ core_fn seat_deactivate(struct member __arena *m in_arena, u64 now_ns)
 	if (s->counted > weight) {
 		seat_become(s, s->counted - weight, all_ns - lead_ns);
 	} else {
-		seat_sit_out(s);
+		tree_deactivate(&s->node);
 		s->counted = 0;
 		s->node.vtime = vtime_of_lead(g, lead_ns, weight);
 	}
@@ -361,24 +323,42 @@ static __always_inline void seat_charge(struct member __arena *m, struct tree_no
 	tree_charge(pays, ns);
 }
 
-/* An active member begins to wait, or is chosen. */
-static __always_inline void seat_enqueue(struct member __arena *m, u64 now_ns)
+/* A seat waits while one of its own members does: while all of those run, friends of other accounts have theirs. */
+static __always_inline void seat_wait(struct seat __arena *s)
 {
-	struct domain __arena *d = m->seat->domain;
-	int is_first = !d->group.ready.top;
-
-	coop_enqueue(d, m, now_ns);
-	if (is_first)
-		domain_wait(d);
+	if (!s->nr_waiting++)
+		tree_enqueue(&s->node);
 }
 
+static __always_inline void seat_wait_no_more(struct seat __arena *s)
+{
+	if (!--s->nr_waiting)
+		tree_dequeue(&s->node);
+}
+
+/* An active member begins to wait. */
+static __always_inline void seat_enqueue(struct member __arena *m, u64 now_ns)
+{
+	coop_enqueue(m->seat->domain, m, now_ns);
+	seat_wait(m->seat);
+}
+
+/* A waiting member is taken. */
 static __always_inline void seat_dequeue(struct member __arena *m)
 {
-	struct domain __arena *d = m->seat->domain;
+	coop_dequeue(m->seat->domain, m);
+	seat_wait_no_more(m->seat);
+}
 
-	coop_dequeue(d, m);
-	if (!d->group.ready.top)
-		domain_wait_no_more(d);
+/* `in` begins to wait, and `out` is taken, which is of the same domain. */
+static __always_inline void seat_exchange(struct member __arena *out, struct member __arena *in,
+					  u64 now_ns)
+{
+	coop_exchange(in->seat->domain, out, in, now_ns);
+	if (in->seat == out->seat)
+		return;
+	seat_wait(in->seat);
+	seat_wait_no_more(out->seat);
 }
 
 #endif

@@ -208,9 +208,9 @@ void core_member_publish(struct member *m, u64 due_ns, u32 priority, u64 key, u6
 	member_publish(m, due_ns, priority, key, now_ns);
 }
 
-void core_coop_exchange(struct domain *d, struct member *out, struct member *in, u64 now_ns)
+void core_seat_exchange(struct member *out, struct member *in, u64 now_ns)
 {
-	coop_exchange(d, out, in, now_ns);
+	seat_exchange(out, in, now_ns);
 }
 
 void core_coop_charge(struct domain *d, struct member *m, u64 ns)
@@ -332,14 +332,9 @@ u64 core_place_compare_at_ns(struct place *pl, struct tree_node *pays, u64 now_n
 
 /* ---- class.h ---- */
 
-void core_place_activated(struct place *pl, struct member *m)
+void core_place_activated(struct place *pl, struct tree_node *n)
 {
-	place_activated(pl, m);
-}
-
-void core_place_group_activated(struct place *pl, struct tree_node *n)
-{
-	place_group_activated(pl, n);
+	place_activated(pl, n);
 }
 
 void core_place_deactivated(struct place *pl)

@@ -258,7 +258,7 @@ core_fn group_move(struct place __arena *pl in_arena, struct group __arena *g in
 	tree_load(to, g->load_above);
 	if (was_active)
 		tree_activate(&g->node, bpf_ktime_get_ns());
-	place_group_activated(pl, &g->node);
+	place_activated(pl, &g->node);
 	if (was_waiting)
 		tree_enqueue(&g->node);
 	return 0;

@@ -114,7 +114,7 @@ static __always_inline void activate_alone(struct task __arena *t, u64 now_ns)
 	own_place_meets(t, pl);
 	count_load(t, true);
 	tree_activate(&t->member.node, now_ns);
-	place_activated(pl, &t->member);
+	place_activated(pl, &t->member.node);
 	place_count(pl, t->place, 1);
 }
 
@@ -166,7 +166,7 @@ core_fn task_activate(struct task __arena *t in_arena, u64 now_ns)
 	own_place_meets(t, pl);
 	count_load(t, true);
 	seat_activate(&t->member, now_ns);
-	place_activated(pl, &t->member);
+	place_activated(pl, &t->member.seat->node);
 	place_count(pl, t->place, 1);
 	d = domain_in(t->set, t->place);
 	domain_wake(d, &t->member);
@@ -285,7 +285,7 @@ core_fn task_exchange_any(struct task __arena *next in_arena, struct task __aren
 		if (in->parent != out->parent)
 			tree_exchange(out, in);
 		else if (in_domain(prev))
-			coop_exchange(domain_of(in->parent), &next->member, &prev->member, now_ns);
+			seat_exchange(&next->member, &prev->member, now_ns);
 		else
 			group_exchange(in->parent, out, in);
 		exchange_waiters(next, prev, now_ns);

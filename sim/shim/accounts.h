@@ -26,7 +26,7 @@ static void check_seat(struct checking *c, const struct seat *s)
 {
 	struct owing owing = { 0 };
 	u64 counted = 0;
-	u32 nr_members = 0, nr_active = 0;
+	u32 nr_members = 0, nr_active = 0, nr_waiting = 0;
 
 	for (u32 i = 0; i < c->nr_tasks; i++) {
 		const struct task *t = find_anywhere(c->tasks[i].task);
@@ -35,6 +35,7 @@ static void check_seat(struct checking *c, const struct seat *s)
 			continue;
 		nr_members++;
 		nr_active += t->member.node.active;
+		nr_waiting += t->member.node.ready.queued;
 		if (t->member.node.active)
 			counted += t->member.node.weight;
 		add_owing(c, &t->member, &owing);
@@ -45,6 +46,9 @@ static void check_seat(struct checking *c, const struct seat *s)
 	if (nr_active != s->node.nr_seated)
 		broken(c, "seat", "%u members of a seat are active, it counts %u", nr_active,
 		       s->node.nr_seated);
+	if (nr_waiting != s->nr_waiting || !!nr_waiting != s->node.ready.queued)
+		broken(c, "seat", "%u members of a seat wait, it counts %u, and %s", nr_waiting,
+		       s->nr_waiting, s->node.ready.queued ? "waits" : "does not");
 	if (s->node.parent->node.kind != NODE_FAIR)
 		broken(c, "seat", "a seat is in an account of kind %u", s->node.parent->node.kind);
 	if (nr_members != s->nr_members)

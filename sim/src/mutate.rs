@@ -20,7 +20,7 @@ pub struct Mutation {
 const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
 
 /// One of each kind that schedulers are known for.
-pub const MUTATIONS: [Mutation; 28] = [
+pub const MUTATIONS: [Mutation; 29] = [
     Mutation {
         name: "unsigned-virtual-time",
         file: "core/vtime.h",
@@ -176,6 +176,12 @@ pub const MUTATIONS: [Mutation; 28] = [
         file: "core/seat.h",
         from: "seat_become(s, s->counted - weight, all_ns - lead_ns);",
         to: "seat_become(s, s->counted - weight, all_ns);",
+    },
+    Mutation {
+        name: "seat-waits-for-its-friends",
+        file: "core/seat.h",
+        from: "\tif (in->seat == out->seat)\n\t\treturn;",
+        to: "\treturn;",
     },
     Mutation {
         name: "own-clock-set",

@@ -6,7 +6,7 @@ use consort_sim::scenario;
 use std::path::Path;
 
 /// Of sim/scenarios/mixes: those that hold.
-const HOLD: [&str; 22] = [
+const HOLD: [&str; 24] = [
     "audio",
     "audio8",
     "churn_8_8_3",
@@ -18,6 +18,8 @@ const HOLD: [&str; 22] = [
     "excl",
     "lag",
     "mixer",
+    "mixer_cgroups",
+    "mixer_cgroups2",
     "mixer_nice",
     "nested",
     "part",

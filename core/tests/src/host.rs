@@ -177,7 +177,7 @@ impl Host {
                 Some(_) => core_seat_activate(self.member(t), self.now_ns),
                 None => core_tree_activate(self.node(t), self.now_ns),
             }
-            core_place_activated(self.place.at(), self.member(t));
+            core_place_activated(self.place.at(), self.own_seat(t));
         }
         self.count(1);
         if let Some(d) = self.domain(t) {
@@ -227,6 +227,14 @@ impl Host {
         if self.waits(t) {
             self.take_out(t);
             self.refresh(t);
+        }
+    }
+
+    /// With what a task takes part in its account: a member's seat, else its own node.
+    pub fn own_seat(&self, t: usize) -> *mut tree_node {
+        match self.tasks[t].domain {
+            Some(_) => unsafe { &raw mut (*(*self.member(t)).seat).node },
+            None => self.node(t),
         }
     }
 
@@ -443,8 +451,8 @@ impl Host {
             unsafe {
                 match self.domain(prev) {
                     _ if from != to => core_tree_exchange(out, into),
-                    Some(d) => {
-                        core_coop_exchange(d, self.member(next), self.member(prev), self.now_ns)
+                    Some(_) => {
+                        core_seat_exchange(self.member(next), self.member(prev), self.now_ns)
                     }
                     None => core_group_exchange(to, out, into),
                 }

@@ -140,10 +140,8 @@ fn best(h: &Host, domain: usize) -> Vec<usize> {
 struct Accounts<'a> {
     h: &'a Host,
     expired: &'a [Contender],
-    /// Nodes that compete although they do not wait: those above the seats that the running task may fill.
+    /// Nodes that compete although they may not wait: the running task's.
     runs: Vec<*mut tree_node>,
-    /// The running task may fill several of them.
-    fills_several: bool,
     found: Vec<Pick>,
 }
 
@@ -167,16 +165,9 @@ impl Accounts<'_> {
         let deadline = |n: *mut tree_node| unsafe {
             later((*n).ends_vtime, (*n).vtime.wrapping_add((*n).turn_vtime))
         };
-        // Where it may fill several seats they wait for as long as the choice takes, and forget what nobody who waits is owed.
-        let vtime = |n: *mut tree_node| unsafe {
-            match self.fills_several && (*n).ready.queued == 0 {
-                true => later((*n).vtime, (*g).vmin.wrapping_sub(core_fair_lag_max(n))),
-                false => (*n).vtime,
-            }
-        };
         let goes_before = |a: *mut tree_node, b: *mut tree_node| unsafe {
             match (is_ahead(a), is_ahead(b)) {
-                _ if group_kind == NODE_FAIR => before(vtime(a), vtime(b)),
+                _ if group_kind == NODE_FAIR => before((*a).vtime, (*b).vtime),
                 (false, false) => before(deadline(a), deadline(b)),
                 (true, true) => before((*a).vtime, (*b).vtime),
                 (a_is_ahead, _) => !a_is_ahead,
@@ -328,47 +319,19 @@ fn next_due(h: &Host, domain: usize) -> (u64, Vec<usize>) {
     (first_ns, first.map(|it| it.0).collect())
 }
 
-/// The seat in which a task runs that has not been picked through one.
-fn own_seat(h: &Host, t: usize) -> *mut tree_node {
-    match h.tasks[t].domain {
-        Some(_) => unsafe { &raw mut (*(*h.member(t)).seat).node },
-        None => h.node(t),
-    }
-}
-
-/// The nodes that are above what the running task may fill: its seat, or all of its domain's if nobody else of it waits.
+/// The nodes with which the running task competes: a member's seat, else what it has run in, and those above.
 fn runs(h: &Host) -> Vec<*mut tree_node> {
     let Some(t) = h.running else {
         return Vec::new();
     };
-    let alone = h.tasks[t]
-        .domain
-        .filter(|&d| h.domains[d].group.ready.top.is_null());
     // Where nobody counts any more, nobody competes.
     let picked = Some(h.pays(t)).filter(|&n| unsafe { (*n).active != 0 });
-    let among: Vec<_> = match alone {
-        Some(d) => check::seats(h)
-            .into_iter()
-            .filter(|(_, s)| unsafe { (**s).domain == h.domains[d].at() && (**s).node.active != 0 })
-            .map(|(_, s)| unsafe { &raw mut (*s).node })
-            .collect(),
-        None => vec![picked.unwrap_or(own_seat(h, t))],
+    let seat = match h.tasks[t].domain {
+        Some(_) => h.own_seat(t),
+        None => picked.unwrap_or(h.own_seat(t)),
     };
 
-    among
-        .into_iter()
-        .flat_map(|n| path(n).into_iter().map(|(_, n)| n))
-        .collect()
-}
-
-/// Whether the running task is the only one to fill its domain's seats, of which there are several.
-fn fills_several(h: &Host) -> bool {
-    let domain = h.running.and_then(|t| h.tasks[t].domain);
-
-    domain.is_some_and(|d| {
-        let d = &*h.domains[d];
-        d.group.ready.top.is_null() && d.nr_seats > 1
-    })
+    path(seat).into_iter().map(|(_, n)| n).collect()
 }
 
 /// The task that has waited longest, if that is too long, and another one was not served just now.
@@ -416,7 +379,6 @@ pub fn ask(h: &Host) -> Oracle {
         h,
         expired: &expired,
         runs: runs(h),
-        fills_several: fills_several(h),
         found: Vec::new(),
     };
     let has_classes = unsafe { !(*h.root()).node.parent.is_null() };
@@ -454,11 +416,7 @@ impl Oracle {
                 (true, since_ns),
                 "task {t} is chosen, another one has waited for too long"
             );
-            assert_eq!(
-                c.pays,
-                own_seat(h, t),
-                "task {t} runs in another one's seat"
-            );
+            assert_eq!(c.pays, h.own_seat(t), "task {t} runs in another one's seat");
             return;
         }
         if let (Some(t), true) = (task, self.due_ns != u64::MAX) {

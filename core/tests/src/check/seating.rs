@@ -76,9 +76,11 @@ pub fn seats_of(h: &Host, domain: usize, members: &[usize]) {
             counted > 0,
             "domain {domain}: a seat takes part"
         );
+        let waiting = here.iter().filter(|&&t| h.waits(t)).count();
+        assert_eq!(s.nr_waiting as usize, waiting, "domain {domain}: who waits");
         assert_eq!(
             s.node.ready.queued != 0,
-            s.node.active != 0 && !d.group.ready.top.is_null(),
+            waiting > 0,
             "domain {domain}: a seat waits"
         );
     }

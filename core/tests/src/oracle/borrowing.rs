@@ -103,24 +103,29 @@ pub fn may_borrow(h: &Host, domain: usize, t: usize) -> bool {
 
 pub fn may_borrow_at(h: &Host, domain: usize, t: usize, vmin: &Minimums) -> bool {
     let d = h.domains[domain].at();
-    let slices_ns = slices_ns(h, d);
     let counts = |s: &&(check::Id, *mut seat)| unsafe {
         (*s.1).domain == d && ((*s.1).counted > 0 || (*d).group.nr_active == 0)
     };
 
-    check::seats(h).iter().filter(counts).any(|(_, s)| {
-        let seat = unsafe { &raw mut (**s).node };
-        let account = unsafe { (*seat).parent };
-        let above_ns = repays_ns(h, seat) + slices_ns;
-        let allowed_ns = h.place.window_ns + slices_ns;
-        let mut at = seat_may_borrow_at(h, *s, vmin.of(account), allowed_ns);
-        let m = &*h.tasks[t].member;
+    check::seats(h)
+        .iter()
+        .filter(counts)
+        .any(|&(_, s)| seat_may(h, s, t, vmin))
+}
 
-        if m.seat == *s && before(m.own_vtime, at) {
-            at = m.own_vtime;
-        }
-        !before(floor_at(h, account, vmin), at) && above_may(h, *s, above_ns, vmin)
-    })
+/// Whether a seat and the accounts above it may be put ahead for a member of its domain.
+fn seat_may(h: &Host, s: *mut seat, t: usize, vmin: &Minimums) -> bool {
+    let (d, seat) = unsafe { ((*s).domain, &raw mut (*s).node) };
+    let account = unsafe { (*seat).parent };
+    let slices_ns = slices_ns(h, d);
+    let above_ns = repays_ns(h, seat) + slices_ns;
+    let mut at = seat_may_borrow_at(h, s, vmin.of(account), h.place.window_ns + slices_ns);
+    let m = &*h.tasks[t].member;
+
+    if m.seat == s && before(m.own_vtime, at) {
+        at = m.own_vtime;
+    }
+    !before(floor_at(h, account, vmin), at) && above_may(h, s, above_ns, vmin)
 }
 
 /// What running by virtual time alone may put a domain ahead.
@@ -141,20 +146,15 @@ fn above_may(h: &Host, s: *mut seat, above_ns: u64, vmin: &Minimums) -> bool {
         .all(near)
 }
 
-/// The seats in which a member may run whose due event is served: its own if it is not ahead there, else those of its domain
+/// The seats in which a member may run whose due event is served: its own if that may be put ahead, else those of its domain
 /// that are the least ahead, sleepers included, each at the level at which it is that most.
 pub fn seats_for(h: &Host, t: usize) -> Vec<*mut tree_node> {
     let d = h.domains[h.tasks[t].domain.expect("an outsider is due")].at();
-    let m = &*h.tasks[t].member;
-    let account = unsafe { (*m.seat).node.parent };
-
+    let own = h.tasks[t].member.seat;
     let now = Minimums(HashMap::new());
-    let is_its_turn = || {
-        let above_ns = repays_ns(h, unsafe { &raw mut (*m.seat).node }) + slices_ns(h, d);
-        !before(floor(h, account), m.own_vtime) && above_may(h, m.seat, above_ns, &now)
-    };
-    if unsafe { (*d).nr_seats } == 1 || is_its_turn() {
-        return vec![unsafe { &raw mut (*m.seat).node }];
+
+    if unsafe { (*d).nr_seats } == 1 || seat_may(h, own, t, &now) {
+        return vec![unsafe { &raw mut (*own).node }];
     }
     let seats: Vec<_> = check::seats(h)
         .into_iter()
