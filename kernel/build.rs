@@ -13,9 +13,10 @@ use std::{
 
 use libbpf_cargo::SkeletonBuilder;
 
-/// The scheduler, and the one of safe mode.
-const PROGRAMS: [&str; 2] = ["consort", "consort_safe"];
-const INTERFACE: &str = "bpf/interface.h";
+/// The scheduler, the one of safe mode, and what looks on.
+const PROGRAMS: [&str; 3] = ["consort", "consort_safe", "consort_late"];
+/// What programs share with their loaders.
+const INTERFACES: [&str; 2] = ["interface", "late"];
 /// Folders whose headers the BPF program includes.
 const HEADER_FOLDERS: [&str; 3] = ["bpf", "../core", "../abi"];
 
@@ -32,7 +33,7 @@ fn build() -> Result<(), Box<dyn Error>> {
         watch(Path::new(folder))?;
     }
     let out = PathBuf::from(env::var("OUT_DIR")?);
-    generate_interface(&out)?;
+    generate_interfaces(&out)?;
     let mut args = compiler::args()?;
     // The kernel's types come from vmlinux.h, which excludes linux/types.h.
     args.push("-DCONSORT_ABI_NO_LINUX_TYPES".into());
@@ -52,15 +53,17 @@ fn build() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The Rust side of what the scheduler and its loader share.
-fn generate_interface(out: &Path) -> Result<(), Box<dyn Error>> {
-    bindgen::Builder::default()
-        .header(INTERFACE)
-        .default_macro_constant_type(bindgen::MacroTypeVariation::Unsigned)
-        .prepend_enum_name(false)
-        .derive_default(true)
-        .generate()?
-        .write_to_file(out.join("interface.rs"))?;
+/// The Rust side of what programs and their loaders share.
+fn generate_interfaces(out: &Path) -> Result<(), Box<dyn Error>> {
+    for name in INTERFACES {
+        bindgen::Builder::default()
+            .header(format!("bpf/{name}.h"))
+            .default_macro_constant_type(bindgen::MacroTypeVariation::Unsigned)
+            .prepend_enum_name(false)
+            .derive_default(true)
+            .generate()?
+            .write_to_file(out.join(format!("{name}.rs")))?;
+    }
     Ok(())
 }
 

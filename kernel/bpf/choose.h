@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A CPU's choice of its next task: who has run is charged, the CPU's two places are compared, the one chosen is handed
+ * A CPU's choice of its next task: the task that ran is charged, the CPU's two places are compared, the one chosen is handed
  * to the kernel. Every function here is called with the shard's lock held.
  */
 #ifndef CONSORT_CHOOSE_H
@@ -20,6 +20,7 @@ static inline void look_at_contract(struct task __arena *t, u64 total_ns,
 	seq = *(volatile u32 *)&s->poll_seq;
 	if (!t->demoted && task_overran(t, total_ns, c, now_ns)) {
 		count_on(cpu)->overruns++;
+		slot_write_why(t, s, CONSORT_WHY_POLLED_LATE, now_ns - t->yield_by_ns);
 		task_set_demoted(t, 1);
 	} else if (seq != t->poll_seq) {
 		count_on(cpu)->polls++;

@@ -56,6 +56,59 @@ struct consort_counters {
 	unsigned long long shared_cgroups; /* that found no room for a queue of their own */
 };
 
+/* Members that a record is kept of, at a time; its seconds; classes of tardiness, two for each octave from 1 us on. */
+#define RECORDS_MAX 8192
+#define RECORD_SECONDS 16
+#define RECORD_BUCKETS 44
+
+/* The due events of a member that were dispatched in one second of CLOCK_MONOTONIC. */
+struct consort_second {
+	unsigned int second; /* of the clock; an older one than the last RECORD_SECONDS is out of date */
+	unsigned int events;
+	unsigned long long late_ns; /* sum of their tardiness */
+	unsigned long long late_max_ns;
+	unsigned int buckets[RECORD_BUCKETS]; /* 0: less than 1024 ns; 1 + 2n: from 2^(10+n) ns; 2 + 2n: from 1.5 times that */
+};
+
+/* What is told of a member. Map records, by the client's number * 64 + the slot's. */
+struct consort_record {
+	unsigned long long due_ns; /* of the last one counted; 0: none yet */
+	unsigned long long demotions; /* since it joined */
+	unsigned long long why_late_ns; /* the last time: by how much it polled too late */
+	unsigned int why; /* the last time: enum consort_why */
+	unsigned int reserved;
+	struct consort_second seconds[RECORD_SECONDS];
+};
+
+/* Why the scheduler let a task run. */
+enum consort_reason {
+	CONSORT_REASON_UNKNOWN, /* another scheduler chose */
+	CONSORT_REASON_SLICE, /* its turn, by its share */
+	CONSORT_REASON_DUE, /* its due event had expired */
+	CONSORT_REASON_BORROWED, /* the same, ahead of its domain's share */
+	CONSORT_REASON_RESERVED, /* its reservation's turn */
+};
+
+/* What a CPU was told to run last. */
+struct consort_chosen {
+	int pid;
+	unsigned int reason; /* enum consort_reason */
+};
+
+/* The member that was demoted last on a CPU. */
+struct consort_demoted {
+	unsigned int count; /* of demotions on it so far */
+	int pid;
+	unsigned int why; /* enum consort_why */
+	unsigned int late_us; /* by how much it polled too late */
+};
+
+/* The map .data.reasons, for each CPU: what looks on reads it, too. */
+struct consort_reasons {
+	struct consort_chosen chosen[CPUS_MAX];
+	struct consort_demoted demoted[CPUS_MAX];
+};
+
 enum consort_exit_state { CONSORT_EXIT_NONE, CONSORT_EXIT_DONE };
 
 /* As much as the kernel writes if it is not told otherwise. */

@@ -109,6 +109,7 @@ static inline void member_sleeps(struct task __arena *t, u64 now_ns)
 	if (*(volatile u32 *)&s->intent != CONSORT_SLEEPING || seq == t->poll_seq) {
 		if (!t->demoted) {
 			count_on(cpu)->blocks++;
+			slot_write_why(t, s, CONSORT_WHY_SLEPT, 0);
 			task_set_demoted(t, 1);
 		}
 		return;

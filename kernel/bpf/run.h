@@ -9,6 +9,7 @@
 
 #include "charge.h"
 #include "idle.h"
+#include "reason.h"
 #include "slots.h"
 #include "timer.h"
 
@@ -55,6 +56,7 @@ static __always_inline void task_has_cpu(struct consort_cpu __arena *c, u32 cpu,
 	if (!one_cpu && t->cpu != cpu)
 		task_end(t);
 	t->cpu = cpu;
+	note_reason(cpu, t, now_ns);
 	t->member.node.has_run = 1;
 	c->running = t;
 	if (!one_cpu)
@@ -102,6 +104,7 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 				at_ns = asks_ns;
 		}
 		t->yield_by_ns = at_ns;
+		record_choice(t, now_ns);
 		s = slot_of(t);
 		if (s) {
 			slot_write(s, d, at_ns);

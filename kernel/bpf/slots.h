@@ -3,7 +3,8 @@
 #ifndef CONSORT_SLOTS_H
 #define CONSORT_SLOTS_H
 
-#include "state.h"
+#include "reason.h"
+#include "record.h"
 
 /* An event is interrupted this often at most. */
 #define RESUMES_MAX 16
@@ -84,6 +85,19 @@ static inline void slot_refresh(struct task __arena *t, u32 cpu, u64 now_ns)
 		return;
 	slot_look_interrupted(t, s);
 	slot_read(t, s, cpu, now_ns);
+}
+
+/* Tells a member why it is demoted, and notes it. */
+static inline void slot_write_why(const struct task __arena *t, struct consort_slot *s, u32 why,
+				  u64 late_ns)
+{
+	u64 late_us = late_ns / 1000;
+
+	record_demotion(t, why, late_ns);
+	if (late_us > CONSORT_WHY_US_MAX)
+		late_us = CONSORT_WHY_US_MAX;
+	note_demotion(t, why, late_us);
+	s->why = why | (u32)late_us << CONSORT_WHY_BITS;
 }
 
 /* Tells a member about the others, and by when to poll. */

@@ -28,7 +28,7 @@ pub enum Error {
         needed: &'static str,
     },
 
-    #[error("loading a scheduler needs root (CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN): run it with sudo, outside a container")]
+    #[error("this needs root (CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN): run it with sudo, outside a container")]
     NotPermitted,
 
     #[error(

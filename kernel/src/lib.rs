@@ -9,14 +9,18 @@ mod counters;
 mod error;
 mod exit;
 mod kernel;
+pub mod late;
+mod late_skeleton;
 mod log;
 mod pages;
+mod records;
 mod safe;
 mod safe_skeleton;
 mod scheduler;
 mod skeleton;
 mod syscall;
 mod topology;
+pub mod trace;
 mod tunables;
 mod types;
 

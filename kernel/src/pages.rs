@@ -3,13 +3,18 @@
 //!
 //! Every change of a map of maps waits until all CPUs have left the BPF programs that may still see the old
 //! entry: tens of milliseconds. A program must not wait for that, nor make others wait, so pages are put into
-//! the map by the batch, before anybody asks for them. A page that was given back is never given out
-//! again, since its program may still have it mapped: the next batch replaces it.
+//! the map by the batch, before anybody asks for them, by a thread of their own. A page that was given back is never given
+//! out again, since its program may still have it mapped: a later batch replaces it.
 
 use std::{
-    collections::VecDeque,
     mem::size_of,
     os::fd::{AsFd, AsRawFd, OwnedFd},
+    sync::{
+        mpsc::{self, Receiver, Sender, SyncSender},
+        Arc, Mutex,
+    },
+    thread,
+    time::Duration,
 };
 
 use consort_abi::{
@@ -20,7 +25,9 @@ use libbpf_rs::{MapCore, MapFlags, MapHandle, MapMut, MapType};
 use crate::{skeleton::interface::CLIENTS_MAX, Error};
 
 /// Pages made at a time.
-const BATCH: usize = 32;
+const BATCH: usize = 64;
+/// How long somebody waits who asks for a page when none is ready: some batches.
+const WAIT: Duration = Duration::from_millis(200);
 
 /// A program's number, and the descriptor of its page.
 #[derive(Debug)]
@@ -30,53 +37,135 @@ pub struct ClientPage {
 }
 
 pub(crate) struct Pages {
-    clients: MapHandle,
-    /// In the map already, and given to nobody.
-    ready: VecDeque<ClientPage>,
     /// Numbers whose entries are empty or stale; the longest unused first. Number 0 is nobody's, so that a
     /// zero in a trace is never a program.
-    free: VecDeque<u32>,
+    free: Sender<u32>,
+    /// In the map already, and given to nobody.
+    ready: Receiver<ClientPage>,
+    /// Why the last batch could not be made.
+    failure: Arc<Mutex<Option<Error>>>,
+    /// Until the first page is asked for: the thread starts with what its maker may do then.
+    maker: Option<Maker>,
+    /// Pages that programs have.
+    given: u32,
+}
+
+/// Makes pages ahead of those who ask.
+struct Maker {
+    clients: MapHandle,
+    free: Receiver<u32>,
+    ready: SyncSender<ClientPage>,
+    failure: Arc<Mutex<Option<Error>>>,
 }
 
 impl Pages {
     /// Takes charge of the map `clients`, and makes the first batch.
     pub fn new(clients: &MapMut<'_>) -> Result<Self, Error> {
         let clients = MapHandle::try_from(clients).map_err(load("open the map of clients"))?;
-        let mut pages = Pages {
+        let (free, freed) = mpsc::channel();
+        let (made, ready) = mpsc::sync_channel(2 * BATCH);
+        for client in 1..CLIENTS_MAX {
+            // Its receiver is here.
+            let _ = free.send(client);
+        }
+        let failure = Arc::new(Mutex::new(None));
+        let maker = Maker {
             clients,
-            ready: VecDeque::new(),
-            free: (1..CLIENTS_MAX).collect(),
+            free: freed,
+            ready: made,
+            failure: Arc::clone(&failure),
         };
-        pages.make_batch()?;
-        Ok(pages)
+        let first = maker.next_numbers();
+        for page in maker.make(&first)? {
+            let _ = maker.ready.send(page);
+        }
+        Ok(Pages {
+            free,
+            ready,
+            failure,
+            maker: Some(maker),
+            given: 0,
+        })
     }
 
     /// A fresh page.
     ///
     /// # Errors
-    /// ENOSPC when every number is taken.
+    /// ENOSPC when every number is taken, EAGAIN when none is ready, or those of making maps.
     pub fn take(&mut self) -> Result<ClientPage, Error> {
-        if self.ready.is_empty() {
-            self.make_batch()?;
+        if let Some(maker) = self.maker.take() {
+            let thread = thread::Builder::new().name("consort-pages".to_owned());
+            thread
+                .spawn(move || maker.run())
+                .map_err(|error| Error::system("cannot start a thread for pages", error))?;
         }
-        self.ready.pop_front().ok_or(Error::Refused {
-            doing: "make one more page: wait until other programs have ended",
-            errno: libc::ENOSPC,
-        })
+        if self.given >= CLIENTS_MAX - 1 {
+            return Err(refused(
+                "make one more page: wait until other programs have ended",
+                libc::ENOSPC,
+            ));
+        }
+        let Ok(page) = self.ready.recv_timeout(WAIT) else {
+            let failure = self
+                .failure
+                .lock()
+                .map_or(None, |mut failure| failure.take());
+            let late = || refused("make one more page in time: try again", libc::EAGAIN);
+            return Err(failure.unwrap_or_else(late));
+        };
+        self.given += 1;
+        Ok(page)
     }
 
     pub fn give_back(&mut self, client: u32) {
-        self.free.push_back(client);
+        self.given -= 1;
+        // Without its thread no page is made any more, and `take` says so.
+        let _ = self.free.send(client);
+    }
+}
+
+impl Maker {
+    /// Until nobody takes pages any more.
+    fn run(self) {
+        loop {
+            let numbers = self.next_numbers();
+            if numbers.is_empty() {
+                return;
+            }
+            for page in self.make_in_the_end(&numbers) {
+                if self.ready.send(page).is_err() {
+                    return;
+                }
+            }
+        }
     }
 
-    fn make_batch(&mut self) -> Result<(), Error> {
-        let count = BATCH.min(self.free.len());
-        let mut batch = Vec::with_capacity(count);
-        for client in self.free.iter().take(count) {
-            batch.push((*client, make_page()?));
+    /// Tries again while the kernel has no memory, or no descriptor, for it.
+    fn make_in_the_end(&self, numbers: &[u32]) -> Vec<ClientPage> {
+        loop {
+            match self.make(numbers) {
+                Ok(pages) => return pages,
+                Err(error) => {
+                    if let Ok(mut failure) = self.failure.lock() {
+                        *failure = Some(error);
+                    }
+                }
+            }
+            thread::sleep(WAIT);
         }
-        if batch.is_empty() {
-            return Ok(());
+    }
+
+    /// As many as a batch has, or as there are; waits for the first. None: the daemon gives up pages for good.
+    fn next_numbers(&self) -> Vec<u32> {
+        let first = self.free.recv().ok();
+        let more = self.free.try_iter();
+        first.into_iter().chain(more.take(BATCH - 1)).collect()
+    }
+
+    fn make(&self, numbers: &[u32]) -> Result<Vec<ClientPage>, Error> {
+        let mut batch = Vec::with_capacity(numbers.len());
+        for client in numbers {
+            batch.push((*client, make_page()?));
         }
         let keys: Vec<u8> = batch
             .iter()
@@ -86,19 +175,23 @@ impl Pages {
             .iter()
             .flat_map(|(_, page)| page.as_fd().as_raw_fd().to_ne_bytes())
             .collect();
+        let count = batch.len() as u32;
         self.clients
-            .update_batch(&keys, &maps, count as u32, MapFlags::ANY, MapFlags::ANY)
+            .update_batch(&keys, &maps, count, MapFlags::ANY, MapFlags::ANY)
             .map_err(load("register pages"))?;
-        self.free.drain(..count);
-        for (client, page) in batch {
+        let owned = batch.into_iter().map(|(client, page)| {
             let descriptor = page
                 .as_fd()
                 .try_clone_to_owned()
                 .map_err(|error| Error::system("cannot duplicate a page's descriptor", error))?;
-            self.ready.push_back(ClientPage { client, descriptor });
-        }
-        Ok(())
+            Ok(ClientPage { client, descriptor })
+        });
+        owned.collect()
     }
+}
+
+fn refused(doing: &'static str, errno: i32) -> Error {
+    Error::Refused { doing, errno }
 }
 
 /// Makes a page on which nothing is published yet.

@@ -14,6 +14,7 @@ use crate::{
     kernel::{self, explain_attach},
     log,
     pages::{ClientPage, Pages},
+    records,
     skeleton::{
         interface::{
             consort_classes_args, consort_domain_args, consort_init_args, consort_join_args,
@@ -22,7 +23,7 @@ use crate::{
         types, ConsortSkel, ConsortSkelBuilder, OpenConsortSkel,
     },
     syscall, ClassTable, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, Options,
-    ReservationUsage, Terms, Topology, Tunables,
+    ReservationUsage, Tardiness, Terms, Topology, Tunables,
 };
 
 /// `SCX_OPS_SWITCH_PARTIAL`: the same in every kernel that has sched_ext.
@@ -145,8 +146,19 @@ impl Scheduler {
             slot: join.slot,
             ..Default::default()
         };
+        records::begin(&self.skeleton.maps.records, join.client, join.slot);
         let program = &self.skeleton.progs.consort_join;
-        syscall::call(program, &mut args, "let a thread join")
+        let joined = syscall::call(program, &mut args, "let a thread join");
+        if joined.is_err() {
+            records::end(&self.skeleton.maps.records, join.client, join.slot);
+        }
+        joined
+    }
+
+    /// How late a member was in the last ten seconds; `None`: nothing is recorded of it.
+    pub fn tardiness(&self, client: u32, slot: u32) -> Option<Tardiness> {
+        let records = &self.skeleton.maps.records;
+        records::read(records, client, slot, kernel::monotonic_ns(), 10)
     }
 
     /// Ends a thread's membership.
@@ -159,6 +171,7 @@ impl Scheduler {
             client: leave.client,
             ..Default::default()
         };
+        records::end(&self.skeleton.maps.records, leave.client, leave.slot);
         let program = &self.skeleton.progs.consort_leave;
         syscall::call(program, &mut args, "let a thread leave")
     }

@@ -48,6 +48,22 @@ pub struct LeaveArgs {
     pub slot: u32,
 }
 
+/// How late a member was lately, and why it was demoted last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Tardiness {
+    /// Due events that were dispatched; those that expire while the member runs are not seen.
+    pub events: u64,
+    pub mean_ns: u64,
+    /// To half an octave.
+    pub p99_ns: u64,
+    pub max_ns: u64,
+    /// Since it joined.
+    pub demotions: u64,
+    /// The last time: `enum consort_why`, and by how much it polled too late.
+    pub why: u32,
+    pub why_late_ns: u64,
+}
+
 /// Classes that the scheduler has room for.
 pub const CLASSES_MAX: usize = interface::CLASSES_MAX as usize;
 /// Reservations that the scheduler has room for.
