@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! Generates the Rust side of `consort_abi.h`.
+//! Generates the Rust side of `consort_abi.h` and `consort_trace.h`.
 
 use std::{env, path::PathBuf};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let header = "consort_abi.h";
-    println!("cargo:rerun-if-changed={header}");
+    let mut builder = bindgen::Builder::default();
+    for header in ["consort_abi.h", "consort_trace.h"] {
+        println!("cargo:rerun-if-changed={header}");
+        builder = builder.header(header);
+    }
     let out = PathBuf::from(env::var("OUT_DIR")?).join("abi.rs");
-    bindgen::Builder::default()
-        .header(header)
+    builder
         .allowlist_item("(consort|CONSORT)_.*")
         .default_macro_constant_type(bindgen::MacroTypeVariation::Unsigned)
         .prepend_enum_name(false)

@@ -19,7 +19,20 @@
 #endif
 
 #define CONSORT_ABI_MAGIC 0x54534e43u /* "CNST" */
-#define CONSORT_ABI_VERSION 1u
+#define CONSORT_ABI_VERSION 1u /* of the page */
+
+/*
+ * The greatest and the least version of messages. HELLO has the same layout in all: its `version` is the least one, `slot`
+ * is the greatest that the caller speaks, `order` the least (both 0: it speaks 1), and the reply's `version` is what both
+ * speak from then on; there is none: the reply is EPROTO. Every other message says which version it is of, and is answered
+ * in that one.
+ *
+ *  1  A message is exactly as long as its structure. Fields that a request does not use are ignored.
+ *  2  A message may be longer, if what the receiver does not know is all 0: structures grow at their ends. Requests: fields
+ *     that a request does not use must be 0. Replies may end with anything.
+ */
+#define CONSORT_WIRE_VERSION 2u
+#define CONSORT_WIRE_VERSION_LEAST 1u
 
 #define CONSORT_SOCKET_PATH \
 	"/run/consort/consort.sock" /* CONSORT_SOCKET in the environment overrides it */
@@ -56,12 +69,23 @@ enum consort_standing {
 	CONSORT_DEMOTED = 2, /* broke the contract: best effort until its next timely poll */
 };
 
+/* consort_slot.why: what the thread did when it was last demoted. */
+enum consort_why {
+	CONSORT_WHY_NEVER = 0, /* it never was */
+	CONSORT_WHY_POLLED_LATE = 1, /* it ran beyond its yield-by time and the grace */
+	CONSORT_WHY_SLEPT = 2, /* it slept outside of poll */
+};
+
+#define CONSORT_WHY_BITS 4
+#define CONSORT_WHY_US_MAX ((1u << (32 - CONSORT_WHY_BITS)) - 1)
+
 /*
  * One thread's slot.
  *
  *   0        8        16       24       32       40       48       56       64
- *   | due    | key    |prio|seq|int|res | yieldby|o_due   | o_key  |o_pr|std |
+ *   | due    | key    |prio|seq|int|why | yieldby|o_due   | o_key  |o_pr|std |
  *   '------- written by the program ----'-------- written by the scheduler --'
+ *                                  why, too, is the scheduler's
  */
 struct consort_slot {
 	__u64 due_ns; /* earliest due event, CONSORT_NEVER if none */
@@ -69,7 +93,7 @@ struct consort_slot {
 	__u32 priority; /* of the most important best-effort event, CONSORT_PRIORITY_NONE if none */
 	__u32 poll_seq; /* incremented by each poll that enters the kernel, after the fields above */
 	__u32 intent; /* enum consort_intent */
-	__u32 reserved;
+	__u32 why; /* the scheduler: enum consort_why of the last demotion; above CONSORT_WHY_BITS by how many us */
 
 	__u64 yield_by_ns; /* poll again by this time; CONSORT_NEVER: whenever */
 	__u64 other_due_ns; /* earliest due event of the domain's other members */
@@ -90,8 +114,10 @@ struct consort_page {
 	struct consort_slot slots[CONSORT_SLOTS];
 };
 
+#ifndef __cplusplus /* which spells assertions in another way; one compiler's word is enough */
 _Static_assert(sizeof(struct consort_slot) == CONSORT_SLOT_BYTES, "a slot is one cache line");
 _Static_assert(sizeof(struct consort_page) == CONSORT_PAGE_BYTES, "a program's page is one page");
+#endif
 
 /* ---- messages ---- */
 

@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
-//! The binary layout shared by programs, the daemon and the scheduler.
+//! The binary layout shared by programs, the daemon, the scheduler and recorders.
 //!
-//! Everything here is generated from `consort_abi.h`, which is its documentation.
+//! All but the atomics of slots and rings is generated from `consort_abi.h` and `consort_trace.h`, which are its
+//! documentation.
 #![allow(non_camel_case_types, non_upper_case_globals)]
+
+mod ring;
+mod slot;
+
+pub use ring::{Area, Ring};
+pub use slot::Slot;
 
 include!(concat!(env!("OUT_DIR"), "/abi.rs"));

@@ -21,6 +21,7 @@ use consort_abi::{
     CONSORT_RESERVE_THREAD,
 };
 use consort_daemon::{
+    config::Division,
     ejection::Restarts,
     limits::Limits,
     serve,
@@ -303,8 +304,10 @@ fn measure(folder: &Path) -> Result<Took, Error> {
             requests_per_s: u32::MAX,
             ..Limits::default()
         },
+        division: Division::read(Some(&classes), 1).map_err(Error::other)?,
         classes: Some(classes),
         restarts: Restarts::default(),
+        drops_privileges: false,
     };
     let (_sleepers, threads) = sleepers()?;
     let ended = Arc::new(AtomicBool::new(false));

@@ -1,19 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The operator's file: classes and limits, in TOML. Its form is in [`crate::classes`].
+//! The operator's file: classes, limits and tunables, in TOML. Its form is in consort-classes.toml(5).
 
-use std::{collections::BTreeMap, fs, io, path::Path, path::PathBuf};
+use std::{collections::BTreeMap, fs, io, path::Path, path::PathBuf, time::Duration};
 
-use serde::Deserialize;
+use consort_kernel::{Tunables, TunablesChange, GRANULARITY_NS, MIN_SLICE_NS};
+use consort_rates::accounts::{number_in, Accounts};
+use serde::{Deserialize, Deserializer};
 
 use crate::{
     admission::UserLimits,
     classes::{Class, Classes, Order, Overbooking},
+    duration::parse_ns,
+    limits::Limits,
     rate::{Rate, MILLION},
     Refusal,
 };
 
 /// Where the file is, unless `consort serve --classes` names another.
 pub const DEFAULT_PATH: &str = "/etc/consort/classes.toml";
+
+/// The most of anything that a user may be allowed: a domain with so many members is still told in one answer.
+const HELD_MAX: usize = 8000;
+
+/// Users, and whose subordinate numbers are.
+const USERS: &str = "/etc/passwd";
+const SUBORDINATES: &str = "/etc/subuid";
 
 /// Names of Unix groups. Not the C library's way, which a static program has not.
 const GROUPS: &str = "/etc/group";
@@ -25,11 +36,17 @@ pub struct Division {
     pub limits: UserLimits,
     /// Of those who are in these Unix groups, by number; the most generous one holds.
     pub group_limits: BTreeMap<u32, UserLimits>,
+    /// What users can hold, and how much they can ask; `None`: as the daemon was started.
+    pub holdings: Option<Limits>,
+    /// Whose subordinate user numbers are.
+    pub accounts: Accounts,
+    /// What the scheduler starts with, unless the command line says otherwise.
+    pub tunables: TunablesChange,
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    #[error("cannot read {}: {source}", path.display())]
+    #[error("cannot read {}: {source}; expected a file of classes, see `man consort-classes.toml`", path.display())]
     Read {
         path: PathBuf,
         #[source]
@@ -44,6 +61,42 @@ pub enum ConfigError {
 struct File {
     class: Option<BTreeMap<String, ClassEntry>>,
     limits: Option<LimitsEntry>,
+    #[serde(default)]
+    scheduler: SchedulerEntry,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct SchedulerEntry {
+    #[serde(default, deserialize_with = "duration")]
+    granularity: Option<u64>,
+    #[serde(default, deserialize_with = "duration")]
+    min_slice: Option<u64>,
+}
+
+impl SchedulerEntry {
+    fn tunables(&self) -> Result<TunablesChange, String> {
+        let change = TunablesChange {
+            granularity_ns: self.granularity,
+            min_slice_ns: self.min_slice,
+        };
+        // Beside what is not said, anything in its range may be right.
+        let widest = Tunables {
+            granularity_ns: GRANULARITY_NS.1,
+            min_slice_ns: MIN_SLICE_NS.0,
+            window_ns: 0,
+        };
+        let checked = change.apply(widest);
+        checked.map_err(|error| format!("scheduler: {error}"))?;
+        Ok(change)
+    }
+}
+
+/// Nanoseconds, written as `"2ms"`.
+fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    let text = String::deserialize(from)?;
+    let ns = parse_ns(&text).map_err(serde::de::Error::custom)?;
+    Ok(Some(ns))
 }
 
 #[derive(Deserialize)]
@@ -60,7 +113,40 @@ struct ClassEntry {
 struct LimitsEntry {
     rate: Option<f64>,
     reservations: Option<usize>,
+    programs: Option<usize>,
+    members: Option<usize>,
+    domains: Option<usize>,
+    requests_per_s: Option<u32>,
+    cpu_percent: Option<f64>,
     group: Option<BTreeMap<String, GroupEntry>>,
+}
+
+impl LimitsEntry {
+    fn holdings(&self) -> Result<Limits, String> {
+        let least = Limits::default();
+        let cpu_percent = self.cpu_percent.unwrap_or(1.0);
+        if !(0.1..=100.0).contains(&cpu_percent) {
+            return Err(format!(
+                "limits.cpu_percent is {cpu_percent}: expected 0.1 to 100"
+            ));
+        }
+        let count = |name: &str, count: Option<usize>, otherwise: usize| match count {
+            Some(count) if !(1..=HELD_MAX).contains(&count) => Err(format!(
+                "limits.{name} is {count}: expected 1 to {HELD_MAX}"
+            )),
+            count => Ok(count.unwrap_or(otherwise)),
+        };
+        let rate = self.requests_per_s.map(|rate| rate as usize);
+        let rate = count("requests_per_s", rate, least.requests_per_s as usize)?;
+        Ok(Limits {
+            clients: count("programs", self.programs, least.clients)?,
+            members: count("members", self.members, least.members)?,
+            domains: count("domains", self.domains, least.domains)?,
+            requests_per_s: rate as u32,
+            cpu_per_s: Duration::from_secs_f64(cpu_percent / 100.0),
+            ..least
+        })
+    }
 }
 
 /// What a group's members may have; what is not said, they have as everybody.
@@ -85,18 +171,6 @@ impl GroupEntry {
     }
 }
 
-/// A group's number: as it is written, or as /etc/group, whose text `groups` is, has it.
-fn group_number(name: &str, groups: &str) -> Option<u32> {
-    let listed = || {
-        groups.lines().find_map(|line| {
-            let mut fields = line.split(':');
-            let is_it = fields.next() == Some(name);
-            fields.nth(1).filter(|_| is_it)?.parse().ok()
-        })
-    };
-    name.parse().ok().or_else(listed)
-}
-
 /// A number, or a number with a meaning of its own: `0.5`, `"50%"`, `"unlimited"`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
@@ -112,6 +186,9 @@ impl Division {
             classes: Classes::by_default(cpus),
             limits: UserLimits::default(),
             group_limits: BTreeMap::new(),
+            holdings: None,
+            accounts: Accounts::default(),
+            tunables: TunablesChange::default(),
         }
     }
 
@@ -120,6 +197,13 @@ impl Division {
     /// # Errors
     /// What is wrong in the file, with its line.
     pub fn read(path: Option<&Path>, cpus: u32) -> Result<Division, ConfigError> {
+        let mut division = Division::read_file(path, cpus)?;
+        let read = |path| fs::read_to_string(path).unwrap_or_default();
+        division.accounts = Accounts::parse(&read(SUBORDINATES), &read(USERS));
+        Ok(division)
+    }
+
+    fn read_file(path: Option<&Path>, cpus: u32) -> Result<Division, ConfigError> {
         let (path, may_miss) = match path {
             Some(path) => (path, false),
             None => (Path::new(DEFAULT_PATH), true),
@@ -140,7 +224,7 @@ impl Division {
         })
     }
 
-    fn parse(text: &str, cpus: u32) -> Result<Division, String> {
+    pub(crate) fn parse(text: &str, cpus: u32) -> Result<Division, String> {
         let file: File = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut division = Division::by_default(cpus);
         if let Some(entries) = file.class {
@@ -152,6 +236,7 @@ impl Division {
                 division.classes = classes.map_err(|refusal| refusal.text)?;
             }
         }
+        division.tunables = file.scheduler.tunables()?;
         let Some(limits) = file.limits else {
             return Ok(division);
         };
@@ -160,11 +245,12 @@ impl Division {
             reservations: limits.reservations,
         };
         division.limits = of_users.limits("limits", division.limits)?;
+        division.holdings = Some(limits.holdings()?);
         let groups = fs::read_to_string(GROUPS).unwrap_or_default();
         for (name, entry) in limits.group.unwrap_or_default() {
             let label = format!("limits.group.{name}");
             let unknown = || format!("{label}: there is no such group in {GROUPS}");
-            let number = group_number(&name, &groups).ok_or_else(unknown)?;
+            let number = number_in(&groups, &name).ok_or_else(unknown)?;
             let limits = entry.limits(&label, division.limits)?;
             division.group_limits.insert(number, limits);
         }
@@ -265,8 +351,13 @@ mod tests {
             order = 'frc'
             [limits]
             rate = 1.5
+            members = 30
+            cpu_percent = 2.5
             [limits.group.42]
             reservations = 3
+            [scheduler]
+            granularity = '2ms'
+            min-slice = '200us'
         ";
         let division = Division::parse(text, 4).unwrap();
         let classes = &division.classes;
@@ -283,6 +374,15 @@ mod tests {
             division.limits.reservations,
             UserLimits::default().reservations
         );
+        let holdings = Limits {
+            members: 30,
+            cpu_per_s: Duration::from_millis(25),
+            ..Limits::default()
+        };
+        assert_eq!(division.holdings, Some(holdings));
+        let tunables = division.tunables;
+        assert_eq!(tunables.granularity_ns, Some(2_000_000));
+        assert_eq!(tunables.min_slice_ns, Some(200_000));
         assert!(classes.find("adaptive").is_err());
         let of_group = UserLimits {
             rate: Rate(1_500_000),
@@ -301,7 +401,7 @@ mod tests {
             ("broken", None),
             ("", None),
         ] {
-            assert_eq!(group_number(name, groups), number, "{name}");
+            assert_eq!(number_in(groups, name), number, "{name}");
         }
     }
 
@@ -328,9 +428,18 @@ mod tests {
             ("[class.a]\ncapacity = 0.1\ncolour = 1", "line 3"),
             ("[class.a]\n", "capacity"),
             ("[limits]\nrate = -1", "limits.rate"),
+            ("[limits]\nmembers = 0", "expected 1 to"),
+            ("[limits]\ncpu_percent = nan", "expected 0.1 to 100"),
             ("[limits.group.7]\nrate = nan", "limits.group.7.rate"),
             ("[limits.group.no-such]\nrate = 1", "no such group"),
             ("klasse = 1", "line 1"),
+            ("[scheduler]\ngranularity = 2", "line 2"),
+            ("[scheduler]\ngranularity = '2'", "no unit"),
+            ("[scheduler]\ngranularity = '2s'", "100us to 1s"),
+            (
+                "[scheduler]\ngranularity = '1ms'\nmin-slice = '2ms'",
+                "10us to 1ms",
+            ),
         ] {
             let error = Division::parse(text, 1).unwrap_err();
             assert!(error.contains(part), "{text:?}: {error}");

@@ -6,14 +6,15 @@
 //! | `{"command": "status"}` | anybody | [`crate::status::Status`] |
 //! | `{"command": "domains", "after": N}` | anybody; strangers' only for root | [`crate::status::DomainPage`] |
 //! | `{"command": "clients", "after": N}` | anybody; strangers' only for root | [`crate::status::ClientPage`] |
-//! | `{"command": "reserve", "number": N, "scope": "any"|"thread" or "cgroup": P, "class": C, "rate": R or {"least": R, "most": R}, "period_ns": N}` | owner, root | `{"reservation": N}` |
-//! | `{"command": "release", "number": N, "scope": S}` | owner, root | `{"reservation": N}` |
-//! | `{"command": "lend", "from": N, "to": N, "rate": R}` | the lender's owner, root | `{}` |
-//! | `{"command": "take_back", "from": N, "to": N, "rate": R}` | either's owner, root | `{}` |
+//! | `{"command": "reserve", "number": N, "scope": "any"|"thread" or "cgroup": P, "class": C, "rate": R or {"least": R, "most": R}, "period_ns": N}` | owner, root | the reservation: [`crate::division::ReservationStatus`] |
+//! | `{"command": "release", "number": N, "scope": S}` | owner, root | the reservation, as it was |
+//! | `{"command": "lend", "from": N, "to": N, "rate": R}` | the lender's owner, root | [`Credited`]: both, as they are now |
+//! | `{"command": "take_back", "from": N, "to": N, "rate": R}` | either's owner, root | the same |
 //! | `{"command": "reservations", "after": N}` | anybody; strangers' only for root | [`crate::division::ReservationPage`] |
 //! | `{"command": "classes"}` | anybody | [`crate::division::DivisionStatus`] |
 //! | `{"command": "class_set", "name": C, "capacity": A, "overbooking": A, "order": O}` | root | `classes` |
 //! | `{"command": "class_remove", "name": C}` | root | `classes` |
+//! | `{"command": "as_file"}` | anybody | `{"text": T}`: what holds now, as the operator's file |
 //! | `{"command": "set", "granularity_ns": N, "min_slice_ns": N}` | root, or the daemon's user | the tunables that hold now |
 //!
 //! O is "period", "frc" or "rc" ([`crate::classes::Order`]). `order`, `after` and each value of `set` may be left out. Lists come in pages, since an answer is one message.
@@ -27,7 +28,7 @@ use crate::{
     classes::Order,
     clients::ConnectionId,
     config::{self, Amount},
-    division::{DivisionStatus, ReservationPage},
+    division::{DivisionStatus, ReservationPage, ReservationStatus},
     ejection::Mode,
     lending::Back,
     peer::Peer,
@@ -81,6 +82,7 @@ enum Command {
         after: Option<u32>,
     },
     Classes {},
+    AsFile {},
     ClassSet {
         name: String,
         capacity: Amount,
@@ -103,6 +105,7 @@ impl Command {
                 | Command::Clients { .. }
                 | Command::Reservations { .. }
                 | Command::Classes {}
+                | Command::AsFile {}
         )
     }
 
@@ -115,14 +118,27 @@ impl Command {
     }
 }
 
-/// The answer of what has nothing to tell.
 #[derive(Serialize)]
-struct Done {}
+struct AsFile {
+    text: String,
+}
 
-/// The answer to `reserve` and `release`.
+/// The answer to `lend` and `take_back`.
 #[derive(Serialize)]
-struct Reserved {
-    reservation: u32,
+pub struct Credited {
+    from: Option<ReservationStatus>,
+    /// `null`: it had that credit only.
+    to: Option<ReservationStatus>,
+}
+
+impl Credited {
+    fn of(service: &Service, peer: &Peer, from: i32, to: i32) -> Credited {
+        let [from, to] = [from, to].map(|number| {
+            let scope = Scope::Any;
+            service.reservation_of(peer, &Named::Number { number, scope })
+        });
+        Credited { from, to }
+    }
 }
 
 fn named(number: i32, scope: Scope, cgroup: Option<String>) -> Named {
@@ -148,7 +164,7 @@ pub fn answer(service: &mut Service, peer: &Peer, text: &str) -> Result<Vec<u8>,
         return Err(safe::refusal("do that"));
     }
     let json = match command {
-        Command::Status {} => serde_json::to_vec(&Status::of(service)?),
+        Command::Status {} => serde_json::to_vec(&Status::of(service, shown_uid)?),
         Command::Domains { after } => {
             serde_json::to_vec(&DomainPage::of(service, shown_uid, after))
         }
@@ -169,29 +185,34 @@ pub fn answer(service: &mut Service, peer: &Peer, text: &str) -> Result<Vec<u8>,
                 rate,
                 period_ns,
             };
-            let reservation = service.reserve(peer, &ask)?;
-            serde_json::to_vec(&Reserved { reservation })
+            service.reserve(peer, &ask)?;
+            serde_json::to_vec(&service.reservation_of(peer, &ask.named))
         }
         Command::Release {
             number,
             scope,
             cgroup,
         } => {
-            let reservation = service.release(peer, &named(number, scope, cgroup))?;
-            serde_json::to_vec(&Reserved { reservation })
+            let named = named(number, scope, cgroup);
+            let was = service.reservation_of(peer, &named);
+            service.release(peer, &named)?;
+            serde_json::to_vec(&was)
         }
         Command::Lend { from, to, rate } => {
             service.lend(peer, from, to, rate)?;
-            serde_json::to_vec(&Done {})
+            serde_json::to_vec(&Credited::of(service, peer, from, to))
         }
         Command::TakeBack { from, to, rate } => {
             service.take_back(peer, Back { from, to, rate })?;
-            serde_json::to_vec(&Done {})
+            serde_json::to_vec(&Credited::of(service, peer, from, to))
         }
         Command::Reservations { after } => {
             serde_json::to_vec(&ReservationPage::of(service, shown_uid, after))
         }
         Command::Classes {} => serde_json::to_vec(&DivisionStatus::of(service)),
+        Command::AsFile {} => serde_json::to_vec(&AsFile {
+            text: service.as_file(),
+        }),
         Command::ClassSet {
             name,
             capacity,

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Dividing the machine into classes while it runs: all of a change or nothing, and never what breaks a promise.
 
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use crate::{
     classes::{Class, Classes},
+    config::Division,
+    ejection::Mode,
     journal::Entry,
+    notify::notify,
     service::Service,
     Refusal,
 };
@@ -28,6 +31,43 @@ impl Service {
         let classes = self.reservations.ledger.classes();
         let changed = classes.without(classes.find(name)?);
         self.divide(changed)
+    }
+
+    /// Reads the operator's file again. What it says holds from now on, all of it, or nothing if something is wrong.
+    pub fn reload(&mut self) {
+        notify("RELOADING=1");
+        let cpus = self.host.cpus();
+        let read = Division::read(self.file.as_deref(), cpus).map_err(|error| error.to_string());
+        let applied = read.and_then(|division| {
+            let applied = self.apply(division);
+            applied.map_err(|refusal| refusal.text)
+        });
+        match applied {
+            Ok(()) => info!("the file of classes and limits was read again"),
+            Err(text) => error!(text, "nothing was changed: the file cannot be applied"),
+        }
+        notify("READY=1");
+    }
+
+    fn apply(&mut self, division: Division) -> Result<(), Refusal> {
+        if division.classes != self.reservations.file {
+            if self.host.mode() == Mode::Full {
+                self.divide(division.classes.clone())?;
+            }
+            self.reservations.file = division.classes.clone();
+        }
+        self.limit_users(&division);
+        let accounts = division.accounts;
+        self.reservations
+            .ledger
+            .set_limits(division.limits, accounts);
+        self.reservations.group_limits = division.group_limits;
+        Ok(())
+    }
+
+    pub(crate) fn limit_users(&mut self, division: &Division) {
+        self.users.set_limits(division.holdings);
+        self.users.set_accounts(division.accounts.clone());
     }
 
     fn divide(&mut self, changed: Classes) -> Result<(), Refusal> {

@@ -10,17 +10,15 @@ use crate::{
     admission::Reservation,
     classes::{Order, Overbooking, FLEXIBLE},
     credits::Credit,
+    pages::first_page,
     peer::Peer,
     rate::Rate,
-    reservations::unknown,
     service::Service,
     targets::{Named, Target},
+    terms::unknown,
     usage::{History, WINDOWS},
     Refusal,
 };
-
-/// Reservations listed in a page: keeps an answer below [`crate::wire::ANSWER_BYTES_MAX`].
-const PAGE_ITEMS: usize = 150;
 
 #[derive(Debug, Serialize)]
 pub struct DivisionStatus {
@@ -61,7 +59,7 @@ pub struct ReservationPage {
 pub struct ReservationStatus {
     pub reservation: u32,
     pub uid: u32,
-    /// "process" or "thread".
+    /// "process", "thread" or "cgroup".
     pub kind: &'static str,
     pub number: i32,
     pub command: String,
@@ -147,24 +145,26 @@ impl ReservationPage {
     /// The reservations after number `after` that user `shown_uid` has, or everybody.
     pub fn of(service: &Service, shown_uid: Option<u32>, after: Option<u32>) -> Self {
         let after = after.unwrap_or_default();
-        let mut found = service
+        let found = service
             .reservations
             .ledger
-            .iter()
-            .filter(|(number, held)| *number > after && shown_uid.is_none_or(|uid| uid == held.uid))
-            .peekable();
-        let page: Vec<(u32, &Reservation)> = found.by_ref().take(PAGE_ITEMS).collect();
-        ReservationPage {
-            more: found.peek().is_some(),
-            reservations: page
-                .into_iter()
-                .map(|(number, held)| service.describe(number, held))
-                .collect(),
-        }
+            .after(after)
+            .filter(|(_, held)| shown_uid.is_none_or(|uid| uid == held.uid));
+        let told = found.map(|(number, held)| service.describe(number, held));
+        let (reservations, more) = first_page(told);
+        ReservationPage { reservations, more }
     }
 }
 
 impl Service {
+    /// The reservation of whom `peer` names; `None`: there is none, or it is a stranger's.
+    pub fn reservation_of(&self, peer: &Peer, named: &Named) -> Option<ReservationStatus> {
+        let target = self.processes.named(peer, named).ok()?;
+        let number = self.reservations.ledger.find(&target)?;
+        let held = self.reservations.ledger.get(number)?;
+        Some(self.describe(number, held))
+    }
+
     fn describe(&self, number: u32, held: &Reservation) -> ReservationStatus {
         let ledger = &self.reservations.ledger;
         let class = ledger.classes().get(held.class);

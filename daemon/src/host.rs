@@ -3,7 +3,7 @@
 
 use consort_kernel::{
     ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
-    Scheduler, Terms, Tunables,
+    Scheduler, Tardiness, Terms, Tunables,
 };
 use consort_rates::ClassTable;
 
@@ -30,6 +30,11 @@ pub trait Host {
     fn join(&mut self, args: JoinArgs) -> Result<(), Error>;
 
     fn leave(&mut self, args: LeaveArgs) -> Result<(), Error>;
+
+    /// How late a member was in the last ten seconds; `None`: nothing is recorded of it.
+    fn tardiness(&self, _client: u32, _slot: u32) -> Option<Tardiness> {
+        None
+    }
 
     /// CPUs that the classes divide.
     fn cpus(&self) -> u32;
@@ -97,6 +102,10 @@ impl Host for Scheduler {
 
     fn leave(&mut self, args: LeaveArgs) -> Result<(), Error> {
         Scheduler::leave(self, args)
+    }
+
+    fn tardiness(&self, client: u32, slot: u32) -> Option<Tardiness> {
+        Scheduler::tardiness(self, client, slot)
     }
 
     fn cpus(&self) -> u32 {

@@ -2,8 +2,10 @@
 //! The journal: what was admitted, so that it is again after the daemon has been killed.
 //!
 //! One JSON text a line, appended and written through before a program is told that it has a reservation. A line
-//! without its end was never acknowledged, and counts for nothing. It lies beside the socket, in a folder that a reboot
-//! empties, as it does processes.
+//! without its end was never acknowledged, and counts for nothing. The first line has the version of the form. A line
+//! that cannot be read, be it a later version's, counts for nothing either, and costs no other line: the whole file is
+//! then kept aside for whoever wants to look. It lies beside the socket, in a folder that a reboot empties, as it does
+//! processes.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -14,11 +16,25 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{admission::Range, classes::Classes, credits::Credits, targets::Target};
+use tracing::warn;
+
+use crate::{
+    admission::Range,
+    classes::Classes,
+    credits::{Credit, Credits},
+    targets::Target,
+};
+
+/// Rises when entries change their meaning. Version 1 had no line that said so, and `Credits` instead of `Lent`.
+const VERSION: u32 = 2;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "op", rename_all = "snake_case")]
 pub enum Entry {
+    /// The first one.
+    Journal {
+        version: u32,
+    },
     /// The same number again replaces what was reserved.
     Reserve {
         number: u32,
@@ -30,13 +46,20 @@ pub enum Entry {
         auto: Option<Range>,
         period_ns: u64,
         target: Target,
+        /// When it began, in clock ticks after boot: children from before have no part in it.
+        #[serde(default)]
+        since: u64,
     },
     Release {
         number: u32,
     },
-    /// Who has lent what, all of it.
+    /// Who has lent what, all of it; in version 1.
     Credits {
         credits: Credits,
+    },
+    /// Credits that are other ones now; a rate of 0: that one has gone.
+    Lent {
+        changes: Vec<Credit>,
     },
     /// The machine was divided otherwise than `file` says; forgotten when the file has changed.
     Classes {
@@ -45,8 +68,11 @@ pub enum Entry {
     },
 }
 
-/// Lines that say nothing new are tolerated until there are so many.
+/// Lines that say nothing new are tolerated until there are so many, or so many bytes.
 const STALE_LINES_MAX: usize = 10_000;
+const STALE_BYTES_MAX: u64 = 4 << 20;
+/// More than an entry takes that holds.
+const ENTRY_BYTES: u64 = 4096;
 
 #[derive(Debug)]
 pub struct Journal {
@@ -57,7 +83,8 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Reads what an earlier daemon left, and begins anew with nothing: [`Journal::rewrite`] says what still holds.
+    /// Reads what an earlier daemon left; [`Journal::rewrite`] then says what still holds. What cannot be read is kept
+    /// aside.
     ///
     /// # Errors
     /// When the file cannot be read or made.
@@ -67,19 +94,23 @@ impl Journal {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             Err(error) => return Err(error),
         };
-        let entries = parse(&text);
+        let (entries, unknown) = parse(&text);
+        if unknown > 0 {
+            keep_aside(path, unknown);
+        }
         let mut options = OpenOptions::new();
         options.create(true).append(true).mode(0o600);
-        let file = options.open(path)?;
         let mut journal = Journal {
             path: path.to_owned(),
-            file,
+            file: options.open(path)?,
             length: text.len() as u64,
             lines: entries.len(),
         };
-        // A line without its end would swallow the next one.
-        if !text.is_empty() && !text.ends_with(b"\n") {
-            journal.rewrite(&entries)?;
+        match text.last() {
+            None => journal.append(&Entry::Journal { version: VERSION })?,
+            // A line without its end would swallow the next one.
+            Some(last) if *last != b'\n' => journal.rewrite(&entries)?,
+            Some(_) => {}
         }
         Ok((journal, entries))
     }
@@ -110,6 +141,7 @@ impl Journal {
     /// Whether most of it may be out of date, with so many entries still holding.
     pub fn is_stale(&self, holding: usize) -> bool {
         self.lines > STALE_LINES_MAX + 2 * holding
+            || self.length > STALE_BYTES_MAX + ENTRY_BYTES * holding as u64
     }
 
     /// Replaces the whole journal at once, or not at all.
@@ -121,19 +153,21 @@ impl Journal {
         let mut options = OpenOptions::new();
         options.create(true).write(true).truncate(true).mode(0o600);
         let mut file = options.open(&path)?;
-        let mut length = 0;
-        for entry in entries {
-            let line = line(entry)?;
-            file.write_all(&line)?;
-            length += line.len() as u64;
+        let mut text = line(&Entry::Journal { version: VERSION })?;
+        for entry in entries
+            .iter()
+            .filter(|entry| !matches!(entry, Entry::Journal { .. }))
+        {
+            text.append(&mut line(entry)?);
         }
+        file.write_all(&text)?;
         file.sync_data()?;
         fs::rename(&path, &self.path)?;
         if let Some(folder) = self.path.parent().filter(|folder| folder.is_dir()) {
             File::open(folder)?.sync_all()?;
         }
         self.file = OpenOptions::new().append(true).open(&self.path)?;
-        (self.length, self.lines) = (length, entries.len());
+        (self.length, self.lines) = (text.len() as u64, entries.len());
         Ok(())
     }
 }
@@ -144,23 +178,63 @@ fn line(entry: &Entry) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// The whole lines that can be read, up to the first that cannot.
-fn parse(text: &[u8]) -> Vec<Entry> {
+/// The whole lines that can be read, and how many could not.
+fn parse(text: &[u8]) -> (Vec<Entry>, usize) {
     let Some(end) = text.iter().rposition(|byte| *byte == b'\n') else {
-        return Vec::new();
+        return (Vec::new(), 0);
     };
     let lines = text[..end].split(|byte| *byte == b'\n');
-    lines
-        .map_while(|line| serde_json::from_slice(line).ok())
-        .collect()
+    let read = lines.map(|line| serde_json::from_slice(line).ok());
+    let (known, unknown): (Vec<_>, Vec<_>) = read.partition(Option::is_some);
+    let known: Vec<Entry> = known.into_iter().flatten().collect();
+    let version = known.iter().find_map(|entry| match entry {
+        Entry::Journal { version } => Some(*version),
+        _ => None,
+    });
+    if let Some(version) = version.filter(|version| *version > VERSION) {
+        warn!(
+            version,
+            own = VERSION,
+            "the journal is a later version's: what is known of it is taken up"
+        );
+        return (known, unknown.len().max(1));
+    }
+    (known, unknown.len())
+}
+
+/// A copy of the journal for its operator. Without it, what could be read is taken up all the same.
+fn keep_aside(path: &Path, unknown: usize) {
+    let copy = path.with_extension("journal.bad");
+    match fs::copy(path, &copy) {
+        Ok(_) => {
+            warn!(unknown, copy = %copy.display(), "lines of the journal cannot be read: a copy is kept")
+        }
+        Err(error) => {
+            warn!(unknown, %error, "lines of the journal cannot be read, and it cannot be copied")
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    /// In memory where that is possible: each step is written through.
     fn path(name: &str) -> PathBuf {
-        std::env::temp_dir().join(format!("consort-journal-{name}-{}", std::process::id()))
+        let memory = PathBuf::from("/dev/shm");
+        let folder = match memory.is_dir() {
+            true => memory,
+            false => std::env::temp_dir(),
+        };
+        folder.join(format!("consort-journal-{name}-{}", std::process::id()))
+    }
+
+    /// Its entries, without the first one.
+    fn said(path: &Path) -> Vec<Entry> {
+        let (_, entries) = Journal::open(path).unwrap();
+        let said = entries.into_iter();
+        said.filter(|entry| !matches!(entry, Entry::Journal { .. }))
+            .collect()
     }
 
     fn reserve(number: u32) -> Entry {
@@ -172,6 +246,7 @@ mod tests {
             auto: None,
             period_ns: 33_000_000,
             target: Target::Process { pid: 7, start: 99 },
+            since: 7,
         }
     }
 
@@ -199,9 +274,12 @@ mod tests {
             let (mut journal, entries) = Journal::open(&path).unwrap();
             assert_eq!(entries, all[..acknowledged], "cut at {cut}");
             journal.append(&reserve(9)).unwrap();
-            let (_, entries) = Journal::open(&path).unwrap();
-            assert_eq!(entries.last(), Some(&reserve(9)), "cut at {cut}");
-            assert_eq!(entries.len(), acknowledged + 1);
+            assert_eq!(
+                said(&path)[..acknowledged],
+                all[..acknowledged],
+                "cut at {cut}"
+            );
+            assert_eq!(said(&path)[acknowledged..], [reserve(9)], "cut at {cut}");
         }
         fs::remove_file(&path).unwrap();
     }
@@ -212,14 +290,46 @@ mod tests {
         let _ = fs::remove_file(&path);
         let (mut journal, entries) = Journal::open(&path).unwrap();
         assert_eq!(entries, []);
+        assert_eq!(said(&path), []);
         for number in 0..20 {
             journal.append(&reserve(number)).unwrap();
         }
         assert!(!journal.is_stale(0));
         journal.rewrite(&[reserve(3)]).unwrap();
         journal.append(&Entry::Release { number: 3 }).unwrap();
-        let (_, entries) = Journal::open(&path).unwrap();
-        assert_eq!(entries, [reserve(3), Entry::Release { number: 3 }]);
+        assert_eq!(said(&path), [reserve(3), Entry::Release { number: 3 }]);
+        fs::remove_file(&path).unwrap();
+    }
+
+    /// A line of a later version, and one that was damaged: the others hold, and the file is kept aside.
+    #[test]
+    fn an_unknown_line_drops_no_other() {
+        let path = path("unknown");
+        let copy = path.with_extension("journal.bad");
+        let lines = [
+            line(&Entry::Journal {
+                version: VERSION + 1,
+            })
+            .unwrap(),
+            line(&reserve(1)).unwrap(),
+            b"{\"op\":\"forbid\",\"number\":1}\n".to_vec(),
+            b"\xff\x00\n".to_vec(),
+            line(&reserve(2)).unwrap(),
+        ];
+        fs::write(&path, lines.concat()).unwrap();
+        assert_eq!(said(&path), [reserve(1), reserve(2)]);
+        assert_eq!(fs::read(&copy).unwrap(), lines.concat());
+        fs::remove_file(&path).unwrap();
+        fs::remove_file(&copy).unwrap();
+    }
+
+    #[test]
+    fn many_bytes_are_stale_as_many_lines_are() {
+        let path = path("bytes");
+        let _ = fs::remove_file(&path);
+        let (mut journal, _) = Journal::open(&path).unwrap();
+        journal.length = STALE_BYTES_MAX + 1;
+        assert!(journal.is_stale(0) && !journal.is_stale(1));
         fs::remove_file(&path).unwrap();
     }
 }

@@ -8,13 +8,14 @@ use tracing::{debug, warn};
 
 use crate::{
     admission::Reservation,
+    audit,
     credits::Credits,
     journal::Entry,
     peer::Peer,
     rate::Rate,
-    reservations::terms,
     service::Service,
     targets::{Scope, Target},
+    terms::terms,
     Refusal,
 };
 
@@ -35,6 +36,13 @@ impl Service {
     /// ENOENT when the lender has no reservation, ENOSPC for more than it has left, EINVAL to itself or in a circle or
     /// into another class, EPERM for a stranger's, ERANGE, ESRCH. Nothing is changed then.
     pub fn lend(&mut self, peer: &Peer, from: i32, to: i32, rate: f64) -> Result<(), Refusal> {
+        self.lend_unlogged(peer, from, to, rate)?;
+        let details = format!("{rate} of {from} to {to}");
+        audit::done(self, peer, "lend", &details);
+        Ok(())
+    }
+
+    fn lend_unlogged(&mut self, peer: &Peer, from: i32, to: i32, rate: f64) -> Result<(), Refusal> {
         let rate = Rate::asked(rate)?;
         let lender = self.processes.target(peer, from, Scope::Any)?;
         let from = self.number_held(&lender)?;
@@ -126,7 +134,18 @@ impl Service {
         };
         let [from, to] =
             [back.from, back.to].map(|number| self.processes.target(&root, number, Scope::Any));
-        let [from, to] = [self.number_held(&from?)?, self.number_held(&to?)?];
+        let (lender, receiver) = (from?, to?);
+        let nothing = || {
+            let (to, from) = (receiver.number(), lender.number());
+            let text = format!(
+                "nothing is lent to {to} by {from}: `consort usage` shows who has lent what"
+            );
+            Refusal::new(Errno::ENOENT, text)
+        };
+        let held = |whose| self.reservations.ledger.find(whose);
+        let (Some(from), Some(to)) = (held(&lender), held(&receiver)) else {
+            return Err(nothing());
+        };
         let is_ones_own = |number| {
             let held = self.reservations.ledger.get(number);
             peer.uid == 0 || held.is_some_and(|held| held.uid == peer.uid)
@@ -137,16 +156,35 @@ impl Service {
         }
         let mut credits = self.reservations.credits.clone();
         let reservations = &self.reservations;
-        let changed = credits.take_back(from, to, rate, |number| reservations.own(number))?;
-        self.adopt(credits, changed)
+        let taken = credits.take_back(from, to, rate, |number| reservations.own(number));
+        let changed = taken.map_err(|refusal| match refusal.errno {
+            Errno::ENOENT => nothing(),
+            _ => refusal.into(),
+        })?;
+        self.adopt(credits, changed)?;
+        let details = format!("what {} has of {}", back.to, back.from);
+        audit::done(self, peer, "recollect", &details);
+        Ok(())
+    }
+
+    /// Gives all that `number` was lent back to the lenders.
+    pub(crate) fn give_back(&mut self, number: u32) -> Result<(), Refusal> {
+        let mut credits = self.reservations.credits.clone();
+        let reservations = &self.reservations;
+        let changed = credits.give_back(number, |other| reservations.own(other));
+        match changed.is_empty() {
+            true => Ok(()),
+            false => self.adopt(credits, changed),
+        }
     }
 
     /// Makes changed credits those that hold: in the scheduler, in the journal, here.
     fn adopt(&mut self, credits: Credits, changed: BTreeSet<u32>) -> Result<(), Refusal> {
-        let before = std::mem::replace(&mut self.reservations.credits, credits.clone());
+        let changes = credits.since(&self.reservations.credits);
+        let before = std::mem::replace(&mut self.reservations.credits, credits);
         let applied = self
             .weigh(&changed)
-            .and_then(|()| self.reservations.write(&Entry::Credits { credits }));
+            .and_then(|()| self.reservations.write(&Entry::Lent { changes }));
         if let Err(refusal) = applied {
             self.reservations.credits = before;
             if let Err(error) = self.weigh(&changed) {

@@ -7,6 +7,7 @@
 //! kernel ejects the scheduler is in [`ejection`].
 
 pub mod admission;
+pub mod audit;
 pub mod clients;
 pub mod config;
 pub mod control;
@@ -17,12 +18,15 @@ mod dumps;
 pub mod ejection;
 pub mod host;
 pub mod journal;
+mod keep;
 pub mod lending;
 pub mod limits;
 pub mod listen;
 pub mod lock;
 pub mod notify;
+mod pages;
 pub mod peer;
+mod privileges;
 pub mod refusal;
 pub mod requests;
 pub mod reservations;
@@ -34,12 +38,13 @@ pub mod service;
 mod signals;
 pub mod status;
 pub mod targets;
+mod terms;
 mod upkeep;
 pub mod usage;
 pub mod users;
 pub mod wire;
 
-pub use consort_rates::{classes, credits, rate, ClassTable};
+pub use consort_rates::{classes, credits, duration, rate, ClassTable};
 pub use host::Host;
 pub use refusal::Refusal;
 pub use serve::{serve, Config, End, ServeError};

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What one user can hold, and how fast one user may ask.
+//! What one user can hold, how fast one user may ask, and how much of the daemon's time that may take.
 
 use std::time::{Duration, Instant};
 
-/// Bounds for each user. Root has the same ones: a runaway service is no less of a nuisance.
-#[derive(Debug, Clone, Copy)]
+/// Bounds for each user, subordinate numbers of one counted as that one. Root has the same ones, but for what the
+/// command asks: a runaway service is no less of a nuisance, and must not keep its operator out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Connections, so programs; each costs two pages of kernel memory.
     pub clients: usize,
@@ -16,6 +17,8 @@ pub struct Limits {
     pub requests_per_s: u32,
     /// How long a connection is not listened to after it exceeded the rate, so that refusing costs little.
     pub pause: Duration,
+    /// CPU time of the daemon's in each second; beyond that a user's programs wait.
+    pub cpu_per_s: Duration,
 }
 
 impl Default for Limits {
@@ -26,25 +29,38 @@ impl Default for Limits {
             domains: 512,
             requests_per_s: 1000,
             pause: Duration::from_millis(50),
+            cpu_per_s: Duration::from_millis(10),
         }
     }
 }
 
-/// A token bucket: full at first, refilled at a constant rate, never above one second's worth.
+/// A token bucket: full at first, refilled at a constant rate, never above its size.
 #[derive(Debug, Clone)]
 pub struct Bucket {
     per_s: f64,
-    /// May be negative: what a request turned out to cost is charged after it was let in.
+    /// Tokens when it is full.
+    size: f64,
+    /// May be negative: what a request turned out to cost is charged after it was let in. Never below two sizes: whoever
+    /// owes more has waited long enough once it has paid that.
     tokens: f64,
     filled_at: Instant,
 }
 
+/// Of its size, the most that a bucket can owe.
+const DEBT_MAX: f64 = 2.0;
+
 impl Bucket {
+    /// A second's worth of tokens.
     pub fn new(per_s: u32, now: Instant) -> Self {
         let per_s = f64::from(per_s);
+        Bucket::of_size(per_s, per_s, now)
+    }
+
+    pub fn of_size(per_s: f64, size: f64, now: Instant) -> Self {
         Bucket {
             per_s,
-            tokens: per_s,
+            size,
+            tokens: size,
             filled_at: now,
         }
     }
@@ -60,20 +76,28 @@ impl Bucket {
     }
 
     /// Takes `cost` more tokens, into debt if need be.
-    pub fn charge(&mut self, cost: u32) {
-        self.tokens -= f64::from(cost);
+    pub fn charge(&mut self, cost: f64) {
+        self.tokens = (self.tokens - cost).max(-DEBT_MAX * self.size);
+    }
+
+    /// How long until it owes no more than `debt`, a part of its size.
+    pub fn owes_for(&mut self, debt: f64, now: Instant) -> Option<Duration> {
+        self.refill(now);
+        let missing = -debt * self.size - self.tokens;
+        (missing > 0.0)
+            .then(|| Duration::from_secs_f64(missing / self.per_s.max(f64::MIN_POSITIVE)))
     }
 
     /// True when forgetting this bucket would forgive nothing.
     pub fn is_full(&mut self, now: Instant) -> bool {
         self.refill(now);
-        self.tokens >= self.per_s
+        self.tokens >= self.size
     }
 
     fn refill(&mut self, now: Instant) {
         let passed_s = now.saturating_duration_since(self.filled_at).as_secs_f64();
         self.filled_at = self.filled_at.max(now);
-        self.tokens = (self.tokens + passed_s * self.per_s).min(self.per_s);
+        self.tokens = (self.tokens + passed_s * self.per_s).min(self.size);
     }
 }
 
@@ -93,12 +117,18 @@ mod tests {
     }
 
     #[test]
-    fn debt_is_paid_before_anything_is_granted() {
+    fn debt_is_paid_before_anything_is_granted_and_has_a_floor() {
         let start = Instant::now();
         let mut bucket = Bucket::new(10, start);
-        bucket.charge(30);
+        bucket.charge(30.0);
+        assert_eq!(bucket.owes_for(1.0, start), Some(Duration::from_secs(1)));
         assert!(!bucket.take(start + Duration::from_millis(1900)));
         assert!(bucket.take(start + Duration::from_millis(2200)));
+        let mut bucket = Bucket::new(10, start);
+        bucket.charge(1e9);
+        assert_eq!(bucket.owes_for(0.0, start), Some(Duration::from_secs(2)));
+        assert!(bucket.take(start + Duration::from_millis(2200)));
+        assert_eq!(bucket.owes_for(0.0, start + Duration::from_secs(3)), None);
     }
 
     #[test]

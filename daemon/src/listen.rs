@@ -7,14 +7,16 @@ use std::{
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    sync::mpsc,
 };
 
 use consort_abi::CONSORT_SOCKET_PATH;
 use nix::{
     errno::Errno,
+    fcntl::{fcntl, FcntlArg, OFlag},
     sys::socket::{
-        accept4, bind, listen, recvmsg, sendmsg, socket, AddressFamily, Backlog, ControlMessage,
-        MsgFlags, SockFlag, SockType, UnixAddr,
+        accept4, bind, getsockopt, listen, recvmsg, sendmsg, socket, sockopt, AddressFamily,
+        Backlog, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
     },
 };
 
@@ -33,14 +35,55 @@ pub fn socket_path() -> PathBuf {
     }
 }
 
-/// A listening socket whose file goes with it.
+/// A listening socket. Its file goes with it, if the daemon has made it.
 #[derive(Debug)]
 pub struct Listener {
     socket: OwnedFd,
-    path: PathBuf,
+    path: Option<PathBuf>,
+}
+
+/// The socket that the service manager has made for the daemon (sd_listen_fds(3)), if it has. It stays open here: the
+/// next scheduler is served at it, too.
+fn activated() -> Option<OwnedFd> {
+    /// `SD_LISTEN_FDS_START`.
+    const FIRST: RawFd = 3;
+    let number = |name| env::var(name).ok()?.parse::<u32>().ok();
+    let is_ours = number("LISTEN_PID")? == std::process::id() && number("LISTEN_FDS")? > 0;
+    // SAFETY: the manager says that it is open, and nobody here closes it.
+    let given = is_ours.then(|| unsafe { BorrowedFd::borrow_raw(FIRST) })?;
+    given.try_clone_to_owned().ok()
 }
 
 impl Listener {
+    /// Listens at the service manager's socket, or else at `path`.
+    ///
+    /// # Errors
+    /// Those of [`Listener::adopt`] and [`Listener::bind`].
+    pub fn open(path: &Path) -> io::Result<Self> {
+        match activated() {
+            Some(socket) => Listener::adopt(socket),
+            None => Listener::bind(path),
+        }
+    }
+
+    /// Listens at a socket that somebody else has made; its file stays.
+    ///
+    /// # Errors
+    /// EINVAL for one that does not listen, or not for packets.
+    pub fn adopt(socket: OwnedFd) -> io::Result<Self> {
+        let kind = getsockopt(&socket, sockopt::SockType)?;
+        if kind != SockType::SeqPacket || !getsockopt(&socket, sockopt::AcceptConn)? {
+            let text = "the service manager's socket is no listening one for packets: expected ListenSequentialPacket=";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        }
+        fcntl(
+            &socket,
+            FcntlArg::F_SETFL(OFlag::O_RDWR | OFlag::O_NONBLOCK),
+        )?;
+        refuse_descriptors(&socket);
+        Ok(Listener { socket, path: None })
+    }
+
     /// Listens at `path`, in place of a daemon that died; the caller holds the lock that says so.
     ///
     /// # Errors
@@ -53,12 +96,13 @@ impl Listener {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
         bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+        refuse_descriptors(&socket);
         // Everybody may connect: what each may do is decided by who they are, request by request.
         fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
         listen(&socket, Backlog::new(BACKLOG)?)?;
         Ok(Listener {
             socket,
-            path: path.to_owned(),
+            path: Some(path.to_owned()),
         })
     }
 
@@ -83,20 +127,80 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        // When this fails the file stays, and the next daemon removes it.
-        let _ = fs::remove_file(&self.path);
+        if let Some(path) = &self.path {
+            // When this fails the file stays, and the next daemon removes it.
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+/// Lets the kernel refuse messages with descriptors (Linux 6.16): who sends one is told EPERM. The last reference to a
+/// stranger's file must never be the daemon's, since giving it up may take as long as the stranger likes. Connections
+/// have it from the socket that they came to.
+fn refuse_descriptors(socket: &OwnedFd) {
+    const SO_PASSRIGHTS: libc::c_int = 83;
+    let no: libc::c_int = 0;
+    // SAFETY: the pointer is to one int, whose length is given.
+    let refused = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            std::ptr::from_ref(&no).cast(),
+            size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if refused != 0 {
+        let error = io::Error::last_os_error();
+        tracing::warn!(%error, "this kernel lets programs send descriptors to the daemon: they are closed aside");
     }
 }
 
 /// Receives one message into `buffer` and returns its true length: above `buffer`'s when it did not fit,
-/// 0 when the peer has closed the connection. Descriptors that come along are dropped by the kernel.
+/// 0 when the peer has closed the connection. Descriptors come along only where the kernel does not refuse them.
 ///
 /// # Errors
 /// EAGAIN when there is no message.
-pub fn receive(socket: RawFd, buffer: &mut [u8]) -> Result<usize, Errno> {
+pub fn receive(socket: RawFd, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>), Errno> {
     let mut parts = [IoSliceMut::new(buffer)];
-    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC;
-    recvmsg::<()>(socket, &mut parts, None, flags).map(|message| message.bytes)
+    let mut space = nix::cmsg_space!([RawFd; DESCRIPTORS_MAX]);
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_TRUNC | MsgFlags::MSG_CMSG_CLOEXEC;
+    let message = recvmsg::<()>(socket, &mut parts, Some(&mut space), flags)?;
+    let mut descriptors = Vec::new();
+    for control in message.cmsgs()? {
+        if let ControlMessageOwned::ScmRights(fds) = control {
+            // SAFETY: the kernel just made these descriptors for us.
+            descriptors.extend(
+                fds.into_iter()
+                    .map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }),
+            );
+        }
+    }
+    Ok((message.bytes, descriptors))
+}
+
+/// `SCM_MAX_FD`: the most that one message can bring; with less room the kernel would give the rest up in our time.
+const DESCRIPTORS_MAX: usize = 253;
+
+/// Closes files aside, one after the other: what closing them waits for, nobody else waits for.
+#[derive(Debug)]
+pub struct Closer(mpsc::Sender<OwnedFd>);
+
+impl Closer {
+    /// # Errors
+    /// When no thread can be made.
+    pub fn start() -> io::Result<Self> {
+        let (sender, files) = mpsc::channel::<OwnedFd>();
+        let closer = std::thread::Builder::new().name("consort-closer".to_owned());
+        closer.spawn(move || files.into_iter().for_each(drop))?;
+        Ok(Closer(sender))
+    }
+
+    pub fn close(&self, file: OwnedFd) {
+        if let Err(mpsc::SendError(file)) = self.0.send(file) {
+            drop(file);
+        }
+    }
 }
 
 /// Sends `reply`, with the page's descriptor if it has one, without waiting.

@@ -3,14 +3,22 @@
 
 use std::{
     fs::{self, OpenOptions},
-    io::{self, Read, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    io::{self, Write},
+    os::fd::AsRawFd,
+    os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
 use nix::{
     errno::Errno,
     fcntl::{Flock, FlockArg},
+    sys::{
+        socket::{
+            connect, getsockopt, setsockopt, socket, sockopt, AddressFamily, SockFlag, SockType,
+            UnixAddr,
+        },
+        time::{TimeVal, TimeValLike},
+    },
 };
 
 /// Held for as long as this lives.
@@ -25,7 +33,13 @@ pub enum LockError {
         "another consort daemon is running (process {holder}): `consort status` describes it, \
          `kill {holder}` ends it"
     )]
-    Held { holder: String },
+    Held { holder: i32 },
+
+    #[error(
+        "a consort daemon is starting or ending: it holds {} and does not listen yet, or not any more; try again",
+        path.display()
+    )]
+    Busy { path: PathBuf },
 
     #[error("cannot use {}: {source}. Run it as root, or name another place in CONSORT_SOCKET", path.display())]
     File {
@@ -39,7 +53,7 @@ impl Lock {
     /// Takes the lock of the daemon that listens at `socket`, and makes the socket's folder if need be.
     ///
     /// # Errors
-    /// [`LockError::Held`] when another daemon has it.
+    /// [`LockError::Held`] when another daemon serves, [`LockError::Busy`] when one is about to.
     pub fn take(socket: &Path) -> Result<Self, LockError> {
         let path = socket.with_extension("lock");
         let failed = |source| LockError::File {
@@ -49,30 +63,58 @@ impl Lock {
         if let Some(folder) = path.parent().filter(|folder| !folder.exists()) {
             make_folder(folder).map_err(failed)?;
         }
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o644)
-            .open(&path)
-            .map_err(failed)?;
-        match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(mut file) => {
-                write_pid(&mut file).map_err(failed)?;
-                Ok(Lock { _file: file })
+        loop {
+            let file = open(&path).map_err(failed)?;
+            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Ok(mut file) => {
+                    // Earlier versions let everybody read it, so that everybody could hold it.
+                    file.set_permissions(fs::Permissions::from_mode(MODE))
+                        .and_then(|()| write_pid(&mut file))
+                        .map_err(failed)?;
+                    return Ok(Lock { _file: file });
+                }
+                Err((file, Errno::EWOULDBLOCK)) => {
+                    match listener_of(socket) {
+                        Ok(holder) => return Err(LockError::Held { holder }),
+                        Err(Errno::ENOENT | Errno::ECONNREFUSED) => {}
+                        Err(_) => return Err(LockError::Busy { path }),
+                    }
+                    if !is_anybodys(&file).map_err(failed)? {
+                        return Err(LockError::Busy { path });
+                    }
+                    // Nobody serves, and whoever holds it need not be a daemon: the next one is ours alone.
+                    fs::remove_file(&path).map_err(failed)?;
+                }
+                Err((_, errno)) => return Err(failed(errno.into())),
             }
-            Err((mut file, Errno::EWOULDBLOCK)) => {
-                let mut holder = String::new();
-                // Without its number the message is still true.
-                let _ = file.read_to_string(&mut holder);
-                Err(LockError::Held {
-                    holder: holder.trim().to_owned(),
-                })
-            }
-            Err((_, errno)) => Err(failed(errno.into())),
         }
     }
+}
+
+/// Only who may open it can hold it.
+const MODE: u32 = 0o600;
+
+fn open(path: &Path) -> io::Result<fs::File> {
+    OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(MODE)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path)
+}
+
+fn is_anybodys(file: &fs::File) -> io::Result<bool> {
+    Ok(file.metadata()?.mode() & 0o077 != 0)
+}
+
+/// The process that listens at `path`, as the kernel says; waits a while where many are about to connect.
+fn listener_of(path: &Path) -> Result<i32, Errno> {
+    let kind = SockType::SeqPacket;
+    let socket = socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None)?;
+    setsockopt(&socket, sockopt::SendTimeout, &TimeVal::seconds(2))?;
+    connect(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    getsockopt(&socket, sockopt::PeerCredentials).map(|credentials| credentials.pid())
 }
 
 /// Makes the socket's folder, in which everybody must be able to find it, whatever the umask.

@@ -1,19 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who is at the other end of a connection, and which threads are its own.
 //!
-//! The kernel vouches for the process that connected (SO_PEERCRED). A process inherits connections across
-//! fork, and process numbers are reused, so each use checks that the number still means that process: its
-//! start time and its owner must be the same.
+//! The kernel vouches for the process that connected: it gives its user (SO_PEERCRED) and a descriptor of it
+//! (SO_PEERPIDFD). A process inherits connections across fork, and process numbers are reused, so each use checks that
+//! the process lives that the descriptor means: as long as it does, its number is nobody else's. Its start time tells the
+//! same to those who come later.
 
 use std::{
     fs,
-    os::fd::AsFd,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     path::{Path, PathBuf},
+    ptr,
+    sync::Arc,
 };
 
 use nix::{
     errno::Errno,
-    sys::socket::{getsockopt, sockopt},
+    poll::{poll, PollFd, PollFlags, PollTimeout},
+    sys::socket::{getsockopt, sockopt, UnixCredentials},
 };
 
 use crate::Refusal;
@@ -33,6 +37,57 @@ pub struct Peer {
     pub command: String,
     /// The process has a pid namespace of its own, in which its threads have other numbers.
     pub namespaced: bool,
+    /// The process itself; `None` for one that exists on paper.
+    pub descriptor: Option<Descriptor>,
+}
+
+/// A process as the kernel hands it out, be its number another's by now.
+#[derive(Debug, Clone)]
+pub struct Descriptor(Arc<OwnedFd>);
+
+impl PartialEq for Descriptor {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for Descriptor {}
+
+impl Descriptor {
+    /// The process at the other end of `socket`; `None` where the kernel does not tell.
+    fn of_peer(socket: BorrowedFd<'_>) -> Option<Self> {
+        let (mut fd, mut length): (RawFd, _) = (-1, size_of::<RawFd>() as libc::socklen_t);
+        // SAFETY: the pointers are to one int and its length.
+        let told = unsafe {
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERPIDFD,
+                ptr::from_mut(&mut fd).cast(),
+                &mut length,
+            )
+        };
+        if told != 0 || fd < 0 {
+            return None;
+        }
+        // SAFETY: the kernel just made this descriptor for us.
+        Some(Descriptor(Arc::new(unsafe { OwnedFd::from_raw_fd(fd) })))
+    }
+
+    /// The whole process has ended.
+    fn has_ended(&self) -> bool {
+        let mut ready = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
+        poll(&mut ready, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+    }
+}
+
+/// Whom the kernel vouches for at the other end of `socket`.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub(crate) fn credentials(socket: impl AsFd) -> Result<UnixCredentials, Refusal> {
+    getsockopt(&socket, sockopt::PeerCredentials)
+        .map_err(|errno| Refusal::new(errno, format!("cannot tell who connected: {errno}")))
 }
 
 /// A thread that was found to belong to a peer.
@@ -76,6 +131,23 @@ impl Processes {
         self
     }
 
+    /// The time in the unit of start times: clock ticks after boot.
+    pub(crate) fn now_ticks(&self) -> u64 {
+        let mut now = libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        };
+        // SAFETY: the kernel fills a valid struct; sysconf has no memory of ours.
+        let per_second = unsafe {
+            libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now);
+            libc::sysconf(libc::_SC_CLK_TCK)
+        };
+        let per_second = u64::try_from(per_second).unwrap_or(100).max(1);
+        let seconds = u64::try_from(now.tv_sec).unwrap_or_default();
+        let part = u64::try_from(now.tv_nsec).unwrap_or_default() * per_second / 1_000_000_000;
+        seconds * per_second + part
+    }
+
     pub(crate) fn cgroups(&self) -> &Path {
         &self.cgroups
     }
@@ -99,9 +171,23 @@ impl Processes {
     /// # Errors
     /// EACCES when the process cannot be seen from here or has gone.
     pub fn peer_of(&self, socket: impl AsFd) -> Result<Peer, Refusal> {
-        let credentials = getsockopt(&socket, sockopt::PeerCredentials)
-            .map_err(|errno| Refusal::new(errno, format!("cannot tell who connected: {errno}")))?;
-        self.peer(credentials.pid(), credentials.uid())
+        let credentials = credentials(&socket)?;
+        self.peer_at(socket, &credentials)
+    }
+
+    pub(crate) fn peer_at(
+        &self,
+        socket: impl AsFd,
+        credentials: &UnixCredentials,
+    ) -> Result<Peer, Refusal> {
+        let descriptor = Descriptor::of_peer(socket.as_fd());
+        let mut peer = self.peer(credentials.pid(), credentials.uid())?;
+        // What was read was about that process if it still lives: its number has been nobody else's.
+        if descriptor.as_ref().is_some_and(Descriptor::has_ended) {
+            return Err(gone(peer.pid));
+        }
+        peer.descriptor = descriptor;
+        Ok(peer)
     }
 
     /// Describes process `pid`, which user `uid` owned when it connected.
@@ -113,12 +199,7 @@ impl Processes {
                  namespace, not in a container",
             ));
         }
-        let gone = || {
-            Refusal::new(
-                Errno::EACCES,
-                format!("process {pid} that connected has gone: connect again"),
-            )
-        };
+        let gone = || gone(pid);
         let folder = self.root.join(pid.to_string());
         let start = start_time(&folder).ok_or_else(gone)?;
         let numbers = status_numbers(&folder, "NSpid:").ok_or_else(gone)?;
@@ -138,6 +219,7 @@ impl Processes {
                 .filter(|c| !c.is_control())
                 .collect(),
             namespaced: numbers.len() > 1,
+            descriptor: None,
         })
     }
 
@@ -162,6 +244,12 @@ impl Processes {
             _ if peer.namespaced => self.namespaced_thread(peer, named),
             _ => (1, self.own_thread(peer, named, named)),
         }
+    }
+
+    /// CPU time that a thread has had; `None` when it has ended.
+    pub(crate) fn used_ns(&self, pid: i32, tid: i32) -> Option<u64> {
+        let text = read_text(&self.task_folder(pid, tid).join("schedstat"))?;
+        text.split_ascii_whitespace().next()?.parse().ok()
     }
 
     /// True while `thread` of process `pid` lives.
@@ -196,8 +284,11 @@ impl Processes {
     }
 
     fn still_the_same(&self, peer: &Peer) -> Result<(), Refusal> {
-        let folder = self.root.join(peer.pid.to_string());
-        if start_time(&folder) == Some(peer.start) {
+        let is_the_same = match &peer.descriptor {
+            Some(process) => !process.has_ended(),
+            None => start_time(&self.root.join(peer.pid.to_string())) == Some(peer.start),
+        };
+        if is_the_same {
             return Ok(());
         }
         Err(Refusal::new(
@@ -228,8 +319,44 @@ impl Processes {
         }
     }
 
-    /// Searches all threads: the kernel has no look-up from a namespace's number to its own.
+    /// The number by which the kernel's initial pid namespace knows what `peer` calls `named`, if the kernel tells.
+    fn outer_number(&self, peer: &Peer, named: i32) -> Option<i32> {
+        let namespace = self.root.join(peer.pid.to_string()).join("ns/pid");
+        let namespace = fs::File::open(namespace).ok()?;
+        // SAFETY: the request takes a number and writes nothing.
+        let number = unsafe {
+            libc::ioctl(
+                namespace.as_raw_fd(),
+                NS_GET_PID_FROM_PIDNS,
+                libc::c_long::from(named),
+            )
+        };
+        (number > 0).then_some(number)
+    }
+
+    /// What `peer`, in a pid namespace of its own, calls `named`: the kernel's number of it.
+    ///
+    /// # Errors
+    /// ESRCH when there is no such process or thread, EPERM when the one that connected has gone.
+    pub(crate) fn number_of(&self, peer: &Peer, named: i32) -> Result<i32, Refusal> {
+        self.still_the_same(peer)?;
+        if named == 0 {
+            return Ok(peer.pid);
+        }
+        if !peer.namespaced {
+            return Ok(named);
+        }
+        self.outer_number(peer, named).ok_or_else(|| {
+            let text = format!("there is no process or thread {named} in your pid namespace");
+            Refusal::new(Errno::ESRCH, text)
+        })
+    }
+
+    /// Asks the kernel; one that cannot tell (before Linux 6.11) makes this a search.
     fn namespaced_thread(&self, peer: &Peer, named: i32) -> (LookupCost, Result<Thread, Refusal>) {
+        if let Some(tid) = self.outer_number(peer, named) {
+            return (1, self.own_thread(peer, tid, named));
+        }
         let tasks = self.root.join(peer.pid.to_string()).join("task");
         let mut cost = 1;
         let Ok(entries) = fs::read_dir(&tasks) else {
@@ -257,6 +384,15 @@ impl Processes {
     }
 }
 
+/// Translates a number of a pid namespace; of Linux' uapi/linux/nsfs.h.
+const NS_GET_PID_FROM_PIDNS: libc::Ioctl =
+    nix::request_code_read!(0xb7, 0x6, size_of::<libc::c_int>());
+
+fn gone(pid: i32) -> Refusal {
+    let text = format!("process {pid} that connected has gone: connect again");
+    Refusal::new(Errno::EACCES, text)
+}
+
 fn not_a_thread(peer: &Peer, named: i32) -> Refusal {
     Refusal::new(
         Errno::ESRCH,
@@ -280,9 +416,23 @@ pub(crate) fn start_time(folder: &Path) -> Option<u64> {
     Stat::read(folder).map(|stat| stat.start)
 }
 
+/// The process that started this one, or has adopted it, and this one's start time.
+pub(crate) fn parent_and_start(folder: &Path) -> Option<(i32, u64)> {
+    Stat::read(folder).map(|stat| (stat.parent, stat.start))
+}
+
+/// Whether the kernel runs it for itself, as kthreadd and all that it starts.
+pub(crate) fn is_kernel_thread(folder: &Path) -> bool {
+    /// `PF_KTHREAD` of the kernel's linux/sched.h: ps(1) and others have relied on it for twenty years.
+    const KERNEL_THREAD: u64 = 0x0020_0000;
+    Stat::read(folder).is_some_and(|stat| stat.flags & KERNEL_THREAD != 0)
+}
+
 /// Some of what proc_pid_stat(5) lists.
 struct Stat {
     state: char,
+    parent: i32,
+    flags: u64,
     start: u64,
     policy: u32,
 }
@@ -291,12 +441,14 @@ impl Stat {
     fn read(folder: &Path) -> Option<Self> {
         let text = read_text(&folder.join("stat"))?;
         // The command in parentheses may contain anything, so fields are counted after the last one: the
-        // state is field 3, the start time field 22, the policy field 41.
+        // state is field 3, the parent field 4, the flags are field 9, the start time field 22, the policy field 41.
         let (_, fields) = text.rsplit_once(')')?;
         let mut fields = fields.split_ascii_whitespace();
         Some(Stat {
             state: fields.next()?.chars().next()?,
-            start: fields.nth(18)?.parse().ok()?,
+            parent: fields.next()?.parse().ok()?,
+            flags: fields.nth(4)?.parse().ok()?,
+            start: fields.nth(12)?.parse().ok()?,
             policy: fields.nth(18)?.parse().ok()?,
         })
     }

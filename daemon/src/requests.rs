@@ -3,15 +3,8 @@
 
 use std::{os::fd::OwnedFd, time::Instant};
 
-use consort_abi::{
-    CONSORT_CONTROL, CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_LEND, CONSORT_RECOLLECT,
-    CONSORT_RELEASE, CONSORT_RESERVE, CONSORT_SLOTS, CONSORT_USAGE,
-};
-use consort_kernel::{DomainOptions, JoinArgs};
-use nix::errno::Errno;
-use tracing::debug;
-
 use crate::{
+    audit,
     clients::{ConnectionId, Member},
     control,
     domains::{self, Domain},
@@ -21,9 +14,15 @@ use crate::{
     safe,
     service::Service,
     targets::Named,
-    wire::{self, Join, Reply, Request},
+    wire::{self, Join, Malformed, Message, Reply, Request},
     Refusal,
 };
+use consort_abi::{
+    CONSORT_CONTROL, CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_LEND, CONSORT_RECOLLECT,
+    CONSORT_RELEASE, CONSORT_RESERVE, CONSORT_SLOTS, CONSORT_USAGE,
+};
+use consort_kernel::{DomainOptions, JoinArgs};
+use nix::errno::Errno;
 
 /// What the connection does after a message was answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +35,9 @@ pub enum Next {
 
 /// A CONTROL request counts as this many others: it looks at everything.
 const CONTROL_COST: u32 = 10;
+
+/// A page costs the kernel some time, and is never given out twice.
+const HELLO_COST: u32 = 5;
 
 /// What a granted request adds to the reply.
 #[derive(Default)]
@@ -63,28 +65,59 @@ impl Service {
         length: usize,
         now: Instant,
     ) -> (Reply, Next) {
+        let parsed = wire::parse(bytes, length);
+        let version = match &parsed {
+            Ok(message) => message.version,
+            Err(malformed) => malformed.version,
+        };
+        let (mut reply, next) = self.answer(id, parsed, length, now);
+        reply.version = version;
+        (reply, next)
+    }
+
+    fn answer(
+        &mut self,
+        id: ConnectionId,
+        parsed: Result<Message, Malformed>,
+        length: usize,
+        now: Instant,
+    ) -> (Reply, Next) {
         self.totals.requests += 1;
         let Some(peer) = self.clients.get(id).map(|client| client.peer.clone()) else {
             let refusal = Refusal::new(Errno::EPROTO, "this connection was closed: connect again");
-            return (self.refused(0, &refusal), Next::Close);
+            self.totals.refusals += 1;
+            return (Reply::refused(0, &refusal), Next::Close);
         };
-        let request = match wire::parse(bytes, length) {
+        let told = &mut self.users.entry(peer.uid, now).told;
+        told.messages += 1;
+        told.bytes += length as u64;
+        let parsed = parsed.map(|message| message.request);
+        // What is no request is one more all the same.
+        let (kind, admitted) = match &parsed {
+            Ok(request @ Request::Control { .. }) => {
+                (kind_of(request), self.users.admit_command(peer.uid, now))
+            }
+            Ok(request) => (kind_of(request), self.users.admit_request(peer.uid, now)),
+            Err(malformed) => (malformed.kind, self.users.admit_request(peer.uid, now)),
+        };
+        if let Err(refusal) = admitted {
+            return (self.refused(peer.uid, kind, &refusal, now), Next::Pause);
+        }
+        let request = match parsed {
             Ok(request) => request,
             Err(malformed) => {
                 let next = match malformed.close {
                     true => Next::Close,
                     false => Next::Listen,
                 };
-                self.users.charge(peer.uid, 1);
-                return (self.refused(malformed.kind, &malformed.refusal), next);
+                return (self.refused(peer.uid, kind, &malformed.refusal, now), next);
             }
         };
-        let kind = kind_of(&request);
-        if let Err(refusal) = self.users.admit_request(peer.uid, now) {
-            return (self.refused(kind, &refusal), Next::Pause);
-        }
         let outcome = self.check_mode(&request).and_then(|()| match request {
-            Request::Hello => self.hello(id),
+            Request::Hello => {
+                self.users.charge(peer.uid, HELLO_COST - 1);
+                self.hello(id)
+            }
             Request::Join(join) => self.join(id, &peer, &join, now),
             Request::Leave { tid, slot } => self.leave(id, &peer, tid, slot, now),
             Request::Reserve(ask) => self.reserve(&peer, &ask).map(Granted::reservation),
@@ -104,7 +137,9 @@ impl Service {
                     ..Granted::default()
                 }),
             Request::Control { text } => {
-                self.users.charge(peer.uid, CONTROL_COST - 1);
+                if peer.uid != 0 {
+                    self.users.charge(peer.uid, CONTROL_COST - 1);
+                }
                 control::answer(self, &peer, &text).map(|rest| Granted {
                     rest,
                     ..Granted::default()
@@ -120,8 +155,8 @@ impl Service {
                 ..Reply::default()
             },
             Err(refusal) => {
-                debug!(pid = peer.pid, uid = peer.uid, %refusal, "refused");
-                self.refused(kind, &refusal)
+                audit::refused(self, &peer, kind, &refusal, now);
+                self.refused(peer.uid, kind, &refusal, now)
             }
         };
         (reply, Next::Listen)
@@ -138,8 +173,9 @@ impl Service {
         Err(safe::refusal(doing))
     }
 
-    fn refused(&mut self, kind: u16, refusal: &Refusal) -> Reply {
+    fn refused(&mut self, uid: u32, kind: u16, refusal: &Refusal, now: Instant) -> Reply {
         self.totals.refusals += 1;
+        self.users.entry(uid, now).told.refusals += 1;
         Reply::refused(kind, refusal)
     }
 
@@ -194,6 +230,12 @@ impl Service {
             self.remove_domain_if_empty(domain, now);
             return Err(explain_join(error, thread.tid));
         }
+        let details = format!(
+            "thread {} in domain {}",
+            thread.tid,
+            String::from_utf8_lossy(&join.domain)
+        );
+        audit::done(self, peer, "join", &details);
         self.admit_member(
             id,
             peer.uid,
@@ -321,7 +363,7 @@ impl Service {
             members: 0,
         };
         self.domains.insert(id, domain);
-        self.users.entry(uid, now).domains += 1;
+        self.users.add_domain(uid, now);
         Ok(id)
     }
 

@@ -10,13 +10,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use consort_kernel::Terms;
 use nix::errno::Errno;
 use serde::Deserialize;
 use tracing::{debug, warn};
 
 use crate::{
-    admission::{Ledger, Range, Reservation, UserLimits, PERIOD_MAX_NS, PERIOD_MIN_NS},
+    admission::{Ledger, Range, Reservation, UserLimits},
+    audit,
     classes::Classes,
     config::Division,
     credits::Credits,
@@ -25,6 +25,7 @@ use crate::{
     rate::{Rate, RATE_MIN},
     service::Service,
     targets::{Named, Target},
+    terms::{check_period, payer, refuse_thread, terms, unknown},
     usage::History,
     Refusal,
 };
@@ -33,6 +34,8 @@ use crate::{
 /// than this.
 const SEARCH_FREELY: usize = 64;
 const SEARCH_INTERVAL: Duration = Duration::from_millis(250);
+/// Keeps lines of a journal that is written anew short.
+const CREDITS_A_LINE: usize = 64;
 /// A process that makes threads while it gets its reservation is searched for new ones so often.
 const SEARCHES_MAX: usize = 8;
 
@@ -68,13 +71,10 @@ impl AskedRate {
                 format!("an automatic rate from {least} to {most}: expected the smaller one first");
             return Err(Refusal::new(Errno::ERANGE, text));
         }
-        let (range, least) = (
-            Range {
-                least: least.0,
-                most: most.0,
-            },
-            least,
-        );
+        let range = Range {
+            least: least.0,
+            most: most.0,
+        };
         Ok((least, Some(range)))
     }
 }
@@ -83,10 +83,12 @@ pub struct Reservations {
     pub ledger: Ledger,
     pub credits: Credits,
     /// Of those who are in these Unix groups.
-    group_limits: BTreeMap<u32, UserLimits>,
+    pub(crate) group_limits: BTreeMap<u32, UserLimits>,
     /// As the operator's file divides the machine.
     pub(crate) file: Classes,
     pub(crate) journal: Option<Journal>,
+    /// Why there is none.
+    pub(crate) journal_error: Option<String>,
     pub(crate) in_force: HashMap<u32, InForce>,
     /// Reservations that are over, and that the scheduler could not end yet.
     pub(crate) doomed: Vec<u32>,
@@ -102,6 +104,8 @@ pub struct InForce {
     /// The scheduler's number.
     pub id: u32,
     pub history: History,
+    /// When it began, in clock ticks after boot.
+    pub since: u64,
 }
 
 impl Reservations {
@@ -109,10 +113,15 @@ impl Reservations {
     pub fn new(division: Division) -> Self {
         Reservations {
             file: division.classes.clone(),
-            ledger: Ledger::new(division.classes, division.limits),
+            ledger: {
+                let mut ledger = Ledger::new(division.classes, division.limits);
+                ledger.set_limits(division.limits, division.accounts);
+                ledger
+            },
             group_limits: division.group_limits,
             credits: Credits::default(),
             journal: None,
+            journal_error: None,
             in_force: HashMap::new(),
             doomed: Vec::new(),
             searched: None,
@@ -137,10 +146,11 @@ impl Reservations {
         let Some(journal) = &mut self.journal else {
             return Ok(());
         };
-        journal.append(entry).map_err(|error| {
-            let text = format!("cannot write the journal, so nothing was changed: {error}");
-            Refusal::new(Errno::EIO, text)
-        })
+        let Err(error) = journal.append(entry) else {
+            return Ok(());
+        };
+        let text = format!("cannot write the journal, so nothing was changed: {error}");
+        Err(Refusal::new(Errno::EIO, text))
     }
 
     /// What the owner of process `pid` may have, by the groups that the process is in.
@@ -165,7 +175,11 @@ impl Reservations {
         true
     }
 
-    fn entry(&self, number: u32, reservation: &Reservation) -> Entry {
+    fn since(&self, number: u32) -> u64 {
+        self.in_force.get(&number).map_or(0, |held| held.since)
+    }
+
+    fn entry(&self, number: u32, reservation: &Reservation, since: u64) -> Entry {
         let class = self.ledger.classes().get(reservation.class);
         Entry::Reserve {
             number,
@@ -175,6 +189,7 @@ impl Reservations {
             auto: reservation.auto,
             period_ns: reservation.period_ns,
             target: reservation.target.clone(),
+            since,
         }
     }
 
@@ -188,11 +203,14 @@ impl Reservations {
             });
         }
         let held = self.ledger.iter();
-        entries.extend(held.map(|(number, reservation)| self.entry(number, reservation)));
-        if self.credits != Credits::default() {
-            let credits = self.credits.clone();
-            entries.push(Entry::Credits { credits });
-        }
+        entries.extend(
+            held.map(|(number, reservation)| self.entry(number, reservation, self.since(number))),
+        );
+        let lent: Vec<_> = self.credits.iter().copied().collect();
+        let lines = lent.chunks(CREDITS_A_LINE);
+        entries.extend(lines.map(|changes| Entry::Lent {
+            changes: changes.to_vec(),
+        }));
         entries
     }
 
@@ -229,22 +247,14 @@ impl Service {
         let target = self.processes.named(peer, &ask.named)?;
         let old = self.reservations.ledger.find(&target);
         let uid = match old.and_then(|number| self.reservations.ledger.get(number)) {
-            Some(old) => old.uid,
+            Some(old) => payer(peer.uid, old, class, rate, auto),
             None => peer.uid,
         };
         let limits = self.limits_of(&target, peer.pid);
         self.admit(limits, uid, class, rate, old)?;
-        let moves = old.filter(|old| {
-            self.reservations
-                .ledger
-                .get(*old)
-                .is_some_and(|old| old.class != class)
-        });
-        if moves.is_some_and(|old| self.reservations.credits.concern(old)) {
-            let text =
-                "credits stay in their class: recollect and return them before changing the class";
-            return Err(Refusal::new(Errno::EBUSY, text));
-        }
+        self.leave_class(old, class)?;
+        // One that had nothing but what it was lent has gone with that.
+        let old = self.reservations.ledger.find(&target);
         let period_ns = ask.period_ns;
         let wanted = Reservation {
             uid,
@@ -254,10 +264,32 @@ impl Service {
             period_ns,
             target,
         };
-        match old {
-            Some(number) => self.change(number, wanted),
-            None => self.begin(wanted, rate),
+        let details = format!("{} of {} for {}", rate, ask.class, wanted.target);
+        let number = match old {
+            Some(number) => self.change(number, wanted)?,
+            None => self.begin(wanted, rate)?,
+        };
+        audit::done(self, peer, "reserve", &details);
+        Ok(number)
+    }
+
+    /// A reservation that goes to another class gives back what it was lent there: nobody can be kept in a class by a
+    /// loan. What it has lent itself keeps it.
+    fn leave_class(&mut self, number: Option<u32>, class: usize) -> Result<(), Refusal> {
+        let reservations = &self.reservations;
+        let moves = |number: &u32| {
+            let held = reservations.ledger.get(*number);
+            held.is_some_and(|held| held.class != class)
+        };
+        let Some(number) = number.filter(moves) else {
+            return Ok(());
+        };
+        if reservations.credits.out(number) > Rate(0) {
+            let text =
+                "credits stay in their class: recollect what is lent before changing the class";
+            return Err(Refusal::new(Errno::EBUSY, text));
         }
+        self.give_back(number)
     }
 
     /// The limits of the target's owner; a cgroup is in no group, who asks for it is.
@@ -294,25 +326,26 @@ impl Service {
 
     /// `usable`: at which rate it begins; its own, unless it is made for a credit.
     pub(crate) fn begin(&mut self, wanted: Reservation, usable: Rate) -> Result<u32, Refusal> {
+        // Before its threads are looked for: a child that is forked meanwhile has a part in it.
+        let since = self.processes.now_ticks();
         let threads = self.processes.threads_of(&wanted.target);
         let id = self.put_in_force(&wanted, usable, &threads)?;
         let number = self.reservations.ledger.next_number();
-        let entry = self.reservations.entry(number, &wanted);
+        let entry = self.reservations.entry(number, &wanted, since);
         if let Err(refusal) = self.reservations.write(&entry) {
             self.end(id);
             return Err(refusal);
         }
         debug!(number, target = wanted.target.number(), rate = %wanted.rate, "reserved");
-        self.take_in(number, id, wanted);
+        self.take_in(number, id, since, wanted);
         self.reservations.compact();
         Ok(number)
     }
 
-    pub(crate) fn take_in(&mut self, number: u32, id: u32, reservation: Reservation) {
+    pub(crate) fn take_in(&mut self, number: u32, id: u32, since: u64, reservation: Reservation) {
         let history = History::default();
-        self.reservations
-            .in_force
-            .insert(number, InForce { id, history });
+        let in_force = InForce { id, history, since };
+        self.reservations.in_force.insert(number, in_force);
         self.reservations.ledger.insert(number, reservation);
         self.tell_period();
     }
@@ -402,7 +435,8 @@ impl Service {
             service.host.change_reservation(id, terms(what, rate))
         };
         apply(self, &wanted)?;
-        let entry = self.reservations.entry(number, &wanted);
+        let since = self.reservations.since(number);
+        let entry = self.reservations.entry(number, &wanted, since);
         if let Err(refusal) = self.reservations.write(&entry) {
             if let Err(error) = apply(self, &old) {
                 warn!(number, %error, "a change that could not be kept cannot be undone");
@@ -419,8 +453,8 @@ impl Service {
     }
 
     pub(crate) fn held(&self, number: u32) -> Option<(u32, Reservation)> {
-        let id = self.reservations.in_force.get(&number)?.id;
-        Some((id, self.reservations.ledger.get(number)?.clone()))
+        let held = self.reservations.ledger.get(number)?;
+        Some((self.reservations.in_force.get(&number)?.id, held.clone()))
     }
 
     /// Ends the reservation of a process or thread.
@@ -434,6 +468,7 @@ impl Service {
         self.reservations.write(&Entry::Release { number })?;
         self.drop_reservation(number);
         self.reservations.compact();
+        audit::done(self, peer, "release", &target.to_string());
         Ok(number)
     }
 
@@ -453,42 +488,4 @@ impl Service {
             Err(error) => warn!(reservation = id, %error, "cannot end a reservation"),
         }
     }
-}
-
-/// What the scheduler is told of a reservation that may use `rate`.
-pub(crate) fn terms(reservation: &Reservation, rate: Rate) -> Terms {
-    Terms {
-        class: reservation.class as u32,
-        rate: rate.weight(),
-        period_ns: reservation.period_ns,
-    }
-}
-
-fn check_period(period_ns: u64) -> Result<(), Refusal> {
-    if (PERIOD_MIN_NS..=PERIOD_MAX_NS).contains(&period_ns) {
-        return Ok(());
-    }
-    let text = format!(
-        "period {} is out of range: expected {} to {}",
-        consort_kernel::format_ns(period_ns),
-        consort_kernel::format_ns(PERIOD_MIN_NS),
-        consort_kernel::format_ns(PERIOD_MAX_NS)
-    );
-    Err(Refusal::new(Errno::ERANGE, text))
-}
-
-/// What the scheduler says of one thread: those that ended meanwhile, or share it already, are no obstacle.
-fn refuse_thread(error: &consort_kernel::Error) -> Result<(), Refusal> {
-    match Errno::from_raw(error.errno()) {
-        Errno::ESRCH | Errno::EEXIST => Ok(()),
-        errno => Err(Refusal::new(errno, error.to_string())),
-    }
-}
-
-pub(crate) fn unknown(target: &Target) -> Refusal {
-    let text = match target {
-        Target::Cgroup { path, .. } => format!("cgroup {path} has no reservation"),
-        target => format!("{} has no reservation", target.number()),
-    };
-    Refusal::new(Errno::ENOENT, text)
 }

@@ -17,10 +17,10 @@ use nix::{
         signalfd::SignalFd,
     },
 };
-use tracing::{error, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::{
-    config::{ConfigError, Division},
+    config::Division,
     dumps,
     ejection::{Ejections, Mode, Restarts, Step},
     limits::Limits,
@@ -28,21 +28,27 @@ use crate::{
     lock::{Lock, LockError},
     notify::notify,
     peer::Processes,
+    privileges,
     server::{Server, Stop},
     service::{Service, Totals},
     signals, Host,
 };
 
 /// Descriptors for every client that the scheduler has room for, and some.
-const DESCRIPTORS: u64 = 8192;
+/// Two each: its connection, and its process.
+const DESCRIPTORS: u64 = 16384;
 
 #[derive(Debug, Clone)]
 pub struct Config {
     pub socket: PathBuf,
     pub limits: Limits,
-    /// The operator's file; `None`: the default one, if there is one.
+    /// The operator's file, which is read again on demand; `None`: the default one, if there is one.
     pub classes: Option<PathBuf>,
+    /// What it says when the daemon starts.
+    pub division: Division,
     pub restarts: Restarts,
+    /// Give up what serving does not need.
+    pub drops_privileges: bool,
 }
 
 /// Why the daemon stopped serving.
@@ -71,8 +77,6 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
-    #[error(transparent)]
-    Classes(#[from] ConfigError),
     #[error("cannot take up reservations from {}: {source}", path.display())]
     Journal {
         path: PathBuf,
@@ -83,8 +87,8 @@ pub enum ServeError {
     Loop(#[from] Errno),
 }
 
-/// Takes the lock, loads a scheduler by calling `load`, and serves until a signal (TERM, INT or HUP). When the kernel
-/// ejects the scheduler, calls `load` again as [`crate::ejection`] has it. The scheduler is unloaded when this returns.
+/// Takes the lock, loads a scheduler by calling `load`, and serves until a signal (TERM or INT;
+/// HUP lets it read the file again). When the kernel ejects the scheduler, calls `load` again as [`crate::ejection`] has it. The scheduler is unloaded when this returns.
 ///
 /// # Errors
 /// When another daemon runs, the scheduler cannot be loaded, or the socket cannot be made.
@@ -96,12 +100,11 @@ pub fn serve(
     // Before loading: a signal that comes while loading must unload, too.
     let signals = signals::blocked()?;
     raise_descriptor_limit();
-    raise_priority();
     let mut host = load(Mode::Full)?;
     let mut life = Life {
         config,
         signals,
-        division: Division::read(config.classes.as_deref(), host.cpus())?,
+        division: config.division.clone(),
         started: Instant::now(),
         totals: Totals::default(),
         ejections: Ejections::new(config.restarts),
@@ -123,10 +126,12 @@ pub fn serve(
             }
             Step::Load { mode, after } => {
                 life.announce(mode, after);
-                if let Some(signal) = signals::wait(&life.signals, after)? {
+                if let Some(signal) = life.pause(after)? {
                     return Ok(End::Signal(signal));
                 }
-                load_again(mode, &mut load)?
+                let host = load_again(mode, &mut load)?;
+                life.read_again(host.cpus());
+                host
             }
         }
     }
@@ -161,13 +166,14 @@ impl Life<'_> {
     /// Serves programs until the scheduler or the daemon shall end; unloads the scheduler.
     fn serve_one(&mut self, host: Box<dyn Host>) -> Result<Stop, ServeError> {
         let socket = &self.config.socket;
-        let listener = Listener::bind(socket).map_err(|source| ServeError::Listen {
+        let listener = Listener::open(socket).map_err(|source| ServeError::Listen {
             path: socket.clone(),
             source,
         })?;
         let mode = host.mode();
         let mut service = Service::new(host, Processes::default(), self.config.limits);
         service.started = self.started;
+        service.file = self.config.classes.clone();
         service.totals = self.totals;
         service.ejections = self.ejections.clone();
         // In safe mode the journal stays as it is: the next full scheduler takes its reservations up.
@@ -178,6 +184,11 @@ impl Life<'_> {
                 path: journal,
                 source,
             })?;
+        }
+        // Only now: what was done up to here, nobody waits for.
+        raise_priority();
+        if self.config.drops_privileges {
+            privileges::drop_most();
         }
         let pause = self.config.limits.pause;
         let mut server = Server::new(service, listener, &self.signals, pause)?;
@@ -223,6 +234,28 @@ impl Life<'_> {
         step
     }
 
+    /// Waits for so long, or until a signal ends the daemon; the file is read again after it anyway.
+    fn pause(&self, after: Duration) -> Result<Option<Signal>, Errno> {
+        let until = Instant::now() + after;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            match signals::wait(&self.signals, left)? {
+                Some(Signal::SIGHUP) => {}
+                outcome => return Ok(outcome),
+            }
+        }
+    }
+
+    /// The operator's file may have changed since the daemon started; a bad one changes nothing.
+    fn read_again(&mut self, cpus: u32) {
+        match Division::read(self.config.classes.as_deref(), cpus) {
+            Ok(division) => self.division = division,
+            Err(error) => {
+                warn!(%error, "the file of classes and limits cannot be used: what it said before holds")
+            }
+        }
+    }
+
     fn announce(&self, mode: Mode, after: Duration) {
         match mode {
             Mode::Full => warn!(?after, "the scheduler will be loaded again"),
@@ -249,10 +282,17 @@ fn raise_descriptor_limit() {
     }
 }
 
-/// Programs that join wait for the daemon, which must not queue behind all that is runnable. What users can make
-/// it do is bounded by their rates.
+/// Programs wait for the daemon's answers, which must not queue behind all that is runnable: it runs in a real-time
+/// class, above what Consort schedules. What users can make it do is bounded by their share of its time.
 fn raise_priority() {
     const NICE: libc::c_int = -10;
+    let lowest = libc::sched_param { sched_priority: 1 };
+    let policy = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
+    // SAFETY: 0 is this thread, and the parameters are a valid struct.
+    if unsafe { libc::sched_setscheduler(0, policy, &lowest) } == 0 {
+        return;
+    }
+    debug!(error = %io::Error::last_os_error(), "no real-time class for the daemon: a nice value instead");
     // SAFETY: 0 is this process, and no memory is involved.
     if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) } != 0 {
         warn!(error = %io::Error::last_os_error(), "cannot raise the daemon's priority: joining may take long under load");

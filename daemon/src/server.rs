@@ -5,7 +5,8 @@
 //! delays the others by one answer and no more.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    cmp::Reverse,
+    collections::{BinaryHeap, HashMap},
     os::fd::{AsFd, AsRawFd, OwnedFd},
     time::{Duration, Instant},
 };
@@ -18,13 +19,17 @@ use nix::{
         epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout},
         signal::Signal,
         signalfd::SignalFd,
+        time::TimeSpec,
     },
+    time::{clock_gettime, ClockId},
 };
 use tracing::{debug, warn};
 
 use crate::{
     clients::ConnectionId,
-    listen::{self, Listener},
+    limits::Bucket,
+    listen::{self, Closer, Listener},
+    notify::Watchdog,
     requests::Next,
     service::Service,
     signals,
@@ -36,6 +41,10 @@ const TICK: Duration = Duration::from_millis(250);
 const EVENTS_PER_ROUND: usize = 64;
 /// Some twenty unread replies: more than any program needs that reads them.
 const UNREAD_BYTES_MAX: usize = 16384;
+
+/// About two percent of a CPU.
+const TURNED_AWAY_PER_S: f64 = 2000.0;
+const TURNED_AWAY_BURST: f64 = 100.0;
 
 const LISTENER: u64 = 0;
 const SIGNALS: u64 = 1;
@@ -57,9 +66,14 @@ pub(crate) struct Server<'a> {
     epoll: Epoll,
     connections: HashMap<ConnectionId, OwnedFd>,
     next_id: ConnectionId,
-    /// Connections that are not listened to until a time, in its order.
-    paused: VecDeque<(Instant, ConnectionId)>,
+    /// Connections that are not listened to until a time; the earliest first.
+    paused: BinaryHeap<Reverse<(Instant, ConnectionId)>>,
+    /// For connections and what came through them.
+    closer: Closer,
+    /// Turning strangers away costs time that nobody pays for, so it is done only so often.
+    turned_away: Bucket,
     pause: Duration,
+    watchdog: Watchdog,
     next_tick: Instant,
 }
 
@@ -86,8 +100,12 @@ impl<'a> Server<'a> {
             epoll,
             connections: HashMap::new(),
             next_id: FIRST_CONNECTION,
-            paused: VecDeque::new(),
+            paused: BinaryHeap::new(),
+            closer: Closer::start()
+                .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EAGAIN)))?,
+            turned_away: Bucket::of_size(TURNED_AWAY_PER_S, TURNED_AWAY_BURST, Instant::now()),
             pause,
+            watchdog: Watchdog::asked_for(),
             next_tick: Instant::now(),
         })
     }
@@ -103,6 +121,7 @@ impl<'a> Server<'a> {
                     return Ok(Stop::Exited(report));
                 }
                 self.service.tick(now);
+                self.watchdog.feed(now);
             }
             self.resume_paused(now);
             let count = match self.epoll.wait(&mut events, self.timeout(now)) {
@@ -112,22 +131,20 @@ impl<'a> Server<'a> {
             for event in &events[..count] {
                 match event.data() {
                     LISTENER => self.accept(),
-                    SIGNALS => {
-                        if let Some(signal) = signals::pending(self.signals)? {
-                            return Ok(Stop::Signal(signal));
-                        }
-                    }
-                    id => self.serve_one(id),
+                    SIGNALS => match signals::pending(self.signals)? {
+                        Some(Signal::SIGHUP) => self.service.reload(),
+                        Some(signal) => return Ok(Stop::Signal(signal)),
+                        None => {}
+                    },
+                    id => self.serve_one(id, event.events()),
                 }
             }
         }
     }
 
     fn timeout(&self, now: Instant) -> EpollTimeout {
-        let resume = self
-            .paused
-            .front()
-            .map_or(self.next_tick, |(until, _)| *until);
+        let resume = self.paused.peek();
+        let resume = resume.map_or(self.next_tick, |Reverse((until, _))| *until);
         let wait = resume.min(self.next_tick).saturating_duration_since(now);
         // Rounded up: waking before the time would spin.
         let wait_ms = wait.as_millis() as u16 + 1;
@@ -135,33 +152,36 @@ impl<'a> Server<'a> {
     }
 
     fn accept(&mut self) {
+        let now = Instant::now();
+        if let Some(wait) = self.turned_away.owes_for(0.0, now) {
+            self.pause_listening(LISTENER, now + wait.max(Duration::from_millis(1)));
+            return;
+        }
         let socket = match self.listener.accept() {
             Ok(Some(socket)) => socket,
             Ok(None) => return,
             Err(errno) => {
                 // Out of descriptors: wait for a program to end, without spinning.
                 warn!(%errno, "cannot accept a connection");
-                self.pause_listening(LISTENER);
+                self.pause_listening(LISTENER, now + self.pause);
                 return;
             }
         };
-        let now = Instant::now();
         let id = self.next_id;
         self.next_id += 1;
-        let admitted = self
-            .service
-            .processes
-            .peer_of(&socket)
-            .and_then(|peer| self.service.connect(id, peer, now));
-        if let Err(refusal) = admitted {
+        let began = cpu_time();
+        if let Err(refusal) = self.service.connect_from(id, &socket, now) {
             debug!(%refusal, "connection refused");
+            self.turned_away.charge(1.0);
             // The program has not spoken yet; it will take this for the answer to its HELLO.
             let _ = listen::send(
                 socket.as_raw_fd(),
                 &Reply::refused(CONSORT_HELLO as u16, &refusal),
             );
+            self.closer.close(socket);
             return;
         }
+        self.charge(self.service.uid_of(id), began, now);
         let event = EpollEvent::new(EpollFlags::EPOLLIN, id);
         if let Err(errno) = self.epoll.add(&socket, event) {
             warn!(%errno, "cannot watch a connection");
@@ -171,30 +191,58 @@ impl<'a> Server<'a> {
         self.connections.insert(id, socket);
     }
 
-    fn serve_one(&mut self, id: ConnectionId) {
+    /// A user pays for what the daemon does for it.
+    fn charge(&mut self, uid: Option<u32>, began: Duration, now: Instant) {
+        if let Some(uid) = uid {
+            let spent = cpu_time().saturating_sub(began);
+            self.service.users.charge_cpu(uid, spent, now);
+        }
+    }
+
+    fn serve_one(&mut self, id: ConnectionId, events: EpollFlags) {
+        let now = Instant::now();
+        let wait = self.service.waits_for(id, now);
+        let has_ended = events.intersects(EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR);
+        let (uid, began) = (self.service.uid_of(id), cpu_time());
+        match wait {
+            // An end is told whether it is listened to or not.
+            Some(_) if has_ended => self.close(id),
+            Some(wait) => return self.pause_listening(id, now + wait.max(self.pause)),
+            None => self.answer_one(id, now),
+        }
+        self.charge(uid, began, now);
+    }
+
+    fn answer_one(&mut self, id: ConnectionId, now: Instant) {
         let Some(socket) = self.connections.get(&id) else {
             return;
         };
         let fd = socket.as_raw_fd();
         let mut buffer = [0; MESSAGE_BYTES_MAX];
-        let length = match listen::receive(fd, &mut buffer) {
-            Ok(0) => return self.close(id),
-            Ok(length) => length,
+        let (length, descriptors) = match listen::receive(fd, &mut buffer) {
+            Ok((0, _)) => return self.close(id),
+            Ok(received) => received,
             Err(Errno::EAGAIN | Errno::EINTR) => return,
             Err(_) => return self.close(id),
         };
+        if !descriptors.is_empty() {
+            debug!(id, "a program sends descriptors");
+            let close = |file| self.closer.close(file);
+            descriptors.into_iter().for_each(close);
+            return self.close(id);
+        }
         // Unread replies are kernel memory that the daemon pays for.
         if listen::unread_bytes(fd) > UNREAD_BYTES_MAX {
             debug!(id, "a program does not read its replies");
             return self.close(id);
         }
         let received = &buffer[..length.min(MESSAGE_BYTES_MAX)];
-        let (reply, next) = self.service.handle(id, received, length, Instant::now());
+        let (reply, next) = self.service.handle(id, received, length, now);
         let sent = listen::send(fd, &reply);
         match next {
             _ if sent.is_err() => self.close(id),
             Next::Close => self.close(id),
-            Next::Pause => self.pause_listening(id),
+            Next::Pause => self.pause_listening(id, now + self.pause),
             Next::Listen => {}
         }
     }
@@ -203,23 +251,22 @@ impl<'a> Server<'a> {
         if let Some(socket) = self.connections.remove(&id) {
             // Closing would do; other processes may share the file, and would keep it watched.
             let _ = self.epoll.delete(&socket);
+            self.closer.close(socket);
         }
         self.service.disconnect(id, Instant::now());
     }
 
-    fn pause_listening(&mut self, id: u64) {
+    fn pause_listening(&mut self, id: u64, until: Instant) {
         self.set_interest(id, EpollFlags::empty());
-        self.paused.push_back((Instant::now() + self.pause, id));
+        self.paused.push(Reverse((until, id)));
     }
 
     fn resume_paused(&mut self, now: Instant) {
-        while let Some((_, id)) = self
-            .paused
-            .front()
-            .filter(|(until, _)| *until <= now)
-            .copied()
-        {
-            self.paused.pop_front();
+        while let Some(Reverse((until, id))) = self.paused.peek().copied() {
+            if until > now {
+                break;
+            }
+            self.paused.pop();
             self.set_interest(id, EpollFlags::EPOLLIN);
         }
     }
@@ -235,4 +282,9 @@ impl<'a> Server<'a> {
             warn!(%errno, "cannot change what is listened to");
         }
     }
+}
+
+/// The CPU time of this thread; 0 where the kernel does not tell.
+fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, TimeSpec::into)
 }

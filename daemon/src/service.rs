@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state of the service, and what happens without a request: programs come and go, threads die.
 
-use std::time::Instant;
+use std::{
+    os::fd::AsFd,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
 
 use consort_kernel::{ExitReport, LeaveArgs};
 use nix::errno::Errno;
@@ -13,7 +17,7 @@ use crate::{
     domains::Domains,
     ejection::{Ejections, Restarts},
     limits::Limits,
-    peer::{Peer, Processes},
+    peer::{self, Peer, Processes},
     reservations::Reservations,
     users::Users,
     Host, Refusal,
@@ -45,6 +49,10 @@ pub struct Service {
     pub(crate) domains: Domains,
     pub(crate) reservations: Reservations,
     pub(crate) totals: Totals,
+    /// The operator's file; `None`: where it is by default.
+    pub(crate) file: Option<PathBuf>,
+    /// Lines that the audit trail left out since the last one.
+    pub(crate) left_out: u64,
     pub(crate) started: Instant,
     /// Before this scheduler.
     pub(crate) ejections: Ejections,
@@ -69,6 +77,8 @@ impl Service {
             clients: Clients::default(),
             domains: Domains::default(),
             totals: Totals::default(),
+            file: None,
+            left_out: 0,
             started: Instant::now(),
             ejections: Ejections::new(Restarts::default()),
             doomed_domains: Vec::new(),
@@ -84,17 +94,55 @@ impl Service {
     /// EAGAIN or EDQUOT when its user has too much of it.
     pub fn connect(&mut self, id: ConnectionId, peer: Peer, now: Instant) -> Result<(), Refusal> {
         self.totals.connections += 1;
-        let admitted = self
-            .users
-            .admit_request(peer.uid, now)
-            .and_then(|()| self.users.check_clients(peer.uid, now));
-        if let Err(refusal) = admitted {
-            self.totals.refusals += 1;
-            return Err(refusal);
-        }
-        self.users.entry(peer.uid, now).clients += 1;
-        self.clients.insert(id, peer);
+        let admitted = self.users.admit_connection(peer.uid, now);
+        self.count_refusal(peer.uid, now, &admitted);
+        admitted?;
+        self.let_in(id, peer, now);
         Ok(())
+    }
+
+    /// Lets a program in whose user number the kernel has told; who exactly it is, is looked up only then.
+    ///
+    /// # Errors
+    /// Those of [`Service::connect`], EACCES.
+    pub fn connect_from(
+        &mut self,
+        id: ConnectionId,
+        socket: impl AsFd,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        self.totals.connections += 1;
+        let credentials = peer::credentials(&socket)?;
+        let uid = credentials.uid();
+        let admitted = self.users.admit_connection(uid, now);
+        self.count_refusal(uid, now, &admitted);
+        admitted?;
+        let found = self.processes.peer_at(&socket, &credentials);
+        self.count_refusal(uid, now, &found);
+        self.let_in(id, found?, now);
+        Ok(())
+    }
+
+    fn let_in(&mut self, id: ConnectionId, peer: Peer, now: Instant) {
+        self.users.add_client(peer.uid, now);
+        self.clients.insert(id, peer);
+    }
+
+    fn count_refusal<T>(&mut self, uid: u32, now: Instant, outcome: &Result<T, Refusal>) {
+        if outcome.is_err() {
+            self.totals.refusals += 1;
+            self.users.entry(uid, now).told.refusals += 1;
+        }
+    }
+
+    /// How long the connection is left unread, since its user has taken too much of the daemon's time.
+    pub fn waits_for(&mut self, id: ConnectionId, now: Instant) -> Option<Duration> {
+        let uid = self.clients.get(id)?.peer.uid;
+        self.users.waits_for(uid, now)
+    }
+
+    pub(crate) fn uid_of(&self, id: ConnectionId) -> Option<u32> {
+        Some(self.clients.get(id)?.peer.uid)
     }
 
     /// Takes back all that a program held.
@@ -111,7 +159,7 @@ impl Service {
         if let Some(number) = self.clients.remove(id).and_then(|client| client.number) {
             self.host.release_client(number);
         }
-        self.users.entry(uid, now).clients -= 1;
+        self.users.remove_client(uid, now);
     }
 
     /// Ends a membership, in the scheduler too, and removes the domain with its last member.
@@ -152,7 +200,7 @@ impl Service {
         let Some(domain) = self.domains.remove(id) else {
             return;
         };
-        self.users.entry(domain.uid, now).domains -= 1;
+        self.users.remove_domain(domain.uid, now);
         self.destroy_or_doom(id);
     }
 

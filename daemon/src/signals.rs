@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The signals that end the daemon: blocked from the start, and read where it waits.
+//! The signals that end the daemon, and SIGHUP, which lets it read its file again: blocked from the start, and read
+//! where it waits.
 
 use std::{os::fd::AsFd, time::Duration};
 

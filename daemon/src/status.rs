@@ -5,15 +5,17 @@
 
 use std::collections::HashMap;
 
-use consort_abi::CONSORT_JOIN_PREEMPT;
-use consort_kernel::{Counters, Tunables};
+use consort_abi::{CONSORT_JOIN_PREEMPT, CONSORT_WHY_POLLED_LATE, CONSORT_WHY_SLEPT};
+use consort_kernel::{Counters, Tardiness, Tunables};
 use serde::Serialize;
 
 use crate::{
     clients::{Client, ConnectionId, Member},
     domains::{order_name, Domain},
     ejection::{Ejection, Mode},
+    pages::first_page,
     service::{Service, Totals},
+    users::Told,
     Refusal,
 };
 
@@ -29,6 +31,50 @@ pub struct Status {
     pub counters: Counters,
     pub daemon: DaemonStatus,
     pub ejections: EjectionsStatus,
+    /// The asking user, or all for root: at most a hundred, the busiest first.
+    pub users: Vec<UserStatus>,
+    /// Why reservations do not outlast the daemon; `null` while they do.
+    pub journal_error: Option<String>,
+}
+
+/// What a user holds, and has made the daemon do. Subordinate numbers are their owner's.
+#[derive(Debug, Serialize)]
+pub struct UserStatus {
+    pub uid: u32,
+    pub programs: usize,
+    pub members: usize,
+    pub domains: usize,
+    pub reservations: usize,
+    pub reserved: f64,
+    #[serde(flatten)]
+    pub told: Told,
+}
+
+/// Users told of in one answer.
+const USERS_MAX: usize = 100;
+
+impl UserStatus {
+    fn all(service: &Service, shown_uid: Option<u32>) -> Vec<Self> {
+        let shown = |uid: u32| shown_uid.is_none_or(|shown| service.users.account(shown) == uid);
+        let users = service.users.iter().filter(|(uid, _)| shown(*uid));
+        let mut users: Vec<_> = users
+            .map(|(uid, user)| {
+                let (reserved, reservations) = service.reservations.ledger.held_by(uid);
+                UserStatus {
+                    uid,
+                    programs: user.clients,
+                    members: user.members,
+                    domains: user.domains,
+                    reservations,
+                    reserved: reserved.value(),
+                    told: user.told,
+                }
+            })
+            .collect();
+        users.sort_by_key(|user| std::cmp::Reverse(user.told.cpu_us));
+        users.truncate(USERS_MAX);
+        users
+    }
 }
 
 /// Some of the asking user's domains, or of everybody's for root, by number.
@@ -71,7 +117,7 @@ pub struct DaemonStatus {
     pub version: &'static str,
     pub pid: u32,
     pub uptime_s: u64,
-    /// Everybody's, now.
+    /// Everybody's programs, now; who only asks for the status is none.
     pub clients: usize,
     pub domains: usize,
     pub members: usize,
@@ -111,17 +157,20 @@ pub struct MemberStatus {
     pub tid: i32,
     pub slot: u32,
     pub domain: u32,
+    /// Of the last ten seconds; `null`: nothing is recorded of it.
+    pub tardiness: Option<Tardiness>,
+    /// Why it was demoted the last time, in words; `null`: it never was.
+    pub why: Option<String>,
+    /// CPU time since the thread started; `null`: it has just ended.
+    pub used_ns: Option<u64>,
 }
-
-/// Members, domains and clients listed in a page: keeps an answer below [`crate::wire::ANSWER_BYTES_MAX`].
-const PAGE_ITEMS: usize = 200;
 
 impl Status {
     /// Describes `service`.
     ///
     /// # Errors
     /// When the scheduler's counters cannot be read.
-    pub fn of(service: &Service) -> Result<Self, Refusal> {
+    pub fn of(service: &Service, shown_uid: Option<u32>) -> Result<Self, Refusal> {
         let state = match service.host.exited() {
             None => "running",
             Some(_) => "exited",
@@ -140,7 +189,7 @@ impl Status {
                 version: env!("CARGO_PKG_VERSION"),
                 pid: std::process::id(),
                 uptime_s: service.started.elapsed().as_secs(),
-                clients: service.clients.len(),
+                clients: programs(service),
                 domains: service.domains.len(),
                 members: service.clients.members(),
                 totals: service.totals,
@@ -149,8 +198,16 @@ impl Status {
                 count: service.ejections.count,
                 last: service.ejections.last.clone(),
             },
+            users: UserStatus::all(service, shown_uid),
+            journal_error: service.reservations.journal_error.clone(),
         })
     }
+}
+
+/// Those that only ask for something, as the command does, are none.
+fn programs(service: &Service) -> usize {
+    let all = service.clients.iter();
+    all.filter(|(_, client)| client.number.is_some()).count()
 }
 
 fn kernel_release() -> String {
@@ -170,9 +227,8 @@ impl DomainPage {
             .collect();
         found.sort_by_key(|(id, _)| *id);
 
-        let (taken, more) = first_page(found, |(_, domain)| domain.members);
         let mut members = members_by_domain(service);
-        let domains = taken.into_iter().map(|(id, domain)| DomainStatus {
+        let domains = found.into_iter().map(|(id, domain)| DomainStatus {
             id,
             name: domain.name.clone(),
             uid: domain.uid,
@@ -181,10 +237,8 @@ impl DomainPage {
             event_ns: domain.options.event_ns,
             members: members.remove(&id).unwrap_or_default(),
         });
-        DomainPage {
-            domains: domains.collect(),
-            more,
-        }
+        let (domains, more) = first_page(domains);
+        DomainPage { domains, more }
     }
 }
 
@@ -195,29 +249,45 @@ impl ClientPage {
         let found = service
             .clients
             .iter()
-            .filter(|(id, client)| shown(client) && after.is_none_or(|after| *id > after))
-            .collect();
-        let (taken, more) = first_page(found, |(_, client)| client.members.len());
-        let clients = taken.into_iter().map(|(connection, client)| ClientStatus {
+            .filter(|(id, client)| shown(client) && after.is_none_or(|after| *id > after));
+        let clients = found.map(|(connection, client)| ClientStatus {
             connection,
             client: client.number,
             pid: client.peer.pid,
             uid: client.peer.uid,
             command: client.peer.command.clone(),
-            members: client.members.iter().map(member_status).collect(),
+            members: members_of(service, client),
         });
-        ClientPage {
-            clients: clients.collect(),
-            more,
-        }
+        let (clients, more) = first_page(clients);
+        ClientPage { clients, more }
     }
 }
 
-fn member_status((slot, member): (&u32, &Member)) -> MemberStatus {
-    MemberStatus {
-        tid: member.thread.tid,
-        slot: *slot,
-        domain: member.domain,
+fn members_of(service: &Service, client: &Client) -> Vec<MemberStatus> {
+    let number = client.number.unwrap_or_default();
+    let status = |(slot, member): (&u32, &Member)| {
+        let tardiness = service.host.tardiness(number, *slot);
+        let pid = client.peer.pid;
+        MemberStatus {
+            tid: member.thread.tid,
+            slot: *slot,
+            domain: member.domain,
+            why: tardiness.and_then(why),
+            tardiness,
+            used_ns: service.processes.used_ns(pid, member.thread.tid),
+        }
+    };
+    client.members.iter().map(status).collect()
+}
+
+fn why(told: Tardiness) -> Option<String> {
+    match told.why {
+        CONSORT_WHY_POLLED_LATE => Some(format!(
+            "polled {:.3} ms after its yield-by time",
+            told.why_late_ns as f64 / 1e6
+        )),
+        CONSORT_WHY_SLEPT => Some("slept outside of poll".to_owned()),
+        _ => None,
     }
 }
 
@@ -230,19 +300,4 @@ fn members_by_domain(service: &Service) -> HashMap<u32, Vec<i32>> {
         }
     }
     members
-}
-
-/// The first of `entries` that fit into a page, at least one, and whether there are more. An entry counts for
-/// itself and its members.
-fn first_page<T>(mut entries: Vec<T>, members: impl Fn(&T) -> usize) -> (Vec<T>, bool) {
-    let mut items = 0;
-    let mut fits = |entry: &T| {
-        items += 1 + members(entry);
-        items <= PAGE_ITEMS
-    };
-    let fitting = entries.iter().take_while(|entry| fits(entry)).count();
-    let taken = fitting.max(1).min(entries.len());
-    let more = taken < entries.len();
-    entries.truncate(taken);
-    (entries, more)
 }

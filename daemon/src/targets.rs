@@ -4,7 +4,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    fs,
+    fmt, fs,
     os::unix::fs::MetadataExt,
     path::{Component, Path},
 };
@@ -28,6 +28,12 @@ pub enum Target {
     Cgroup { path: String, id: u64 },
 }
 
+/// The children of each process, and when they started, in clock ticks after boot.
+#[derive(Debug, Default)]
+pub struct Families {
+    children: HashMap<i32, Vec<(i32, u64)>>,
+}
+
 /// Whom somebody names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Named {
@@ -46,6 +52,16 @@ pub enum Scope {
     Any,
     /// The thread, even if it is a process' first.
     Thread,
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Process { pid, .. } => write!(f, "process {pid}"),
+            Target::Thread { pid, tid, .. } => write!(f, "thread {tid} of process {pid}"),
+            Target::Cgroup { path, .. } => write!(f, "cgroup {path}"),
+        }
+    }
 }
 
 impl Target {
@@ -78,8 +94,10 @@ impl Processes {
         let relative = relative.strip_prefix(root).unwrap_or(relative);
         let relative = relative.strip_prefix("/").unwrap_or(relative);
         let is_plain = |part: Component| matches!(part, Component::Normal(_));
-        let path = match relative.to_str() {
-            Some(path) if !path.is_empty() && relative.components().all(is_plain) => path,
+        // As it is written in one way only: `a//x/` and `a/x` are one cgroup.
+        let plain: std::path::PathBuf = relative.components().collect();
+        let path = match plain.to_str() {
+            Some(path) if !path.is_empty() && plain.components().all(is_plain) => path,
             _ => {
                 let text = format!(
                     "'{named}' is no cgroup's folder: expected one below {}, not that itself",
@@ -117,22 +135,15 @@ impl Processes {
     /// Finds what `peer` calls `number`; 0 is the process itself. Users may name their own processes, root all.
     ///
     /// # Errors
-    /// ESRCH when there is none, EPERM for a stranger's, EINVAL for a negative number.
+    /// ESRCH when there is none, EPERM for a stranger's, EINVAL for a negative number and for a thread of the kernel's.
     pub fn target(&self, peer: &Peer, number: i32, scope: Scope) -> Result<Target, Refusal> {
-        let number = match number {
-            0 => peer.pid,
-            _ if number < 0 => {
-                let text = format!(
-                    "{number} is no process or thread: expected its number, or 0 for this process"
-                );
-                return Err(Refusal::new(Errno::EINVAL, text));
-            }
-            _ if peer.namespaced && number != peer.pid => {
-                let text = "in a pid namespace of your own, numbers mean others here: reserve for the process itself (0), or from outside";
-                return Err(Refusal::new(Errno::EPERM, text));
-            }
-            number => number,
-        };
+        if number < 0 {
+            let text = format!(
+                "{number} is no process or thread: expected its number, or 0 for this process"
+            );
+            return Err(Refusal::new(Errno::EINVAL, text));
+        }
+        let number = self.number_of(peer, number)?;
         let gone = || {
             let text = format!("there is no process or thread {number}");
             Refusal::new(Errno::ESRCH, text)
@@ -146,6 +157,10 @@ impl Processes {
             let text =
                 format!("{number} belongs to user {owner}: reserve for your own, or as root");
             return Err(Refusal::new(Errno::EPERM, text));
+        }
+        if peer::is_kernel_thread(&folder) {
+            let text = format!("{number} is a thread of the kernel's, which makes others for everybody: name a program's process or thread");
+            return Err(Refusal::new(Errno::EINVAL, text));
         }
         if pid == number && scope == Scope::Any {
             let start = peer::start_time(&folder).ok_or_else(gone)?;
@@ -189,27 +204,31 @@ impl Processes {
         }
     }
 
-    /// Those, and the threads of the processes that it and its children have started, as far as that can still be
-    /// told: who was adopted by init is nobody's any more.
-    pub fn threads_below(&self, target: &Target) -> Vec<i32> {
+    /// Who has started whom, of all processes: read once, for all that ask.
+    pub fn families(&self) -> Families {
+        let mut children: HashMap<i32, Vec<(i32, u64)>> = HashMap::new();
+        for child in numbers_in(self.root()) {
+            if let Some((parent, start)) = peer::parent_and_start(&self.folder(child)) {
+                children.entry(parent).or_default().push((child, start));
+            }
+        }
+        Families { children }
+    }
+
+    /// Those, and the threads of the processes that it and its children have started from `since` on, in clock ticks
+    /// after boot, as far as that can still be told: who was adopted by init is nobody's any more.
+    pub fn threads_below(&self, target: &Target, families: &Families, since: u64) -> Vec<i32> {
         let mut threads = self.threads_of(target);
         let Target::Process { pid, .. } = target else {
             return threads;
         };
-        let mut children: HashMap<i64, Vec<i32>> = HashMap::new();
-        for child in numbers_in(self.root()) {
-            let parent = peer::status_numbers(&self.folder(child), "PPid:");
-            if let Some(parent) = parent.as_ref().and_then(|numbers| numbers.first()) {
-                children.entry(*parent).or_default().push(child);
-            }
-        }
         let mut seen = BTreeSet::from([*pid]);
         let mut left = vec![*pid];
         while let Some(parent) = left.pop() {
-            for child in children.remove(&i64::from(parent)).unwrap_or_default() {
-                if seen.insert(child) {
-                    threads.extend(self.living_threads(child));
-                    left.push(child);
+            for (child, start) in families.children.get(&parent).into_iter().flatten() {
+                if *start >= since && seen.insert(*child) {
+                    threads.extend(self.living_threads(*child));
+                    left.push(*child);
                 }
             }
         }
@@ -287,11 +306,37 @@ mod tests {
             .arg("60")
             .spawn()
             .unwrap();
-        let threads = processes.threads_below(&target);
+        let families = processes.families();
+        let threads = processes.threads_below(&target, &families, 0);
+        let later = processes.threads_below(&target, &families, processes.now_ticks() + 1);
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(threads.contains(&(child.id() as i32)));
+        assert!(!later.contains(&(child.id() as i32)));
         assert!(!processes.threads_of(&target).contains(&(child.id() as i32)));
+    }
+
+    #[test]
+    fn threads_of_the_kernel_are_refused() {
+        let folder = std::env::temp_dir().join(format!("consort-kthread-{}", std::process::id()));
+        let process = folder.join("2");
+        fs::create_dir_all(&process).unwrap();
+        let (between, after) = ("0 ".repeat(12), "0 ".repeat(18));
+        let stat = format!("2 (kthreadd) S 0 0 0 0 -1 2129984 {between}5 {after}0 0\n");
+        fs::write(process.join("stat"), stat).unwrap();
+        fs::write(process.join("status"), "Tgid:\t2\nUid:\t0\t0\t0\t0\n").unwrap();
+        // It asks about itself: whoever asks must be among the processes.
+        let root = Peer {
+            uid: 0,
+            pid: 2,
+            start: 5,
+            ..own()
+        };
+        let refused = Processes::at(&folder).target(&root, 2, Scope::Any);
+        fs::remove_dir_all(&folder).unwrap();
+        let refusal = refused.unwrap_err();
+        assert_eq!(refusal.errno, Errno::EINVAL);
+        assert!(refusal.text.contains("kernel's"), "{}", refusal.text);
     }
 
     #[test]

@@ -55,10 +55,19 @@ impl Service {
     }
 
     /// A cgroup's CPU time is the kernel's own sum.
+    fn ran_ns(&self, id: u32, target: &Target) -> Result<u64, Error> {
+        match target {
+            Target::Cgroup { path, .. } => {
+                Ok(self.processes.cgroup_ran_ns(path).unwrap_or_default())
+            }
+            _ => Ok(self.host.reservation_usage(id)?.ran_ns),
+        }
+    }
+
     pub(crate) fn usage(&self, id: u32, target: &Target) -> Result<ReservationUsage, Error> {
         let mut usage = self.host.reservation_usage(id)?;
-        if let Target::Cgroup { path, .. } = target {
-            usage.ran_ns = self.processes.cgroup_ran_ns(path).unwrap_or_default();
+        if let Target::Cgroup { .. } = target {
+            usage.ran_ns = self.ran_ns(id, target)?;
             usage.tasks = self.processes.threads_of(target).len() as u32;
         }
         Ok(usage)
@@ -68,7 +77,8 @@ impl Service {
         let Some((id, held)) = self.held(number) else {
             return;
         };
-        let Ok(usage) = self.usage(id, &held.target) else {
+        // How many threads there are may be much to read, and is nobody's question here.
+        let Ok(ran_ns) = self.ran_ns(id, &held.target) else {
             return;
         };
         let reservations = &mut self.reservations;
@@ -77,7 +87,7 @@ impl Service {
         let Some(in_force) = reservations.in_force.get_mut(&number) else {
             return;
         };
-        if !in_force.history.note(now, usage.ran_ns, given) {
+        if !in_force.history.note(now, ran_ns, given) {
             return;
         }
         let suggested = in_force.history.suggested(held.rate);

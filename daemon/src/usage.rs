@@ -83,7 +83,15 @@ impl History {
 
     /// Of about the last sixty seconds, those in which it used all that it was given, and would have used more.
     pub fn late_seconds(&self) -> usize {
-        self.samples.iter().filter(|sample| sample.late).count()
+        let window = WINDOWS[2];
+        let newest = self.samples.back().map(|sample| sample.at);
+        let is_recent = |sample: &&Sample| {
+            newest.is_some_and(|newest| newest.saturating_duration_since(sample.at) < window)
+        };
+        let recent = self.samples.iter().filter(is_recent);
+        // Samples may be a little less than a second apart.
+        let late = recent.filter(|sample| sample.late).count();
+        late.min(window.as_secs() as usize)
     }
 
     /// The nominal rate that would suit what was used lately, or lacked; `None` before that can be told. What is asked
@@ -199,6 +207,7 @@ mod tests {
         );
         assert_eq!(history(&[0, 0, 0]).suggested(asked), Some(RATE_MIN));
         assert_eq!(history(&[50; 60]).suggested(Rate(900_000)), Some(Rate::ONE));
+        assert_eq!(history(&[50; 67]).late_seconds(), 60);
         let mut changed = history(&[50; 20]);
         changed.begin_anew();
         assert_eq!(changed.late_seconds(), 0);

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What each user holds at the moment.
 
-use std::{collections::HashMap, time::Instant};
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
 
+use consort_rates::accounts::Accounts;
 use nix::errno::Errno;
 
 use crate::{
@@ -15,20 +19,59 @@ pub struct User {
     pub clients: usize,
     pub members: usize,
     pub domains: usize,
-    bucket: Bucket,
+    /// Since the daemon started, or since it held something last.
+    pub told: Told,
+    requests: Bucket,
+    /// Of root: what the command asks. A service that asks too much leaves that alone.
+    commands: Bucket,
+    /// Nanoseconds of the daemon's time.
+    cpu: Bucket,
+    /// Lines of the audit trail.
+    audit: Bucket,
+}
+
+/// What a user has made the daemon do, for `consort status`.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+pub struct Told {
+    pub messages: u64,
+    pub bytes: u64,
+    pub refusals: u64,
+    /// Microseconds of the daemon's CPU time.
+    pub cpu_us: u64,
 }
 
 #[derive(Debug)]
 pub struct Users {
     limits: Limits,
+    /// As the daemon was started.
+    at_start: Limits,
+    accounts: Accounts,
     by_uid: HashMap<u32, User>,
+    /// Clients, members and domains of all but root.
+    strangers: [usize; 2],
 }
+
+/// What the scheduler has room for, less what is kept for root.
+const CLIENTS_OF_STRANGERS: usize = 4096 - 512;
+const DOMAINS_OF_STRANGERS: usize = 4096 - 512;
+/// Of what the others have left, one user gets at most one in so many.
+const PART_OF_WHAT_IS_LEFT: usize = 2;
+/// Connections of root beyond its programs': its operator gets in when its services have them all.
+pub const OPERATORS_CLIENTS: usize = 16;
+const COMMANDS_PER_S: u32 = 200;
+/// So many seconds of its budget at once: programs start together, and machines may be slow.
+const CPU_BURST_S: f64 = 30.0;
+const AUDIT_PER_S: f64 = 10.0;
+const AUDIT_BURST: f64 = 100.0;
 
 impl Users {
     pub fn new(limits: Limits) -> Self {
         Users {
             limits,
+            at_start: limits,
+            accounts: Accounts::default(),
             by_uid: HashMap::new(),
+            strangers: [0; 2],
         }
     }
 
@@ -36,14 +79,44 @@ impl Users {
         &self.limits
     }
 
+    /// Holds from now on, `None`: as at the start; buckets of users who are known go on as they were made.
+    pub fn set_limits(&mut self, limits: Option<Limits>) {
+        self.limits = limits.unwrap_or(self.at_start);
+    }
+
+    /// Only before anybody holds anything, or with the same subordinate numbers.
+    pub fn set_accounts(&mut self, accounts: Accounts) {
+        if self.by_uid.values().all(|user| user.clients == 0) {
+            self.accounts = accounts;
+        }
+    }
+
     pub fn entry(&mut self, uid: u32, now: Instant) -> &mut User {
-        let rate = self.limits.requests_per_s;
-        self.by_uid.entry(uid).or_insert_with(|| User {
-            clients: 0,
-            members: 0,
-            domains: 0,
-            bucket: Bucket::new(rate, now),
+        let limits = self.limits;
+        let account = self.accounts.of(uid);
+        self.by_uid.entry(account).or_insert_with(|| {
+            let cpu_ns = limits.cpu_per_s.as_nanos() as f64;
+            User {
+                clients: 0,
+                members: 0,
+                domains: 0,
+                told: Told::default(),
+                requests: Bucket::new(limits.requests_per_s, now),
+                commands: Bucket::new(COMMANDS_PER_S, now),
+                cpu: Bucket::of_size(cpu_ns, cpu_ns * CPU_BURST_S, now),
+                audit: Bucket::of_size(AUDIT_PER_S, AUDIT_BURST, now),
+            }
         })
+    }
+
+    /// Whose account a user is on.
+    pub fn account(&self, uid: u32) -> u32 {
+        self.accounts.of(uid)
+    }
+
+    /// All users, by account.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &User)> {
+        self.by_uid.iter().map(|(uid, user)| (*uid, user))
     }
 
     /// Counts one request of `uid`.
@@ -52,7 +125,7 @@ impl Users {
     /// EAGAIN when the user asks faster than allowed.
     pub fn admit_request(&mut self, uid: u32, now: Instant) -> Result<(), Refusal> {
         let rate = self.limits.requests_per_s;
-        if self.entry(uid, now).bucket.take(now) {
+        if self.entry(uid, now).requests.take(now) {
             return Ok(());
         }
         Err(Refusal::new(
@@ -63,16 +136,93 @@ impl Users {
         ))
     }
 
+    /// Counts one question of the command.
+    ///
+    /// # Errors
+    /// EAGAIN when the user asks faster than allowed.
+    pub fn admit_command(&mut self, uid: u32, now: Instant) -> Result<(), Refusal> {
+        if uid == 0 && self.entry(uid, now).commands.take(now) {
+            return Ok(());
+        }
+        self.admit_request(uid, now)
+    }
+
     /// Makes `uid` pay for a request that cost more than one.
     pub fn charge(&mut self, uid: u32, cost: u32) {
-        if let Some(user) = self.by_uid.get_mut(&uid) {
-            user.bucket.charge(cost);
+        if let Some(user) = self.by_uid.get_mut(&self.accounts.of(uid)) {
+            user.requests.charge(f64::from(cost));
+        }
+    }
+
+    /// Makes `uid` pay for the daemon's CPU time.
+    pub fn charge_cpu(&mut self, uid: u32, spent: Duration, now: Instant) {
+        let user = self.entry(uid, now);
+        user.told.cpu_us += spent.as_micros() as u64;
+        user.cpu.charge(spent.as_nanos() as f64);
+    }
+
+    /// How long `uid` must wait until it is listened to again: it has taken more of the daemon's time than it may. Root is
+    /// asked to be sensible.
+    pub fn waits_for(&mut self, uid: u32, now: Instant) -> Option<Duration> {
+        match uid {
+            0 => None,
+            _ => self.entry(uid, now).cpu.owes_for(0.0, now),
+        }
+    }
+
+    /// Lets a user connect who does not owe too much of the daemon's time: looking at who it is costs as well.
+    ///
+    /// # Errors
+    /// EAGAIN; EDQUOT with as many programs as one may have, or all.
+    pub fn admit_connection(&mut self, uid: u32, now: Instant) -> Result<(), Refusal> {
+        if uid != 0 && self.entry(uid, now).cpu.owes_for(1.0, now).is_some() {
+            let text = format!(
+                "user {uid} takes more of the daemon's time than one may: wait a second and try again"
+            );
+            return Err(Refusal::new(Errno::EAGAIN, text));
+        }
+        self.admit_command(uid, now)?;
+        self.check_clients(uid, now)
+    }
+
+    /// Whether one more line about `uid` goes to the audit trail: nobody can fill the log.
+    pub fn may_log(&mut self, uid: u32, now: Instant) -> bool {
+        self.entry(uid, now).audit.take(now)
+    }
+
+    pub fn add_client(&mut self, uid: u32, now: Instant) {
+        self.entry(uid, now).clients += 1;
+        self.strangers[0] += usize::from(uid != 0);
+    }
+
+    pub fn remove_client(&mut self, uid: u32, now: Instant) {
+        self.entry(uid, now).clients -= 1;
+        self.strangers[0] -= usize::from(uid != 0);
+    }
+
+    pub fn add_domain(&mut self, uid: u32, now: Instant) {
+        self.entry(uid, now).domains += 1;
+        self.strangers[1] += usize::from(uid != 0);
+    }
+
+    pub fn remove_domain(&mut self, uid: u32, now: Instant) {
+        self.entry(uid, now).domains -= 1;
+        self.strangers[1] -= usize::from(uid != 0);
+    }
+
+    /// The limit of a user who has `have`: its own, and no more than a part of what the others have left of all, so that
+    /// many users together do not leave the next one without.
+    fn most(&self, uid: u32, have: usize, limit: usize, all: usize, taken: usize) -> usize {
+        match uid {
+            0 => limit,
+            _ => limit.min((have + all.saturating_sub(taken)).div_ceil(PART_OF_WHAT_IS_LEFT)),
         }
     }
 
     pub fn check_clients(&mut self, uid: u32, now: Instant) -> Result<(), Refusal> {
-        let max = self.limits.clients;
         let have = self.entry(uid, now).clients;
+        let limit = self.limits.clients + if uid == 0 { OPERATORS_CLIENTS } else { 0 };
+        let max = self.most(uid, have, limit, CLIENTS_OF_STRANGERS, self.strangers[0]);
         check(uid, have, max, "connected programs", "end some")
     }
 
@@ -89,8 +239,9 @@ impl Users {
     }
 
     pub fn check_domains(&mut self, uid: u32, now: Instant) -> Result<(), Refusal> {
-        let max = self.limits.domains;
         let have = self.entry(uid, now).domains;
+        let limit = self.limits.domains;
+        let max = self.most(uid, have, limit, DOMAINS_OF_STRANGERS, self.strangers[1]);
         check(
             uid,
             have,
@@ -102,8 +253,15 @@ impl Users {
 
     /// Forgets users who hold nothing and are owed no waiting.
     pub fn forget_idle(&mut self, now: Instant) {
-        self.by_uid
-            .retain(|_, user| user.clients > 0 || !user.bucket.is_full(now));
+        self.by_uid.retain(|_, user| {
+            let owed = [
+                &mut user.requests,
+                &mut user.commands,
+                &mut user.cpu,
+                &mut user.audit,
+            ];
+            user.clients > 0 || owed.into_iter().any(|bucket| !bucket.is_full(now))
+        });
     }
 }
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Messages as bytes: the shape of a request is checked here, its meaning in [`crate::requests`].
 
-use std::{mem::size_of, os::fd::OwnedFd};
+use std::{mem::size_of, ops::RangeInclusive, os::fd::OwnedFd};
 
 use consort_abi::{
-    consort_reply, consort_request, consort_usage_reply, CONSORT_ABI_MAGIC, CONSORT_ABI_VERSION,
-    CONSORT_CONTROL, CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_LEND, CONSORT_NAME_MAX,
+    consort_reply, consort_request, consort_usage_reply, CONSORT_ABI_MAGIC, CONSORT_CONTROL,
+    CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_LEND, CONSORT_NAME_MAX,
     CONSORT_RATE_ONE_CPU, CONSORT_RECOLLECT, CONSORT_RELEASE, CONSORT_RESERVE,
-    CONSORT_RESERVE_THREAD, CONSORT_TEXT_MAX, CONSORT_USAGE,
+    CONSORT_RESERVE_THREAD, CONSORT_TEXT_MAX, CONSORT_USAGE, CONSORT_WIRE_VERSION,
+    CONSORT_WIRE_VERSION_LEAST,
 };
 use nix::errno::Errno;
 
@@ -69,20 +70,32 @@ pub struct Join {
     pub domain: Vec<u8>,
 }
 
+/// A request, and the version of messages that it is of and is answered in.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Message {
+    pub version: u16,
+    pub request: Request,
+}
+
 /// A message that is no request. After most of them the two sides may disagree about the layout, and the
 /// connection is closed.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Malformed {
-    /// The type that the message claims, for the reply; 0 when it has none.
+    /// The version and the type that the message claims, for the reply; 0 when it has none.
+    pub version: u16,
     pub kind: u16,
     pub refusal: Refusal,
     pub close: bool,
 }
 
+/// The versions of messages that the daemon speaks.
+const VERSIONS: RangeInclusive<u32> = CONSORT_WIRE_VERSION_LEAST..=CONSORT_WIRE_VERSION;
+
 /// Reads one message. `length` is its true length, which exceeds `bytes` when it was too long to be received.
-pub fn parse(bytes: &[u8], length: usize) -> Result<Request, Malformed> {
-    let fatal = |kind, errno, text: String| Malformed {
-        kind,
+pub fn parse(bytes: &[u8], length: usize) -> Result<Message, Malformed> {
+    let fatal = |errno, text: String| Malformed {
+        version: 0,
+        kind: 0,
         refusal: Refusal::new(errno, text),
         close: true,
     };
@@ -90,12 +103,12 @@ pub fn parse(bytes: &[u8], length: usize) -> Result<Request, Malformed> {
         let text = format!(
             "a message of {length} bytes is too long: expected at most {MESSAGE_BYTES_MAX}"
         );
-        return Err(fatal(0, Errno::EMSGSIZE, text));
+        return Err(fatal(Errno::EMSGSIZE, text));
     }
     let bytes = &bytes[..length];
     if length < REQUEST_BYTES {
         let text = format!("a message of {length} bytes is cut short: expected {REQUEST_BYTES}");
-        return Err(fatal(0, Errno::EPROTO, text));
+        return Err(fatal(Errno::EPROTO, text));
     }
     // SAFETY: the struct has only integers, for which any bytes are a value, and enough bytes are there.
     let raw: consort_request = unsafe { bytes.as_ptr().cast::<consort_request>().read_unaligned() };
@@ -104,28 +117,101 @@ pub fn parse(bytes: &[u8], length: usize) -> Result<Request, Malformed> {
             "magic {:#x} is not Consort's {CONSORT_ABI_MAGIC:#x}: use libconsort to talk to this socket",
             raw.magic
         );
-        return Err(fatal(0, Errno::EPROTO, text));
+        return Err(fatal(Errno::EPROTO, text));
     }
-    if u32::from(raw.version) != CONSORT_ABI_VERSION {
-        let text = format!(
-            "the program speaks version {} and the daemon version {CONSORT_ABI_VERSION}: install the \
-             libconsort that came with the daemon",
-            raw.version
-        );
-        return Err(fatal(raw.type_, Errno::EPROTO, text));
+    let malformed = |errno, close, text: String| Malformed {
+        version: raw.version,
+        kind: raw.type_,
+        refusal: Refusal::new(errno, text),
+        close,
+    };
+    let version = version_of(&raw).map_err(|text| Malformed {
+        // Neither side can do better than the one that all know.
+        version: CONSORT_WIRE_VERSION_LEAST as u16,
+        ..malformed(Errno::EPROTO, true, text)
+    })?;
+    let rest = &bytes[REQUEST_BYTES..];
+    if u32::from(raw.type_) != CONSORT_CONTROL {
+        let grows = raw.version >= 2;
+        if !rest.is_empty() && !grows {
+            let text = format!(
+                "a message of {length} bytes is too long for its type: expected {REQUEST_BYTES}"
+            );
+            return Err(malformed(Errno::EMSGSIZE, true, text));
+        }
+        if rest.iter().any(|byte| *byte != 0) {
+            let text = format!(
+                "the message asks for more than this daemon knows: expected 0 after {REQUEST_BYTES} bytes"
+            );
+            return Err(malformed(Errno::E2BIG, false, text));
+        }
+        if grows {
+            let refuse = |text| malformed(Errno::EINVAL, false, text);
+            check_unused(&raw).map_err(refuse)?;
+        }
     }
-    if u32::from(raw.type_) != CONSORT_CONTROL && length != REQUEST_BYTES {
-        let text = format!(
-            "a message of {length} bytes is too long for its type: expected {REQUEST_BYTES}"
-        );
-        return Err(fatal(raw.type_, Errno::EMSGSIZE, text));
+    let request = decode(&raw, rest)?;
+    Ok(Message { version, request })
+}
+
+/// The version to answer in; HELLO chooses the greatest that both sides speak.
+fn version_of(raw: &consort_request) -> Result<u16, String> {
+    let own = VERSIONS;
+    if !own.contains(&raw.version.into()) {
+        return Err(format!(
+            "the message is of version {} and the daemon speaks {} to {}: install a libconsort that does",
+            raw.version,
+            own.start(),
+            own.end()
+        ));
     }
-    decode(&raw, &bytes[REQUEST_BYTES..])
+    if u32::from(raw.type_) != CONSORT_HELLO {
+        return Ok(raw.version);
+    }
+    let (greatest, least) = (raw.slot.max(1), raw.order.max(1));
+    let both = greatest.min(*own.end());
+    if both < least.max(*own.start()) {
+        return Err(format!(
+            "the program speaks versions {least} to {greatest} and the daemon {} to {}: install a libconsort that fits",
+            own.start(),
+            own.end()
+        ));
+    }
+    Ok(both as u16)
+}
+
+/// Fields that a request does not use have no meaning yet: whoever sets them expects what this daemon does not know.
+fn check_unused(raw: &consort_request) -> Result<(), String> {
+    let kind = u32::from(raw.type_);
+    let is_any = |kinds: &[u32]| kinds.contains(&kind);
+    let names_nobody = is_any(&[CONSORT_HELLO]);
+    let names_no_slot = !is_any(&[CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE]);
+    let takes_time = is_any(&[CONSORT_JOIN, CONSORT_RESERVE]);
+    let takes_order = takes_time || is_any(&[CONSORT_HELLO, CONSORT_LEND, CONSORT_RECOLLECT]);
+    let takes_flags = takes_time || is_any(&[CONSORT_RELEASE, CONSORT_USAGE]);
+    let unused = [
+        ("tid", names_nobody && raw.tid != 0),
+        ("slot", names_no_slot && raw.slot != 0),
+        ("event_ns", !takes_time && raw.event_ns != 0),
+        ("order", !takes_order && raw.order != 0),
+        ("flags", !takes_flags && raw.flags != 0),
+        (
+            "domain",
+            !takes_time && raw.domain.iter().any(|byte| *byte != 0),
+        ),
+    ];
+    match unused.iter().find(|(_, is_set)| *is_set) {
+        None => Ok(()),
+        Some((name, _)) => Err(format!(
+            "{name} means nothing in a request of type {kind}: expected 0"
+        )),
+    }
 }
 
 fn decode(raw: &consort_request, rest: &[u8]) -> Result<Request, Malformed> {
     let refuse = |errno, text: String| {
         Err(Malformed {
+            version: raw.version,
             kind: raw.type_,
             refusal: Refusal::new(errno, text),
             close: false,
@@ -197,6 +283,7 @@ fn decode(raw: &consort_request, rest: &[u8]) -> Result<Request, Malformed> {
 fn decode_reserve(raw: &consort_request) -> Result<Request, Malformed> {
     let refuse = |errno, text: String| {
         Err(Malformed {
+            version: raw.version,
             kind: raw.type_,
             refusal: Refusal::new(errno, text),
             close: false,
@@ -239,6 +326,8 @@ fn scope(flags: u32) -> Result<Scope, String> {
 /// What goes back: always one, for every message.
 #[derive(Debug, Default)]
 pub struct Reply {
+    /// Of messages; 0 is the least one.
+    pub version: u16,
     /// The type of the request.
     pub kind: u16,
     /// 0 or a positive errno.
@@ -276,7 +365,7 @@ impl Reply {
         }
         let raw = consort_reply {
             magic: CONSORT_ABI_MAGIC,
-            version: CONSORT_ABI_VERSION as u16,
+            version: self.version.max(CONSORT_WIRE_VERSION_LEAST as u16),
             type_: self.kind,
             error: self.error,
             client: self.client,
@@ -295,7 +384,7 @@ pub fn parse_reply(bytes: &[u8]) -> Option<Reply> {
     }
     // SAFETY: the struct has only integers, for which any bytes are a value, and enough bytes are there.
     let raw: consort_reply = unsafe { bytes.as_ptr().cast::<consort_reply>().read_unaligned() };
-    if raw.magic != CONSORT_ABI_MAGIC || u32::from(raw.version) != CONSORT_ABI_VERSION {
+    if raw.magic != CONSORT_ABI_MAGIC || !VERSIONS.contains(&raw.version.into()) {
         return None;
     }
     let text: Vec<u8> = raw
@@ -305,6 +394,7 @@ pub fn parse_reply(bytes: &[u8]) -> Option<Reply> {
         .take_while(|byte| *byte != 0)
         .collect();
     Some(Reply {
+        version: raw.version,
         kind: raw.type_,
         error: raw.error,
         client: raw.client,
@@ -329,7 +419,7 @@ pub fn usage_rest(usage: consort_usage_reply) -> Vec<u8> {
 pub fn control_message(json: &str) -> Vec<u8> {
     let head = consort_request {
         magic: CONSORT_ABI_MAGIC,
-        version: CONSORT_ABI_VERSION as u16,
+        version: CONSORT_WIRE_VERSION_LEAST as u16,
         type_: CONSORT_CONTROL as u16,
         ..consort_request::default()
     };

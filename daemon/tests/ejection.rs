@@ -180,6 +180,8 @@ fn a_signal_ends_the_pause() {
         socket: folder.0.join("consort.sock"),
         limits: Default::default(),
         classes: None,
+        drops_privileges: false,
+        division: consort_daemon::config::Division::by_default(1),
         restarts: Restarts {
             pause: Duration::from_secs(3600),
             ..Restarts::default()

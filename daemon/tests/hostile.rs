@@ -3,10 +3,18 @@
 
 mod common;
 
+use std::{
+    io::Write,
+    net::{TcpListener, TcpStream},
+    os::fd::AsRawFd,
+};
+
 use common::{gettid, join, request, Daemon, Program};
 use consort_abi::{CONSORT_HELLO, CONSORT_SLOTS};
 use consort_daemon::{
     limits::Limits,
+    listen,
+    users::OPERATORS_CLIENTS,
     wire::{self, MESSAGE_BYTES_MAX, REQUEST_BYTES},
 };
 use proptest::prelude::*;
@@ -153,7 +161,11 @@ fn connections_beyond_the_limit_are_told_why() {
         ..Limits::default()
     });
     // The first was the one that found the daemon ready; it may or may not have been noticed to be gone.
-    let programs: Vec<Program> = (0..4).map(|_| daemon.connect()).collect();
+    let most = match nix::unistd::getuid().is_root() {
+        true => 3 + OPERATORS_CLIENTS,
+        false => 3,
+    };
+    let programs: Vec<Program> = (0..=most).map(|_| daemon.connect()).collect();
     let refused: Vec<_> = programs
         .iter()
         .filter_map(|program| {
@@ -165,7 +177,7 @@ fn connections_beyond_the_limit_are_told_why() {
     for reply in &refused {
         assert_eq!(reply.error, libc::EDQUOT);
         assert!(
-            reply.text.contains("3 connected programs"),
+            reply.text.contains(&format!("{most} connected programs")),
             "{}",
             reply.text
         );
@@ -190,14 +202,68 @@ impl AskHello for Program {
     }
 }
 
+/// A file whose last reference is given up in the daemon may take as long as a stranger likes: a TCP socket with
+/// SO_LINGER and data that nobody reads. The kernel lets none through.
+#[test]
+fn descriptors_of_strangers_are_refused() {
+    let daemon = Daemon::start();
+    let program = daemon.connect();
+    let (lingering, _reader) = lingering_socket();
+    let hello = wire::request_bytes(request(CONSORT_HELLO));
+    let sent = program.send_with(&hello, &[lingering.as_raw_fd()]);
+    drop(lingering);
+    assert_eq!(sent, Err(nix::errno::Errno::EPERM));
+    // The same connection is as good as before, and so is the daemon.
+    assert_eq!(program.ask_hello(), Some(0));
+    daemon.hello();
+}
+
+/// A TCP socket that takes a second to close, and the one that would have to read.
+fn lingering_socket() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let (reader, _) = listener.accept().unwrap();
+    sender.set_nonblocking(true).unwrap();
+    while sender.write(&[0; 65536]).is_ok() {}
+    let linger = libc::linger {
+        l_onoff: 1,
+        l_linger: 1,
+    };
+    nix::sys::socket::setsockopt(&sender, nix::sys::socket::sockopt::Linger, &linger).unwrap();
+    (sender, reader)
+}
+
+/// Where the kernel lets descriptors through, they come whole, to be closed aside.
+#[test]
+fn descriptors_that_come_through_are_all_taken() {
+    let flags = nix::sys::socket::SockFlag::SOCK_CLOEXEC;
+    let (ours, theirs) = nix::sys::socket::socketpair(
+        nix::sys::socket::AddressFamily::Unix,
+        nix::sys::socket::SockType::SeqPacket,
+        None,
+        flags,
+    )
+    .unwrap();
+    let program = Program::at(theirs);
+    let file = program.as_raw_fd();
+    program.send_with(b"x", &[file; 253]).unwrap();
+    let (length, files) = listen::receive(ours.as_raw_fd(), &mut [0; 8]).unwrap();
+    assert_eq!((length, files.len()), (1, 253));
+    let closer = listen::Closer::start().unwrap();
+    files.into_iter().for_each(|file| closer.close(file));
+}
+
 proptest! {
     /// Any bytes are a request or are refused with an errno and a text that fits.
     #[test]
-    fn parsing_never_fails_without_a_reason(bytes in prop::collection::vec(any::<u8>(), 0..2000), valid_head in any::<bool>(), kind in 0u16..6) {
+    fn parsing_never_fails_without_a_reason(bytes in prop::collection::vec(any::<u8>(), 0..2000), valid_head in any::<bool>(), version in any::<bool>(), kind in 0u16..11) {
         let mut bytes = bytes;
         if valid_head && bytes.len() >= REQUEST_BYTES {
             let head = wire::request_bytes(request(kind.into()));
             bytes[..8].copy_from_slice(&head[..8]);
+        }
+        if version {
+            bytes.iter_mut().skip(4).take(1).for_each(|byte| *byte = 2);
         }
         if let Err(malformed) = wire::parse(&bytes, bytes.len()) {
             prop_assert!(malformed.refusal.errno as i32 > 0);

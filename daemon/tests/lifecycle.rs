@@ -3,10 +3,25 @@
 
 mod common;
 
-use std::{fs, os::unix::fs::PermissionsExt};
+use std::{
+    fs,
+    os::{fd::AsRawFd, unix::fs::PermissionsExt},
+};
 
 use common::{gettid, join, Daemon, FakeHost, Program};
-use consort_daemon::{lock::LockError, serve, End, ServeError};
+use consort_daemon::{
+    config::Division,
+    listen::Listener,
+    lock::{Lock, LockError},
+    serve, End, ServeError,
+};
+use nix::{
+    fcntl::{Flock, FlockArg},
+    sys::{
+        signal::Signal,
+        socket::{self, AddressFamily, Backlog, SockFlag, SockType, UnixAddr},
+    },
+};
 
 #[test]
 fn a_second_daemon_names_the_first() {
@@ -16,7 +31,7 @@ fn a_second_daemon_names_the_first() {
     });
     match second {
         Err(ServeError::Lock(LockError::Held { holder })) => {
-            assert_eq!(holder, std::process::id().to_string());
+            assert_eq!(holder, std::process::id() as i32);
         }
         other => panic!("{other:?}"),
     }
@@ -25,11 +40,38 @@ fn a_second_daemon_names_the_first() {
 }
 
 #[test]
-fn everybody_may_connect_and_nobody_else_may_write_the_lock() {
+fn everybody_may_connect_and_nobody_else_may_hold_the_lock() {
     let daemon = Daemon::start();
     let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&daemon.config.socket), 0o666);
-    assert_eq!(mode(&daemon.config.socket.with_extension("lock")), 0o644);
+    assert_eq!(mode(&daemon.config.socket.with_extension("lock")), 0o600);
+}
+
+/// The lock of an earlier version could be opened, and so held, by everybody.
+#[test]
+fn a_stranger_who_holds_an_old_lock_keeps_no_daemon_from_starting() {
+    let folder = common::Folder::new();
+    let lock = folder.0.join("consort.lock");
+    fs::write(&lock, "4711\n").unwrap();
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o644)).unwrap();
+    let strangers = fs::File::open(&lock).unwrap();
+    let _held = Flock::lock(strangers, FlockArg::LockExclusiveNonblock).unwrap();
+    let daemon = Daemon::in_folder(folder);
+    daemon.hello();
+}
+
+/// Nobody is named who may be innocent.
+#[test]
+fn a_lock_that_is_held_while_nobody_listens_is_a_daemon_that_starts() {
+    let folder = common::Folder::new();
+    let socket = folder.0.join("consort.sock");
+    let held = Lock::take(&socket).unwrap();
+    let Err(LockError::Busy { path }) = Lock::take(&socket) else {
+        panic!("taken twice");
+    };
+    assert_eq!(path, socket.with_extension("lock"));
+    drop(held);
+    Lock::take(&socket).unwrap();
 }
 
 #[test]
@@ -39,7 +81,9 @@ fn a_daemon_that_cannot_load_leaves_no_socket_and_no_lock() {
         socket: folder.0.join("below/consort.sock"),
         limits: Default::default(),
         classes: None,
+        division: Division::by_default(1),
         restarts: common::quick_restarts(),
+        drops_privileges: false,
     };
     for _ in 0..2 {
         let failed = serve(&config, |_| Err(consort_kernel::Error::NotPermitted));
@@ -84,7 +128,9 @@ fn a_daemon_replaces_the_socket_of_one_that_was_killed() {
         socket: path.clone(),
         limits: Default::default(),
         classes: None,
+        division: Division::by_default(1),
         restarts: common::quick_restarts(),
+        drops_privileges: false,
     };
     let host = FakeHost::default();
     let for_thread = host.clone();
@@ -94,4 +140,99 @@ fn a_daemon_replaces_the_socket_of_one_that_was_killed() {
     }
     host.record().exit = Some(common::unloaded());
     assert!(matches!(thread.join().unwrap(), Ok(End::Ejected { .. })));
+}
+
+/// SIGHUP lets the daemon read its file again: all of it holds then, or nothing has changed.
+#[test]
+fn a_file_is_read_again_as_a_whole_or_not_at_all() {
+    let folder = common::Folder::new();
+    let file = folder.0.join("classes.toml");
+    fs::write(&file, "[class.old]\ncapacity = 0.3\n").unwrap();
+    let config = consort_daemon::Config {
+        socket: folder.0.join("consort.sock"),
+        limits: Default::default(),
+        classes: Some(file.clone()),
+        division: Division::read(Some(&file), 1).unwrap(),
+        restarts: common::quick_restarts(),
+        drops_privileges: false,
+    };
+    let host = FakeHost::default();
+    let (for_thread, socket) = (host.clone(), config.socket.clone());
+    let (send, receive) = std::sync::mpsc::channel();
+    let thread = std::thread::spawn(move || -> Result<End, ServeError> {
+        send.send(nix::sys::pthread::pthread_self()).unwrap();
+        serve(&config, |mode| for_thread.load(mode))
+    });
+    let daemon = receive.recv().unwrap();
+    let connected = || Program::try_connect(&socket);
+    while connected().is_none() {
+        std::thread::yield_now();
+    }
+    let hang_up = || nix::sys::pthread::pthread_kill(daemon, Signal::SIGHUP).unwrap();
+    let classes = || -> Vec<String> {
+        let told = connected()
+            .unwrap()
+            .control(r#"{"command": "classes"}"#)
+            .unwrap();
+        let classes = told["classes"].as_array().unwrap().iter();
+        classes
+            .map(|class| class["name"].as_str().unwrap().to_owned())
+            .collect()
+    };
+    let wait_for = |expected: &[&str]| {
+        while classes() != expected {
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    };
+    wait_for(&["old", "flexible"]);
+    fs::write(
+        &file,
+        "[class.new]\ncapacity = 0.2\n[limits]\nprograms = 3\n",
+    )
+    .unwrap();
+    hang_up();
+    wait_for(&["new", "flexible"]);
+    // Good classes beside a limit that is none: nothing of it.
+    fs::write(
+        &file,
+        "[class.newer]\ncapacity = 0.2\n[limits]\nprograms = 0\n",
+    )
+    .unwrap();
+    hang_up();
+    // Signals are heard before what was asked after them is answered, a round of the daemon's loop later at most.
+    for _ in 0..3 {
+        assert_eq!(classes(), ["new", "flexible"]);
+    }
+    nix::sys::pthread::pthread_kill(daemon, Signal::SIGTERM).unwrap();
+    assert!(matches!(
+        thread.join().unwrap(),
+        Ok(End::Signal(Signal::SIGTERM))
+    ));
+}
+
+/// A socket that a service manager has made: it is listened at as at the daemon's own, and stays.
+#[test]
+fn a_socket_of_the_service_managers_is_adopted() {
+    let folder = common::Folder::new();
+    let path = folder.0.join("consort.sock");
+    let socket = |kind| {
+        let none = SockFlag::empty();
+        socket::socket(AddressFamily::Unix, kind, none, None).unwrap()
+    };
+    assert!(
+        Listener::adopt(socket(SockType::SeqPacket)).is_err(),
+        "it does not listen"
+    );
+    assert!(Listener::adopt(socket(SockType::Stream)).is_err());
+    let made = socket(SockType::SeqPacket);
+    socket::bind(made.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+    socket::listen(&made, Backlog::new(8).unwrap()).unwrap();
+    let listener = Listener::adopt(made).unwrap();
+    assert!(listener.accept().unwrap().is_none());
+    let program = Program::try_connect(&path).unwrap();
+    let connection = listener.accept().unwrap().expect("a connection");
+    let sent = program.send_with(b"x", &[connection.as_raw_fd()]);
+    assert_eq!(sent, Err(nix::errno::Errno::EPERM));
+    drop(listener);
+    assert!(path.exists());
 }

@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 
 use common::{join, leave, request, write_thread, FakeHost, Folder};
 use consort_abi::{consort_request, CONSORT_HELLO};
-use consort_daemon::{limits::Limits, peer::Processes, requests::Next, service::Service, wire};
+use consort_daemon::{
+    limits::Limits, peer::Processes, requests::Next, service::Service, users::Users, wire,
+};
+use consort_rates::accounts::Accounts;
 
 const GREEDY: u64 = 10;
 const MODEST: u64 = 11;
@@ -97,6 +100,27 @@ fn ten_thousand_joins_a_second_hurt_nobody_else() {
     assert!((2900..=3100).contains(&granted), "{granted}");
     assert_eq!(granted + refused, 20_000);
     assert!(world.host.record().joins < 1600);
+}
+
+/// What is no request is one more all the same: whoever sends nothing but that is not read any more.
+#[test]
+fn refusals_are_not_for_nothing() {
+    let mut world = World::new(Limits::default());
+    let outcomes: Vec<_> = (0..1200).map(|_| world.ask(GREEDY, request(99))).collect();
+    let unknown = (libc::EOPNOTSUPP, Next::Listen);
+    let too_many = (libc::EAGAIN, Next::Pause);
+    let count = |outcome| {
+        let same = outcomes
+            .iter()
+            .filter(|(reply, next)| (reply.error, *next) == outcome);
+        same.count()
+    };
+    // A HELLO, which counts more, was before.
+    assert_eq!(count(unknown) + count(too_many), 1200);
+    assert!((980..1000).contains(&count(unknown)), "{}", count(unknown));
+    // Nobody else is refused.
+    let (reply, _) = world.ask(MODEST, request(99));
+    assert_eq!(reply.error, libc::EOPNOTSUPP);
 }
 
 #[test]
@@ -209,4 +233,102 @@ fn a_process_number_that_was_reused_is_another_process() {
         .peer(pid, 70_001)
         .unwrap_err();
     assert_eq!(refusal.errno as i32, libc::EACCES);
+}
+
+/// Numbers that one user may give to processes of its own are that user.
+#[test]
+fn subordinate_users_share_their_owners_limits() {
+    let now = Instant::now();
+    let mut users = Users::new(Limits {
+        clients: 3,
+        ..Limits::default()
+    });
+    users.set_accounts(Accounts::parse("70001:500000:65536\n", ""));
+    for number in 0..3 {
+        users.admit_connection(500_000 + number, now).unwrap();
+        users.add_client(500_000 + number, now);
+    }
+    for uid in [70_001, 500_099] {
+        let refusal = users.admit_connection(uid, now).unwrap_err();
+        assert_eq!(refusal.errno as i32, libc::EDQUOT);
+    }
+    users.admit_connection(70_002, now).unwrap();
+}
+
+/// However many users come, the next one and root still get something.
+#[test]
+fn many_users_leave_something_to_the_next_one_and_to_root() {
+    let now = Instant::now();
+    let mut users = Users::new(Limits::default());
+    let mut taken = 0;
+    for uid in 1000..1100 {
+        let mut of_this_user = 0;
+        while users.check_clients(uid, now).is_ok() {
+            users.add_client(uid, now);
+            of_this_user += 1;
+        }
+        taken += of_this_user;
+        assert!(uid > 1018 || of_this_user > 0, "nothing for user {uid}");
+    }
+    assert!(taken <= 4096 - 512, "{taken}");
+    for _ in 0..Limits::default().clients {
+        users.check_clients(0, now).unwrap();
+        users.add_client(0, now);
+    }
+    // Its services have all that they may have: its operator gets in.
+    users.admit_connection(0, now).unwrap();
+}
+
+/// The daemon's time is a user's to pay for; what is not paid is waited for, root excepted.
+#[test]
+fn whoever_takes_too_much_of_the_daemons_time_waits() {
+    let now = Instant::now();
+    let mut users = Users::new(Limits::default());
+    users.charge_cpu(70_001, Duration::from_millis(299), now);
+    assert_eq!(users.waits_for(70_001, now), None);
+    users.charge_cpu(70_001, Duration::from_millis(11), now);
+    assert_eq!(users.waits_for(70_001, now), Some(Duration::from_secs(1)));
+    assert_eq!(users.waits_for(70_001, now + Duration::from_secs(1)), None);
+    users.admit_connection(70_001, now).unwrap();
+    users.charge_cpu(70_001, Duration::from_secs(60), now);
+    let refusal = users.admit_connection(70_001, now).unwrap_err();
+    assert_eq!(refusal.errno as i32, libc::EAGAIN);
+    // The debt has a floor.
+    assert_eq!(users.waits_for(70_001, now), Some(Duration::from_secs(60)));
+    assert_eq!(users.waits_for(70_002, now), None);
+    users.charge_cpu(0, Duration::from_secs(60), now);
+    assert_eq!(users.waits_for(0, now), None);
+    users.admit_connection(0, now).unwrap();
+}
+
+#[test]
+fn limits_that_are_taken_out_of_the_file_are_as_at_the_start() {
+    let now = Instant::now();
+    let mut users = Users::new(Limits::default());
+    let few = Limits {
+        clients: 1,
+        ..Limits::default()
+    };
+    users.set_limits(Some(few));
+    users.add_client(70_001, now);
+    assert!(users.check_clients(70_001, now).is_err());
+    users.set_limits(None);
+    users.check_clients(70_001, now).unwrap();
+}
+
+#[test]
+fn roots_commands_are_heard_whatever_its_services_ask() {
+    let now = Instant::now();
+    let mut users = Users::new(Limits::default());
+    users.entry(0, now);
+    users.entry(70_001, now);
+    users.charge(0, 1_000_000);
+    assert!(users.admit_request(0, now).is_err());
+    users.admit_command(0, now).unwrap();
+    users.charge(70_001, 1_000_000);
+    assert!(users.admit_command(70_001, now).is_err());
+    // A debt of two seconds, and no more.
+    users
+        .admit_command(70_001, now + Duration::from_millis(2100))
+        .unwrap();
 }

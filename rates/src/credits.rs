@@ -2,7 +2,7 @@
 //! Credits (001): parts of a reservation that another one uses for a while. What is lent is never more than what is had,
 //! and comes back with one word, or when either side ends. Nothing here talks to anybody.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
@@ -11,6 +11,9 @@ use crate::{
     rate::{Rate, RATE_MIN},
     Refusal,
 };
+
+/// The most that a reservation may lend to, and the most that may lend to one.
+pub const CREDITS_MAX: usize = 16;
 
 /// A part of reservation `from` that reservation `to` uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,6 +65,9 @@ impl Credits {
         if from == to {
             let text = "a reservation cannot lend to itself: expected two different ones";
             return Err(Refusal::new(Errno::EINVAL, text));
+        }
+        if self.find(from, to).is_none() {
+            self.check_room(from, to)?;
         }
         if self.reaches(to, from) {
             let text = "the lender uses, maybe through others, what the receiver lends: it would lend in a circle";
@@ -155,6 +161,68 @@ impl Credits {
             changed.extend([number, receiver]);
             self.settle(receiver, own, changed);
         }
+    }
+
+    /// Bounds what one reservation can be made to remember, and to tell.
+    fn check_room(&self, from: u32, to: u32) -> Result<(), Refusal> {
+        let of = |is_its: &dyn Fn(&Credit) -> bool| {
+            self.list.iter().filter(|credit| is_its(credit)).count()
+        };
+        let (lent, held) = (
+            of(&|credit| credit.from == from),
+            of(&|credit| credit.to == to),
+        );
+        let text = match (lent < CREDITS_MAX, held < CREDITS_MAX) {
+            (true, true) => return Ok(()),
+            (false, _) => format!("the lender has lent to {lent} others, the most there may be: recollect from some first"),
+            (_, false) => format!("{held} others have lent to the receiver, the most there may be: return some first"),
+        };
+        Err(Refusal::new(Errno::EDQUOT, text))
+    }
+
+    /// Gives back all that `number` was lent, and whatever it cannot lend on without it. Returns the reservations whose
+    /// balance changed.
+    pub fn give_back(&mut self, number: u32, own: impl Fn(u32) -> Rate) -> BTreeSet<u32> {
+        let mut changed = BTreeSet::new();
+        for credit in self.list.iter().filter(|credit| credit.to == number) {
+            changed.extend([credit.from, number]);
+        }
+        self.list.retain(|credit| credit.to != number);
+        self.settle(number, &own, &mut changed);
+        changed
+    }
+
+    /// What has changed since `before`: the credits that are new or other ones, in their order, and those that have
+    /// gone, with a rate of 0.
+    pub fn since(&self, before: &Credits) -> Vec<Credit> {
+        let rates = |credits: &Credits| -> HashMap<(u32, u32), u64> {
+            let pair = |credit: &Credit| ((credit.from, credit.to), credit.rate);
+            credits.list.iter().map(pair).collect()
+        };
+        let (then, now) = (rates(before), rates(self));
+        let gone = before
+            .list
+            .iter()
+            .filter(|credit| !now.contains_key(&(credit.from, credit.to)));
+        let gone = gone.map(|credit| Credit { rate: 0, ..*credit });
+        let other = |credit: &&Credit| then.get(&(credit.from, credit.to)) != Some(&credit.rate);
+        gone.chain(self.list.iter().filter(other).copied())
+            .collect()
+    }
+
+    /// Takes in what [`Credits::since`] told.
+    pub fn apply(&mut self, changes: &[Credit]) {
+        for change in changes {
+            match self.find(change.from, change.to) {
+                Some(credit) => credit.rate = change.rate,
+                None => self.list.push(*change),
+            }
+        }
+        self.list.retain(|credit| credit.rate > 0);
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
     }
 
     fn find(&mut self, from: u32, to: u32) -> Option<&mut Credit> {
@@ -273,6 +341,9 @@ mod tests {
                     }
                 };
                 prop_assert!(!refused || credits == before);
+                let mut replayed = before.clone();
+                replayed.apply(&credits.since(&before));
+                prop_assert_eq!(&replayed, &credits);
                 for number in 0..6 {
                     let has = own(number) + credits.held(number);
                     let out = credits.out(number);

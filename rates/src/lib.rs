@@ -2,9 +2,11 @@
 //! Who may have been promised which part of the CPU: classes, the admission test, and credits (004 section 3, 001). Pure:
 //! nothing here talks to anybody. The daemon keeps its books with it, and so does the simulator.
 
+pub mod accounts;
 pub mod admission;
 pub mod classes;
 pub mod credits;
+pub mod duration;
 pub mod rate;
 mod refusal;
 

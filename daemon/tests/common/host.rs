@@ -9,7 +9,7 @@ use std::{
 use consort_daemon::{ejection::Mode, ClassTable, Host};
 use consort_kernel::{
     ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
-    Terms, Tunables, RATE_ONE,
+    Tardiness, Terms, Tunables, RATE_ONE,
 };
 use nix::sys::memfd::{memfd_create, MFdFlags};
 
@@ -28,6 +28,8 @@ pub struct Record {
     /// Fail like a killed process after so many more calls that change something about reservations.
     pub dies_after: Option<u32>,
     pub tunables: Tunables,
+    /// What is recorded of every member.
+    pub tardiness: Option<Tardiness>,
     pub partial: bool,
     pub member_ends: u64,
     pub exit: Option<ExitReport>,
@@ -113,6 +115,10 @@ fn refusal(doing: &'static str, errno: i32) -> Error {
 impl Host for FakeHost {
     fn mode(&self) -> Mode {
         self.record().loads.last().copied().unwrap_or(Mode::Full)
+    }
+
+    fn tardiness(&self, _client: u32, _slot: u32) -> Option<Tardiness> {
+        self.record().tardiness
     }
 
     fn client_page(&mut self) -> Result<ClientPage, Error> {

@@ -81,12 +81,22 @@ impl Daemon {
     }
 
     pub fn with_limits(limits: Limits) -> Self {
-        let folder = Folder::new();
+        Self::with(limits, Folder::new())
+    }
+
+    /// A daemon whose files are in `folder`.
+    pub fn in_folder(folder: Folder) -> Self {
+        Self::with(Limits::default(), folder)
+    }
+
+    fn with(limits: Limits, folder: Folder) -> Self {
         let config = Config {
             socket: folder.0.join("consort.sock"),
             limits,
             classes: None,
+            division: consort_daemon::config::Division::by_default(1),
             restarts: quick_restarts(),
+            drops_privileges: false,
         };
         let host = FakeHost::default();
         host.record().tunables = Tunables {

@@ -3,7 +3,7 @@
 
 use std::{
     ffi::c_char,
-    io::IoSliceMut,
+    io::{IoSlice, IoSliceMut},
     os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
     path::Path,
 };
@@ -13,8 +13,8 @@ use consort_abi::{
 };
 use consort_daemon::wire::{self, Reply, ANSWER_BYTES_MAX, REPLY_BYTES};
 use nix::sys::socket::{
-    connect, recvmsg, send, socket, AddressFamily, ControlMessageOwned, MsgFlags, SockFlag,
-    SockType, UnixAddr,
+    connect, recv, recvmsg, send, sendmsg, socket, AddressFamily, ControlMessage,
+    ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
 };
 
 /// The program's end of a connection.
@@ -26,6 +26,22 @@ impl Program {
         let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None).unwrap();
         connect(socket.as_raw_fd(), &UnixAddr::new(path).unwrap()).ok()?;
         Some(Program(socket))
+    }
+
+    /// The end `socket` of a connection.
+    pub fn at(socket: OwnedFd) -> Self {
+        Program(socket)
+    }
+
+    pub fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    pub fn send_with(&self, message: &[u8], files: &[RawFd]) -> nix::Result<usize> {
+        let parts = [IoSlice::new(message)];
+        let control = [ControlMessage::ScmRights(files)];
+        let flags = MsgFlags::MSG_NOSIGNAL;
+        sendmsg::<()>(self.0.as_raw_fd(), &parts, &control, flags, None)
     }
 
     pub fn send(&self, message: &[u8]) -> nix::Result<usize> {
@@ -55,6 +71,14 @@ impl Program {
         // SAFETY: the kernel just gave this descriptor to us.
         reply.page = page.map(|fd| unsafe { OwnedFd::from_raw_fd(fd) });
         Some(reply)
+    }
+
+    /// The next reply as it came, without what came with it.
+    pub fn receive_raw(&self) -> Option<Vec<u8>> {
+        let mut buffer = vec![0; REPLY_BYTES + ANSWER_BYTES_MAX];
+        let length = recv(self.0.as_raw_fd(), &mut buffer, MsgFlags::empty()).ok()?;
+        buffer.truncate(length);
+        (length > 0).then_some(buffer)
     }
 
     pub fn ask(&self, request: &consort_request) -> Reply {

@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use consort_daemon::peer::Processes;
+use consort_daemon::{division::ReservationPage, peer::Processes, wire::ANSWER_BYTES_MAX};
 use nix::errno::Errno;
 
 use crate::{
@@ -98,4 +98,46 @@ fn strangers_neither_take_credits_nor_are_given_a_class() {
         errno(world.service.lend(&stranger, USER, other, 0.1)),
         Errno::EPERM
     );
+}
+
+/// Each change costs its own line, and each pair is one of few: a user's many threads fill neither journal nor answers.
+#[test]
+fn a_web_of_credits_stays_small_in_the_journal_and_in_answers() {
+    let mut world = World::new();
+    let all: Vec<i32> = (USER + 100..USER + 164).collect();
+    for pid in &all {
+        write_thread(&world.folder.0, *pid, &[*pid], UID, 5);
+        world.reserve(ROOT, *pid, "adaptive", 0.006).unwrap();
+    }
+    let mut refused = 0;
+    for (number, from) in all.iter().enumerate() {
+        for to in &all[number + 1..] {
+            match world.lend(*from, *to, 0.0001) {
+                Ok(()) => {}
+                Err(errno) => {
+                    assert!([Errno::EDQUOT, Errno::ENOSPC].contains(&errno), "{errno}");
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(refused > 0);
+    let bytes = std::fs::metadata(world.journal()).unwrap().len();
+    assert!(bytes < 200_000, "{bytes}");
+    let (mut after, mut told) = (None, 0);
+    loop {
+        let page = ReservationPage::of(&world.service, None, after);
+        let json = serde_json::to_vec(&page).unwrap();
+        assert!(json.len() <= ANSWER_BYTES_MAX, "{}", json.len());
+        told += page.reservations.len();
+        after = page.reservations.last().map(|held| held.reservation);
+        if !page.more {
+            break;
+        }
+    }
+    assert_eq!(told, all.len());
+    let before = world.admitted();
+    let world = World::beside(world.killed());
+    assert_eq!(world.admitted(), before);
+    assert_eq!(world.in_force(), before);
 }

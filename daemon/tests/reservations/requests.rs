@@ -15,7 +15,7 @@ use nix::errno::Errno;
 
 use crate::{
     common::write_thread,
-    world::{World, ROOT, UID, USER},
+    world::{World, PERIOD_NS, ROOT, UID, USER},
 };
 
 #[test]
@@ -325,4 +325,77 @@ fn groups_have_limits() {
     world.reserve(member, 0, "guaranteed", 0.18).unwrap();
     let refused = world.reserve(member, 0, "guaranteed", 0.19).unwrap_err();
     assert!(refused.1.contains("rates of 0.6 in sum"), "{}", refused.1);
+}
+
+/// What root has granted may shrink as it is; to grow, it must be within the limits of whoever lets it grow.
+#[test]
+fn a_grant_of_roots_does_not_grow_beyond_its_users_limits() {
+    let folder = World::new().killed();
+    let mut world = World::beside_with(folder, |division| division.limits.rate = Rate(100_000));
+    world.reserve(ROOT, ROOT, "guaranteed", 0.05).unwrap();
+    world.reserve(ROOT, USER, "adaptive", 0.15).unwrap();
+    world.lend(ROOT, USER + 1, 0.01).unwrap();
+    for (number, class, rate) in [
+        (USER, "adaptive", 0.16),
+        (USER, "guaranteed", 0.15),
+        (USER + 1, "guaranteed", 0.11),
+    ] {
+        let refused = world.reserve(number, number, class, rate).unwrap_err();
+        assert_eq!(refused.0, Errno::EDQUOT, "{number}: {}", refused.1);
+    }
+    let auto = Ask {
+        named: Named::Number {
+            number: 0,
+            scope: Scope::Any,
+        },
+        class: "adaptive".to_owned(),
+        rate: AskedRate::Auto {
+            least: 0.05,
+            most: 1.0,
+        },
+        period_ns: PERIOD_NS,
+    };
+    // The most that an automatic rate may become counts when it becomes it, on its user's account.
+    let user = world.peer(USER);
+    world.service.reserve(&user, &auto).unwrap();
+    let page = ReservationPage::of(&world.service, Some(UID), None);
+    assert_eq!(page.reservations.len(), 1);
+    // Within what was granted, and within one's own limits, all is well.
+    world.reserve(ROOT, USER + 2, "adaptive", 0.15).unwrap();
+    world.reserve(USER + 2, USER + 2, "adaptive", 0.12).unwrap();
+    world
+        .reserve(USER + 1, USER + 1, "guaranteed", 0.05)
+        .unwrap();
+}
+
+/// A stranger's loan is given back when its receiver goes elsewhere.
+#[test]
+fn nobody_is_kept_in_a_class_by_a_loan() {
+    let mut world = World::new();
+    world.reserve(ROOT, ROOT, "guaranteed", 0.1).unwrap();
+    world.reserve(USER, USER, "guaranteed", 0.1).unwrap();
+    world.lend(ROOT, USER, 0.0001).unwrap();
+    world.reserve(USER, USER, "adaptive", 0.1).unwrap();
+    assert_eq!(world.admitted()[&ROOT].1, 100_000);
+    assert_eq!(world.admitted()[&USER], ("adaptive".to_owned(), 100_000));
+    assert_eq!(world.admitted(), world.in_force());
+    // One that has nothing else begins anew.
+    world.lend(ROOT, USER + 1, 0.01).unwrap();
+    world.reserve(USER + 1, USER + 1, "adaptive", 0.1).unwrap();
+    assert_eq!(world.admitted(), world.in_force());
+    assert_eq!(world.admitted()[&ROOT].1, 100_000);
+}
+
+#[test]
+fn a_cgroup_has_one_name_however_it_is_written() {
+    let mut world = World::new();
+    world.cgroup("a/x");
+    world.reserve_cgroup(ROOT, "a/x/", 0.1).unwrap();
+    world.reserve_cgroup(ROOT, "/a//x/./", 0.2).unwrap();
+    let peer = world.peer(ROOT);
+    world
+        .service
+        .release(&peer, &Named::Cgroup("a/x".to_owned()))
+        .unwrap();
+    assert!(world.host.record().reservations.is_empty());
 }

@@ -4,14 +4,17 @@
 use std::{
     fs,
     panic::{catch_unwind, AssertUnwindSafe},
+    time::Duration,
 };
 
 use consort_daemon::{
     config::Division, division::DivisionStatus, limits::Limits, peer::Processes, service::Service,
 };
 
+use nix::time::{clock_gettime, ClockId};
+
 use crate::{
-    common::{write_thread, FakeHost},
+    common::{write_thread, FakeHost, Folder},
     world::{World, ROOT, UID, USER},
 };
 
@@ -103,7 +106,7 @@ fn who_ended_meanwhile_is_not_restored_and_who_is_somebody_else_neither() {
     assert_eq!(world.admitted().into_keys().collect::<Vec<_>>(), [USER + 2]);
     // What could not be restored is not in the journal any more.
     let journal = fs::read_to_string(world.journal()).unwrap();
-    assert_eq!(journal.lines().count(), 1, "{journal}");
+    assert_eq!(journal.lines().count(), 1 + 1, "{journal}");
 }
 
 /// A division made at run time holds as long as the operator's file says the same as then.
@@ -125,4 +128,105 @@ fn a_new_file_wins_over_what_was_set_at_run_time() {
         .open_reservations(division, &world.journal())
         .unwrap();
     assert_eq!(DivisionStatus::of(&service).classes[0].capacity, 0.5);
+}
+
+/// A full file system, or one that is read-only, is no reason to leave the machine without its scheduler.
+#[test]
+fn a_journal_that_cannot_be_used_keeps_nobody_from_being_served() {
+    let folder = Folder::new();
+    std::fs::create_dir(folder.0.join("consort.journal")).unwrap();
+    write_thread(&folder.0, ROOT, &[ROOT], 0, 5);
+    let mut world = World::beside(folder);
+    world.reserve(ROOT, ROOT, "guaranteed", 0.1).unwrap();
+    assert_eq!(world.admitted(), world.in_force());
+}
+
+/// What version 1 wrote.
+#[test]
+fn a_journal_of_the_version_before_is_taken_up() {
+    let folder = Folder::new();
+    let target = |pid: i32| format!(r#"{{"process":{{"pid":{pid},"start":5}}}}"#);
+    let reserve = |number: i32, pid: i32| {
+        format!(
+            r#"{{"op":"reserve","number":{number},"uid":0,"class":"guaranteed","rate":100000,"auto":null,"period_ns":30000000,"target":{}}}"#,
+            target(pid)
+        )
+    };
+    let lines = [
+        reserve(1, ROOT),
+        reserve(2, USER),
+        r#"{"op":"credits","credits":{"list":[{"from":1,"to":2,"rate":40000}]}}"#.to_owned(),
+        String::new(),
+    ];
+    std::fs::write(folder.0.join("consort.journal"), lines.join("\n")).unwrap();
+    for pid in [ROOT, USER] {
+        write_thread(&folder.0, pid, &[pid], 0, 5);
+    }
+    let world = World::beside(folder);
+    assert_eq!(world.admitted()[&ROOT].1, 60_000);
+    assert_eq!(world.admitted()[&USER].1, 140_000);
+    assert_eq!(world.admitted(), world.in_force());
+}
+
+/// Who has started whom is read once, however many reservations there are.
+#[test]
+fn many_reservations_among_many_processes_are_restored_with_one_look_at_them() {
+    let mut world = World::new();
+    for pid in 10_000..10_016 {
+        write_thread(&world.folder.0, pid, &[pid], 0, 5);
+        world.reserve(ROOT, pid, "adaptive", 0.02).unwrap();
+    }
+    let folder = world.killed();
+    let stat = fs::read(folder.0.join(format!("{ROOT}/stat"))).unwrap();
+    for pid in 20_000..21_500 {
+        fs::create_dir(folder.0.join(pid.to_string())).unwrap();
+        fs::write(folder.0.join(format!("{pid}/stat")), &stat).unwrap();
+    }
+    // CPU time: whatever else this machine does.
+    let cpu_time = || -> Duration {
+        let clock = ClockId::CLOCK_THREAD_CPUTIME_ID;
+        clock_gettime(clock).unwrap().into()
+    };
+    let began = cpu_time();
+    Processes::at(&folder.0).families();
+    let one_look = cpu_time() - began;
+    let began = cpu_time();
+    let world = World::beside(folder);
+    let restart = cpu_time() - began;
+    assert_eq!(world.admitted().len(), 16);
+    assert!(
+        restart < one_look * 8,
+        "{restart:?}, one look takes {one_look:?}"
+    );
+}
+
+/// What is adopted is what was reserved: children that the process had before have no part in it, theirs neither.
+#[test]
+fn children_from_before_are_not_adopted() {
+    let mut world = World::new();
+    let child = |world: &World, pid: i32, parent: i32, start: u64| {
+        write_thread(&world.folder.0, pid, &[pid], UID, start);
+        let stat = world.folder.0.join(format!("{pid}/stat"));
+        let text = fs::read_to_string(&stat).unwrap();
+        let text = text.replace(" S 0 ", &format!(" S {parent} "));
+        fs::write(stat, text).unwrap();
+    };
+    let later = u64::from(u32::MAX);
+    child(&world, 4001, USER, 5);
+    world.reserve(USER, USER, "guaranteed", 0.1).unwrap();
+    child(&world, 4002, USER, later);
+    child(&world, 4003, 4002, later + 1);
+    child(&world, 4004, 4001, later);
+    let threads = |world: &World| {
+        let record = world.host.record();
+        let held = record.reservations.values().next().unwrap();
+        held.threads.iter().copied().collect::<Vec<_>>()
+    };
+    assert_eq!(threads(&world), [USER]);
+    // Another rate does not make those of before its own, and neither does another restart.
+    world.reserve(USER, USER, "guaranteed", 0.2).unwrap();
+    for _ in 0..2 {
+        world = World::beside(world.killed());
+        assert_eq!(threads(&world), [USER, 4002, 4003]);
+    }
 }

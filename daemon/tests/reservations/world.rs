@@ -6,7 +6,7 @@ use std::{collections::BTreeMap, path::PathBuf};
 use consort_daemon::{
     classes::{Class, Order, Overbooking},
     config::Division,
-    division::{CreditStatus, DivisionStatus, ReservationPage},
+    division::{CreditStatus, DivisionStatus, ReservationPage, ReservationStatus},
     lending::Back,
     limits::Limits,
     peer::{Peer, Processes},
@@ -158,8 +158,16 @@ impl World {
 
     /// By process: class and the nominal rate that it may use, credits counted, in millionths.
     pub fn admitted(&self) -> BTreeMap<i32, (String, u64)> {
-        let page = ReservationPage::of(&self.service, None, None);
-        let held = page.reservations.into_iter();
+        let mut all = Vec::new();
+        loop {
+            let after = all.last().map(|held: &ReservationStatus| held.reservation);
+            let page = ReservationPage::of(&self.service, None, after);
+            all.extend(page.reservations);
+            if !page.more {
+                break;
+            }
+        }
+        let held = all.into_iter();
         held.map(|held| {
             let sum =
                 |credits: &[CreditStatus]| credits.iter().map(|credit| credit.rate).sum::<f64>();
