@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Linux below the host: futexes that processes share, clocks, and who is alive.
+
+use crate::os::{Fate, Os, Waited, Who, NEVER};
+use std::cell::Cell;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::AtomicU32;
+
+const NS_PER_S: u64 = 1_000_000_000;
+
+/// The machine that this runs on, for one thread.
+#[derive(Clone, Debug)]
+pub struct Linux {
+    /// The namespace of this process' numbers; 0: unknown.
+    pid_space: u64,
+    /// Whether the thread has the stock policy, which is left and taken up again for patient waits.
+    is_ordinary: bool,
+    is_patient: Cell<bool>,
+}
+
+impl Linux {
+    /// For the calling thread.
+    pub fn new() -> Linux {
+        // Without /proc nobody is declared dead; who does not poll is skipped all the same.
+        let space = fs::metadata("/proc/self/ns/pid").map_or(0, |file| file.ino());
+        Linux {
+            pid_space: space,
+            // SAFETY: a plain look-up.
+            is_ordinary: unsafe { libc::sched_getscheduler(0) } == libc::SCHED_OTHER,
+            is_patient: Cell::new(false),
+        }
+    }
+
+    /// The calling thread.
+    pub fn me(&self) -> Who {
+        // SAFETY: no arguments, never fails.
+        let tid = unsafe { libc::gettid() } as u32;
+        let pid = std::process::id();
+        Who {
+            pid,
+            tid,
+            started: started(pid, tid).map_or(0, |(started, _)| started),
+            pid_space: self.pid_space,
+        }
+    }
+}
+
+impl Default for Linux {
+    fn default() -> Linux {
+        Linux::new()
+    }
+}
+
+fn clock_ns(clock: libc::clockid_t) -> u64 {
+    let mut time = std::mem::MaybeUninit::<libc::timespec>::uninit();
+    // SAFETY: both clocks exist on every Linux and the pointer is valid, so the call fills `time`.
+    let time = unsafe {
+        libc::clock_gettime(clock, time.as_mut_ptr());
+        time.assume_init()
+    };
+    time.tv_sec as u64 * NS_PER_S + time.tv_nsec as u64
+}
+
+/// A thread of SCHED_BATCH that wakes does not take the CPU from the one that woke it: that goes to sleep in a moment, and would
+/// be switched to once more for it.
+fn set_policy(policy: libc::c_int) {
+    // SAFETY: all bits zero is a valid parameter, the one of both policies; about the calling thread alone.
+    unsafe {
+        let parameter: libc::sched_param = std::mem::zeroed();
+        // Where it may not, it is as before: one switch more.
+        libc::sched_setscheduler(0, policy, &parameter);
+    }
+}
+
+fn futex_wait(word: &AtomicU32, expected: u32, until_ns: u64) -> Waited {
+    let until = libc::timespec {
+        tv_sec: (until_ns / NS_PER_S) as libc::time_t,
+        tv_nsec: (until_ns % NS_PER_S) as libc::c_long,
+    };
+    let until = match until_ns {
+        NEVER => std::ptr::null(),
+        _ => std::ptr::from_ref(&until),
+    };
+    // SAFETY: the word is mapped and aligned; the kernel reads `until` during the call. This wait takes an absolute time.
+    let failed = unsafe {
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAIT_BITSET,
+            expected,
+            until,
+            std::ptr::null::<u32>(),
+            u32::MAX,
+        )
+    };
+    let interrupted =
+        failed != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR);
+    match interrupted {
+        true => Waited::Interrupted,
+        false => Waited::Over,
+    }
+}
+
+pub fn now_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC)
+}
+
+impl Os for Linux {
+    #[inline]
+    fn now_ns(&self) -> u64 {
+        now_ns()
+    }
+
+    #[inline]
+    fn cpu_ns(&self) -> u64 {
+        clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+    }
+
+    fn wait(&self, word: &AtomicU32, expected: u32, until_ns: u64) -> Waited {
+        futex_wait(word, expected, until_ns)
+    }
+
+    fn be_patient(&self, is_patient: bool) {
+        if self.is_ordinary && self.is_patient.replace(is_patient) != is_patient {
+            // The stock policy again before it goes on: what it starts, children above all, are to inherit that.
+            set_policy(if is_patient {
+                libc::SCHED_BATCH
+            } else {
+                libc::SCHED_OTHER
+            });
+        }
+    }
+
+    fn wake(&self, word: &AtomicU32) -> bool {
+        // SAFETY: the word is mapped and aligned.
+        unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, 1) > 0 }
+    }
+
+    fn fate(&self, who: &Who) -> Fate {
+        let is_known = who.pid_space != 0 && who.pid_space == self.pid_space;
+        if !is_known || who.pid == 0 || who.pid > i32::MAX as u32 || who.tid > i32::MAX as u32 {
+            return Fate::Alive;
+        }
+        // SAFETY: signal 0 is none; it only looks.
+        let missing = unsafe { libc::syscall(libc::SYS_tgkill, who.pid, who.tid, 0) } != 0
+            && std::io::Error::last_os_error().raw_os_error() == Some(libc::ESRCH);
+        if missing {
+            return Fate::Gone;
+        }
+        // The number may be another thread's by now; and who is dead and not buried still has one.
+        match started(who.pid, who.tid) {
+            Some((started, _)) if who.started != 0 && started != who.started => Fate::Gone,
+            Some((_, b'Z' | b'X')) => Fate::Gone,
+            _ => Fate::Alive,
+        }
+    }
+}
+
+/// When a thread was started, in the kernel's ticks, and the letter of its state.
+fn started(pid: u32, tid: u32) -> Option<(u64, u8)> {
+    let text = fs::read(format!("/proc/{pid}/task/{tid}/stat")).ok()?;
+    // The name in parentheses may hold anything.
+    let rest = &text[text.iter().rposition(|&byte| byte == b')')? + 1..];
+    let mut fields = rest
+        .split(u8::is_ascii_whitespace)
+        .filter(|field| !field.is_empty());
+    let state = *fields.next()?.first()?;
+    // Field 22; the state is the third.
+    let started = std::str::from_utf8(fields.nth(18)?).ok()?;
+    Some((started.parse().ok()?, state))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_living_are_alive_and_the_dead_are_not() {
+        let linux = Linux::new();
+        let me = linux.me();
+        assert!(me.started > 0);
+        assert_eq!(linux.fate(&me), Fate::Alive);
+        let another_start = Who {
+            started: me.started + 1,
+            ..me
+        };
+        assert_eq!(linux.fate(&another_start), Fate::Gone);
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let who = Who {
+            pid: child.id(),
+            tid: child.id(),
+            started: 0,
+            ..me
+        };
+        child.wait().unwrap();
+        assert_eq!(linux.fate(&who), Fate::Gone);
+        let elsewhere = Who {
+            pid_space: me.pid_space + 1,
+            ..who
+        };
+        assert_eq!(linux.fate(&elsewhere), Fate::Alive, "nobody can know");
+    }
+}
