@@ -19,8 +19,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "ticker: %s\n", consort_last_error_text());
 		return 1;
 	}
-	struct consort_next next = { .due_ns = consort_now_ns() + TICK_NS,
-				     .priority = CONSORT_PRIORITY_NONE };
+	struct consort_next next = { .due_ns = consort_now_ns() + TICK_NS };
 	for (int tick = 0; tick < TICKS;) {
 		struct consort_others others;
 

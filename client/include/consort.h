@@ -4,7 +4,8 @@
  *
  * A thread joins a domain, then calls consort_poll() between its units of work ("events"). Each poll says
  * when the thread wants the CPU next, gives the CPU to whoever needs it more, and returns what the others
- * wait for. The same program runs unchanged where no Consort scheduler is there: it is then on its own.
+ * wait for. The same program runs unchanged where no Consort scheduler is there: members then cooperate among
+ * themselves (CONSORT_HOST=kernel, user or none chooses), or are on their own.
  *
  * Conventions
  *  - Functions that can fail return 0, or a negative errno; consort_last_error_text() says in words what
@@ -15,6 +16,8 @@
  *  - After fork(), the child is not a member: using the parent's handles fails with -ESTALE until the child
  *    joins for itself.
  *  - No function installs a signal handler or starts a thread.
+ *  - No function is a cancellation point, nor is a callback of a loop: a thread that was cancelled (pthread_cancel) meanwhile
+ *    ends at its next one outside.
  */
 #ifndef CONSORT_H
 #define CONSORT_H
@@ -22,14 +25,8 @@
 #include <stdint.h>
 
 /* CONSORT_NEVER, CONSORT_PRIORITY_*, CONSORT_NAME_MAX, enum consort_order, enum consort_join_flags,
- * enum consort_standing. C++ knows the assertions in there by another name. */
-#if defined(__cplusplus) && !defined(_Static_assert)
-#define _Static_assert static_assert
+ * enum consort_standing, enum consort_why. */
 #include "consort_abi.h"
-#undef _Static_assert
-#else
-#include "consort_abi.h"
-#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -69,41 +66,57 @@ struct consort_options {
  * chose none, the thread gets a private domain of its own.
  *
  * Finds the daemon at CONSORT_SOCKET_PATH, or at the path in CONSORT_SOCKET (ignored in set-user-id
- * programs). If no daemon is there, joining succeeds all the same: the member is on its own, tries again
- * by itself at most every 250 ms while it polls, and becomes a member once the scheduler is there. Waits
- * at most one second for the daemon.
+ * programs). If no daemon is there, or it does not let the thread in (a quota, a container, another version),
+ * joining succeeds all the same: the member is on its own, tries again by itself at most every 250 ms while it
+ * polls, and becomes a member once it is let in; consort_why_alone() says why it is not. Waits at most one second
+ * for the daemon.
  *
  * Also sets the thread's timer slack to 1 ns, so that it wakes on time; consort_leave() restores it.
  *
- * *member belongs to the library: it is valid until consort_leave(), or until the thread exits, which
- * leaves by itself.
+ * *member belongs to the library: it is valid until the thread exits, which leaves by itself.
  *
  * -EINVAL        a name with '/' or anything but visible ASCII; event_ns, order or flags out of range; other
  *                options than those that the domain has
  * -ENAMETOOLONG  the name has more than CONSORT_NAME_MAX bytes
  * -EEXIST        this thread is a member already
  * -EAGAIN        CONSORT_SLOTS threads of this process are members already
- * -EPROTO        what answers at the socket does not speak this version's language
- * others         the daemon's reason, or a system call's
+ * others         a system call's
  */
 int consort_join(const char *domain, const struct consort_options *options,
 		 struct consort_member **member);
 
 /*
- * Leaves the domain and restores the timer slack. The handle is invalid afterwards, also after an error,
- * except after -EPERM. A null pointer is ignored. A loop made for the member fails with -ENOTCONN from then on.
+ * Why the daemon has not let the thread in: a negative errno, and consort_last_error_text() has its words. 0: it has, or
+ * no daemon is there.
+ *
+ * -EPROTO  what answers at the socket does not speak this version's language
+ * -EDQUOT  the user has as many members, domains or programs as one may have
+ * -EACCES  the socket, or the daemon, cannot be reached from here; it cannot see this process
+ * -ESRCH   the thread is not under the scheduler: it has a real-time policy, or has not opted in
+ * -EPERM   called by another thread than the member's
+ */
+int consort_why_alone(struct consort_member *member);
+
+/*
+ * Leaves the domain and restores the timer slack. Calls with the handle fail with -ENOTCONN afterwards, until the
+ * thread joins again or ends. A null pointer is ignored. A loop made for the member fails with -ENOTCONN from then on.
  *
  * -EPERM  called by another thread than the member's
  */
 int consort_leave(struct consort_member *member);
 
-/* What the thread wants the CPU for next. */
+/* What the thread wants the CPU for next. All zero: nothing. */
 struct consort_next {
-	uint64_t due_ns; /* its earliest due event; CONSORT_NEVER: none; at most CONSORT_DUE_AHEAD_MAX_NS ahead */
+	uint64_t due_ns; /* its earliest due event; 0 or CONSORT_NEVER: none; at most CONSORT_DUE_AHEAD_MAX_NS ahead */
 	uint64_t key; /* orders best-effort events of equal priority: smaller first */
-	uint32_t priority; /* its most important best-effort event: 0 runs first; CONSORT_PRIORITY_NONE: none */
-	uint32_t reserved; /* 0 */
+	uint32_t priority; /* of its most important best-effort event: 0 runs first */
+	uint32_t best_effort; /* 1: it has one, of that priority and key; 0: it has none */
 };
+
+/* Initialisers: struct consort_next next = CONSORT_NEXT_DUE(consort_now_ns() + 10000000); */
+#define CONSORT_NEXT_DUE(due_ns) { (due_ns), 0, 0, 0 }
+#define CONSORT_NEXT_BEST_EFFORT(priority, key) { 0, (key), (priority), 1 }
+#define CONSORT_NEXT_BOTH(due_ns, priority, key) { (due_ns), (key), (priority), 1 }
 
 /* What the other members want, and what the scheduler says of this one. */
 struct consort_others {
@@ -124,8 +137,8 @@ struct consort_others {
  *
  * others may be null.
  *
- * -EINVAL    priority or due_ns out of range; neither a due time nor a best-effort event (it would sleep
- *            for ever)
+ * -EINVAL    priority or due_ns out of range; a priority or key without best_effort; neither a due time nor a
+ *            best-effort event (it would sleep for ever)
  * -EPERM     called by another thread than the member's
  * -ESTALE    the process was forked after joining
  * -ENOTCONN  the member has left
@@ -150,6 +163,19 @@ int consort_poll_epoll(struct consort_member *member, const struct consort_next 
 
 /* What the scheduler says right now, without polling. Same errors as consort_poll(). */
 int consort_others(struct consort_member *member, struct consort_others *others);
+
+/*
+ * Why the member was last demoted, in words: what it did, and what to do instead; "" if it never was, or is on its own.
+ * The text belongs to the library and is valid until this thread's next call of this function. A null pointer if the
+ * member is null or another thread's.
+ */
+const char *consort_why(struct consort_member *member);
+
+/*
+ * What the library has to say that is no error: that a member only spins, or that a loop's member was demoted; each is
+ * said once. warn gets the text, in the thread that it concerns; null lets it go to standard error, as at first.
+ */
+void consort_on_warning(void (*warn)(const char *text, void *data), void *data);
 
 /* ---- reservations ---- */
 
@@ -240,6 +266,21 @@ struct consort_usage {
  */
 int consort_usage(struct consort_usage *usage);
 
+/* ---- traces ---- */
+
+/*
+ * Says a value of the calling thread to `consort trace record`, if that has started the program: a line of family and
+ * name, such as "decoder" and "frame_ns". The name's end is its unit. Of "family/name" the first 32 bytes count; null is an
+ * empty text. No system call and no lock, from any thread; a load and a branch if nobody records. Where there is no room,
+ * the event is lost, and the trace says how many were.
+ *
+ * Due events of members and loops are in the trace by themselves.
+ */
+void consort_trace_event(const char *family, const char *name, int64_t value);
+
+/* 1: somebody records this program, 0: nobody does. For values that are costly to find. */
+int consort_trace_is_recorded(void);
+
 /* ---- event loop ---- */
 
 /* Runs one thread's events: expired due events first, then best-effort events by (priority, key). */
@@ -283,6 +324,35 @@ int consort_loop_run(struct consort_loop *loop);
 /* Makes run return after the current callback; called outside run, it makes the next run return at once. */
 int consort_loop_stop(struct consort_loop *loop);
 
+/*
+ * For another loop that shall run this one: it calls consort_loop_run_ready() when the descriptor of consort_loop_fd()
+ * is readable, and at consort_loop_next_due_ns() (CONSORT_NEVER: no such time) at the latest; both change when events are
+ * submitted. consort_loop_run_ready() dispatches what there is to dispatch now, gives way to the other members in between,
+ * and returns instead of sleeping. Until it is called again, the thread counts as asleep in a poll: all that it may do
+ * meanwhile is to wait, in the loop outside.
+ *
+ * consort_loop_run_ready() has consort_loop_run()'s errors. -EPERM from consort_loop_fd(): another thread's.
+ */
+int consort_loop_fd(struct consort_loop *loop);
+uint64_t consort_loop_next_due_ns(struct consort_loop *loop);
+int consort_loop_run_ready(struct consort_loop *loop);
+
+/*
+ * Wakes a loop from other threads: after consort_waker_wake(), which any thread may call at any time and which never
+ * waits, the loop calls back once as a best-effort event of that priority, however often it was woken before that.
+ * consort_loop_run() goes on until the waker is ended, which the callback may do. *waker is valid until
+ * consort_waker_end(), which must be called, at the latest after the loop is destroyed, and when nobody wakes any more.
+ *
+ * -EINVAL  priority is out of range; callback is null
+ * -EPERM   called by another thread than the loop's
+ */
+struct consort_waker;
+typedef void (*consort_wake_callback)(struct consort_loop *loop, void *data);
+int consort_waker_new(struct consort_loop *loop, uint32_t priority, consort_wake_callback callback,
+		      void *data, struct consort_waker **waker);
+void consort_waker_wake(const struct consort_waker *waker);
+int consort_waker_end(struct consort_waker *waker);
+
 /* How often a busy loop looks at its file descriptors: at most every interval_ns (500000 unless set). */
 int consort_loop_set_fd_interval_ns(struct consort_loop *loop, uint64_t interval_ns);
 
@@ -302,7 +372,7 @@ void consort_event_init(struct consort_event *event, consort_callback callback, 
  * -EINVAL  priority or due_ns out of range
  * -EBUSY   the event was submitted to another loop and not finished
  * -EEXIST  another submitted event waits for the same file descriptor
- * -EPERM   called by another thread than the loop's; or the file is of a kind that epoll does not take
+ * -EPERM   called by another thread than the loop's; or the file is always ready, as regular files are
  * -EBADF   fd is not open
  */
 int consort_event_submit_due(struct consort_loop *loop, struct consort_event *event,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The conversation with the daemon: one request, one reply, in order. Nothing here waits unless told to.
 
-use crate::layout::{RawReply, RawRequest, RawUsage, HELLO, MAGIC, USAGE, VERSION};
+use crate::layout::{
+    RawReply, RawRequest, RawUsage, HELLO, MAGIC, USAGE, WIRE_VERSION, WIRE_VERSION_LEAST,
+};
 use crate::Error;
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -17,6 +19,8 @@ pub struct Ticket(u64);
 /// A reply, checked.
 pub struct Reply {
     pub errno: i32,
+    /// That the daemon answers in.
+    pub version: u16,
     pub text: Box<str>,
     pub page: Option<OwnedFd>,
     /// The whole message, where it is the answer to USAGE.
@@ -31,6 +35,8 @@ struct Expected {
 
 pub struct Connection {
     socket: OwnedFd,
+    /// Of messages.
+    version: u16,
     next_ticket: u64,
     expected: VecDeque<Expected>,
     answered: Vec<(Ticket, Reply)>,
@@ -41,10 +47,16 @@ impl Connection {
     pub fn new(socket: OwnedFd) -> Connection {
         Connection {
             socket,
+            version: WIRE_VERSION_LEAST as u16,
             next_ticket: 0,
             expected: VecDeque::new(),
             answered: Vec::new(),
         }
+    }
+
+    /// What both sides speak from now on.
+    pub fn speak(&mut self, version: u16) {
+        self.version = version;
     }
 
     pub fn fd(&self) -> RawFd {
@@ -52,6 +64,9 @@ impl Connection {
     }
 
     pub fn send(&mut self, request: &RawRequest) -> Result<Ticket, Error> {
+        let mut request = *request;
+        request.version = self.version;
+        let request = &request;
         // SAFETY: the pointer and the length are of one valid value without padding.
         let sent = unsafe {
             libc::send(
@@ -212,7 +227,10 @@ fn receive_next(socket: RawFd) -> Result<Option<Message>, Error> {
     if length == 0 {
         return Err(Error::Gone);
     }
-    if header.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0 {
+    let grows = u32::from(reply.reply.version) >= 2;
+    if header.msg_flags & libc::MSG_CTRUNC != 0
+        || (header.msg_flags & libc::MSG_TRUNC != 0 && !grows)
+    {
         return Err(Error::protocol("a reply longer than any reply"));
     }
     Ok(Some((reply, length as usize, fds)))
@@ -248,15 +266,16 @@ fn check_reply(
         true => size_of::<RawUsage>(),
         false => size_of::<RawReply>(),
     };
-    if length != expected {
+    let versions = WIRE_VERSION_LEAST..=WIRE_VERSION;
+    if raw.magic != MAGIC || !versions.contains(&raw.version.into()) {
         return Err(Error::protocol(format!(
-            "a reply of {length} bytes, {expected} are expected"
+            "a reply of magic {:#x} version {}, {MAGIC:#x} version {WIRE_VERSION_LEAST} to {WIRE_VERSION} is expected",
+            raw.magic, raw.version
         )));
     }
-    if raw.magic != MAGIC || u32::from(raw.version) != VERSION {
+    if length < expected || (raw.version == 1 && length != expected) {
         return Err(Error::protocol(format!(
-            "a reply of magic {:#x} version {}, {MAGIC:#x} version {VERSION} is expected",
-            raw.magic, raw.version
+            "a reply of {length} bytes, {expected} are expected"
         )));
     }
     // A connection that is refused is told so as if it had said HELLO.
@@ -279,6 +298,7 @@ fn check_reply(
     }
     Ok(Reply {
         errno: raw.error,
+        version: raw.version,
         text: reply_text(raw),
         page: fds.pop(),
         usage: tells_usage.then_some(*message),

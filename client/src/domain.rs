@@ -3,7 +3,7 @@
 
 use crate::layout::{
     RawRequest, EVENT_MAX_NS, EVENT_MIN_NS, JOIN, JOIN_PREEMPT, MAGIC, NAME_MAX, ORDER_PROGRAM,
-    ORDER_PROGRESS, ORDER_SERVICE, VERSION,
+    ORDER_PROGRESS, ORDER_SERVICE, WIRE_VERSION_LEAST,
 };
 use crate::{Error, Member};
 
@@ -77,12 +77,13 @@ impl Domain {
         self
     }
 
-    /// Makes the calling thread a member; waits at most a second for the daemon. If no daemon is there it succeeds
-    /// all the same: the member is on its own, and joins by itself while it polls once a daemon is there.
+    /// Makes the calling thread a member; waits at most a second for the daemon. If no daemon is there, or it does not
+    /// let the thread in (a quota, a container, another version), joining succeeds all the same: the member is on its own,
+    /// [`Member::why_alone`] says why, and it asks again by itself while it polls.
     ///
     /// # Errors
-    /// A name or option out of range; [`Error::AlreadyMember`]; [`Error::NoFreeSlot`]; [`Error::Refused`] by the
-    /// daemon; [`Error::Protocol`] if something else answers at its socket; [`Error::System`].
+    /// A name or option out of range, or other options than the domain has; [`Error::AlreadyMember`];
+    /// [`Error::NoFreeSlot`]; [`Error::System`].
     pub fn join(&self) -> Result<Member, Error> {
         Member::join(&self.terms()?)
     }
@@ -105,7 +106,7 @@ impl Domain {
         // SAFETY: all bytes zero is a valid request.
         let mut request: RawRequest = unsafe { std::mem::zeroed() };
         request.magic = MAGIC;
-        request.version = VERSION as u16;
+        request.version = WIRE_VERSION_LEAST as u16;
         request.type_ = JOIN;
         request.event_ns = self.event_ns;
         request.order = self.order as u32;
@@ -127,6 +128,17 @@ pub(crate) struct Terms {
     pub request: RawRequest,
     /// Whether the domain orders by the keys that programs publish.
     pub keys_compare: bool,
+}
+
+impl Terms {
+    /// The domain's name, empty for a private one.
+    pub fn name(&self) -> String {
+        let bytes = self.request.domain.iter().map(|&byte| byte as u8);
+        bytes
+            .take_while(|&byte| byte != 0)
+            .map(char::from)
+            .collect()
+    }
 }
 
 fn check_name(name: &str) -> Result<(), Error> {

@@ -102,8 +102,11 @@ impl Epoll {
             Ok(ready) => self.ready = ready,
             Err(_) => {
                 let error = Error::system("epoll_pwait2");
-                if error.errno() != libc::EINTR {
-                    return Err(error);
+                match error.errno() {
+                    libc::EINTR => {}
+                    libc::EINVAL => return Err(Error::NoEpoll { fd: self.fd }),
+                    libc::EBADF => return Err(Error::NotOpen { fd: self.fd }),
+                    _ => return Err(error),
                 }
             }
         }

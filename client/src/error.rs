@@ -20,6 +20,16 @@ pub enum Error {
          to wait for"
     )]
     NothingToWaitFor,
+    #[error(
+        "a priority or key is given and best_effort is 0: set best_effort to 1, or all three to 0 for no best-effort event"
+    )]
+    NoBestEffort,
+    #[error("file descriptor {fd} cannot be waited for, as it is always ready (regular files and folders are): use it without waiting, in another thread if it may block")]
+    AlwaysReady { fd: i32 },
+    #[error("file descriptor {fd} is not open: expected one that stays open until its event is cancelled")]
+    NotOpen { fd: i32 },
+    #[error("file descriptor {fd} is no epoll instance: expected what epoll_create1() returned")]
+    NoEpoll { fd: i32 },
     #[error("domain name of {bytes} bytes is too long: at most {NAME_MAX} are expected")]
     NameTooLong { bytes: usize },
     #[error(
@@ -40,6 +50,8 @@ pub enum Error {
     NoDaemon,
     #[error("{what} is {value}, which this version does not know")]
     UnknownOption { what: &'static str, value: u32 },
+    #[error("CONSORT_HOST is {value:?}: kernel, user or none is expected, or nothing for the best that is there")]
+    UnknownHost { value: Box<str> },
     #[error("this thread is a member already: leave first, or use the member it has")]
     AlreadyMember,
     #[error("{SLOTS} threads of this process are members already: let one of them leave first")]
@@ -115,12 +127,15 @@ impl Error {
             Error::PriorityRange { .. }
             | Error::DueRange { .. }
             | Error::NothingToWaitFor
+            | Error::NoBestEffort
+            | Error::NoEpoll { .. }
             | Error::NameCharacter { .. }
             | Error::NameEncoding
             | Error::EventRange { .. }
             | Error::RateRange { .. }
             | Error::UsagePeriod { .. }
             | Error::UnknownOption { .. }
+            | Error::UnknownHost { .. }
             | Error::Null { .. } => libc::EINVAL,
             Error::NameTooLong { .. } | Error::ClassTooLong { .. } => libc::ENAMETOOLONG,
             Error::NoDaemon => libc::ENOTCONN,
@@ -128,7 +143,8 @@ impl Error {
             Error::NoFreeSlot => libc::EAGAIN,
             Error::Forked => libc::ESTALE,
             Error::Left | Error::Gone => libc::ENOTCONN,
-            Error::WrongThread => libc::EPERM,
+            Error::WrongThread | Error::AlwaysReady { .. } => libc::EPERM,
+            Error::NotOpen { .. } => libc::EBADF,
             Error::Refused { errno, .. } => *errno,
             Error::Protocol { .. } => libc::EPROTO,
             Error::NoAnswer { .. } => libc::ETIMEDOUT,

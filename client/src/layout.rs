@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The shared layout with Rust's types: limits, and the slot as atomics.
+//! The shared layout with Rust's types: limits and constants.
 #![allow(clippy::unnecessary_cast)] // the generator picks each constant's width by its value
-
-use std::mem::{align_of, offset_of, size_of};
-use std::sync::atomic::{AtomicU32, AtomicU64};
 
 pub use consort_abi::{
     consort_page, consort_reply as RawReply, consort_request as RawRequest,
-    consort_usage_reply as RawUsage,
+    consort_usage_reply as RawUsage, Slot,
 };
 
 /// No such event, no such time.
@@ -29,6 +26,9 @@ pub const SLOTS: usize = consort_abi::CONSORT_SLOTS as usize;
 
 pub const MAGIC: u32 = consort_abi::CONSORT_ABI_MAGIC as u32;
 pub const VERSION: u32 = consort_abi::CONSORT_ABI_VERSION as u32;
+/// The greatest and the least version of messages that this library speaks.
+pub const WIRE_VERSION: u32 = consort_abi::CONSORT_WIRE_VERSION as u32;
+pub const WIRE_VERSION_LEAST: u32 = consort_abi::CONSORT_WIRE_VERSION_LEAST as u32;
 pub const PAGE_BYTES: usize = consort_abi::CONSORT_PAGE_BYTES as usize;
 
 pub const HELLO: u16 = consort_abi::CONSORT_HELLO as u16;
@@ -48,7 +48,6 @@ pub const RUNNING: u32 = consort_abi::CONSORT_RUNNING as u32;
 pub const YIELDING: u32 = consort_abi::CONSORT_YIELDING as u32;
 pub const SLEEPING: u32 = consort_abi::CONSORT_SLEEPING as u32;
 
-pub const OUTSIDE: u32 = consort_abi::CONSORT_OUTSIDE as u32;
 pub const MEMBER: u32 = consort_abi::CONSORT_MEMBER as u32;
 pub const DEMOTED: u32 = consort_abi::CONSORT_DEMOTED as u32;
 
@@ -56,54 +55,7 @@ pub const ORDER_PROGRAM: u32 = consort_abi::CONSORT_ORDER_PROGRAM as u32;
 pub const ORDER_PROGRESS: u32 = consort_abi::CONSORT_ORDER_PROGRESS as u32;
 pub const ORDER_SERVICE: u32 = consort_abi::CONSORT_ORDER_SERVICE as u32;
 
-/// `struct consort_slot`, read and written while the scheduler does the same.
-#[repr(C)]
-pub struct Slot {
-    pub due_ns: AtomicU64,
-    pub key: AtomicU64,
-    pub priority: AtomicU32,
-    pub poll_seq: AtomicU32,
-    pub intent: AtomicU32,
-    pub reserved: AtomicU32,
-    pub yield_by_ns: AtomicU64,
-    pub other_due_ns: AtomicU64,
-    pub other_key: AtomicU64,
-    pub other_priority: AtomicU32,
-    pub standing: AtomicU32,
-}
-
-impl Slot {
-    /// A slot of nobody: what a thread on its own reads and writes.
-    pub fn vacant() -> Slot {
-        Slot {
-            due_ns: AtomicU64::new(NEVER),
-            key: AtomicU64::new(0),
-            priority: AtomicU32::new(PRIORITY_NONE),
-            poll_seq: AtomicU32::new(0),
-            intent: AtomicU32::new(RUNNING),
-            reserved: AtomicU32::new(0),
-            yield_by_ns: AtomicU64::new(NEVER),
-            other_due_ns: AtomicU64::new(NEVER),
-            other_key: AtomicU64::new(0),
-            other_priority: AtomicU32::new(PRIORITY_NONE),
-            standing: AtomicU32::new(OUTSIDE),
-        }
-    }
-}
-
 const _: () = {
-    use consort_abi::consort_slot as C;
-    assert!(size_of::<Slot>() == size_of::<C>() && align_of::<Slot>() == align_of::<C>());
-    assert!(offset_of!(Slot, due_ns) == offset_of!(C, due_ns));
-    assert!(offset_of!(Slot, key) == offset_of!(C, key));
-    assert!(offset_of!(Slot, priority) == offset_of!(C, priority));
-    assert!(offset_of!(Slot, poll_seq) == offset_of!(C, poll_seq));
-    assert!(offset_of!(Slot, intent) == offset_of!(C, intent));
-    assert!(offset_of!(Slot, yield_by_ns) == offset_of!(C, yield_by_ns));
-    assert!(offset_of!(Slot, other_due_ns) == offset_of!(C, other_due_ns));
-    assert!(offset_of!(Slot, other_key) == offset_of!(C, other_key));
-    assert!(offset_of!(Slot, other_priority) == offset_of!(C, other_priority));
-    assert!(offset_of!(Slot, standing) == offset_of!(C, standing));
     assert!(size_of::<consort_page>() == PAGE_BYTES);
     assert!(NEVER == u64::MAX);
     assert!(SLOTS < 64); // the slots in use are bits of one u64

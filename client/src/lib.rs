@@ -3,7 +3,8 @@
 //!
 //! A thread joins a [`Domain`], then polls between its units of work. Each [`Member::poll`] says when the
 //! thread wants the CPU next, gives the CPU to whoever needs it more, and returns what the others wait for. The
-//! same program runs unchanged where no Consort scheduler is there: it is then on its own.
+//! same program runs unchanged where no Consort scheduler is there: members of a domain then cooperate among themselves
+//! (`CONSORT_HOST=kernel`, `user` or `none` chooses), and others are on their own.
 //!
 //! ```no_run
 //! use consort::{Domain, Next};
@@ -23,6 +24,7 @@
 //! All times are absolute nanoseconds of CLOCK_MONOTONIC ([`now_ns`]); [`NEVER`] means no such time.
 
 mod c;
+mod choice;
 mod clock;
 mod connection;
 mod domain;
@@ -38,14 +40,19 @@ mod poll;
 mod process;
 mod reservation;
 mod slack;
+mod spin;
+pub mod trace;
 mod train;
 mod usage;
+mod user_level;
+mod warning;
+mod why;
 
 pub use clock::now_ns;
 pub use domain::{Domain, Order};
 pub use epoll::Epoll;
 pub use error::Error;
-pub use event_loop::{Event, EventLoop, Host, Interest, Proxies, When};
+pub use event_loop::{Event, EventLoop, Host, Interest, Proxies, Waker, When};
 pub use layout::{
     DUE_AHEAD_MAX_NS, EVENT_MAX_NS, EVENT_MIN_NS, NAME_MAX, NEVER, PRIORITY_MAX, SLOTS,
 };
@@ -59,6 +66,8 @@ pub mod decision {
 pub use reservation::{lend, recollect, release, Reservation};
 pub use train::Train;
 pub use usage::{usage, Usage, UsageWatch, USAGE_PERIOD_MIN_NS};
+pub use warning::{on_warning, Listener};
+pub use why::Why;
 
 /// The README's examples compile.
 #[cfg(doctest)]

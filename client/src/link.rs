@@ -4,7 +4,7 @@
 
 use crate::connection::{Connection, Reply, Ticket};
 use crate::domain::Terms;
-use crate::layout::{RawRequest, HELLO, LEAVE, MAGIC, SLOTS, VERSION};
+use crate::layout::{RawRequest, HELLO, LEAVE, MAGIC, SLOTS, WIRE_VERSION, WIRE_VERSION_LEAST};
 use crate::page::Page;
 use crate::Error;
 use std::ffi::{OsStr, OsString};
@@ -12,13 +12,16 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// How long nobody asks again after no daemon was there.
 pub const RETRY_NS: u64 = 250_000_000;
 
 /// The same after a daemon in safe mode: that lasts until somebody restarts it.
 const SAFE_MODE_RETRY_NS: u64 = 2_000_000_000;
+
+/// The same after a daemon to which others are about to connect.
+const CROWD_RETRY_NS: u64 = 10_000_000;
 
 /// The daemon has a scheduler without domains: the thread is on its own, as without a daemon.
 fn is_safe_mode(error: &Error) -> bool {
@@ -88,7 +91,7 @@ impl Link {
                 return Ok(false);
             }
             self.next_connect_ns = now_ns.saturating_add(RETRY_NS);
-            if !self.connect()? {
+            if !self.connect(now_ns, deadline)? {
                 return Ok(false);
             }
         }
@@ -115,19 +118,27 @@ impl Link {
         matches!(self.stage, Stage::Greeting(..))
     }
 
-    fn connect(&mut self) -> Result<bool, Error> {
+    fn connect(&mut self, now_ns: u64, deadline: Instant) -> Result<bool, Error> {
         let socket = match self.spare.take() {
             Some(socket) => socket,
             None => new_socket()?,
         };
-        if !connect_to_daemon(&socket)? {
-            self.spare = Some(socket);
-            return Ok(false);
+        match connect_to_daemon(&socket, deadline)? {
+            Reached::Daemon => {}
+            outcome => {
+                self.spare = Some(socket);
+                if outcome == Reached::Crowd {
+                    self.next_connect_ns = now_ns.saturating_add(CROWD_RETRY_NS);
+                }
+                return Ok(false);
+            }
         }
-        self.socket.store(socket.as_raw_fd(), Ordering::Release);
-        self.serial += 1;
+        let number = socket.as_raw_fd();
         let mut connection = Connection::new(socket);
-        let ticket = connection.send(&request(HELLO))?;
+        // Without this the socket is closed here, and its number may be the program's own soon.
+        let ticket = connection.send(&greeting())?;
+        self.socket.store(number, Ordering::Release);
+        self.serial += 1;
         self.stage = Stage::Greeting(connection, ticket);
         Ok(true)
     }
@@ -140,13 +151,16 @@ impl Link {
             return Ok(false);
         };
         refuse("connect", &reply)?;
+        let version = reply.version;
         let file = reply
             .page
             .ok_or_else(|| Error::protocol("a greeting without a page"))?;
         let page = Arc::new(Page::map(file)?);
-        let Stage::Greeting(connection, _) = std::mem::replace(&mut self.stage, Stage::Down) else {
+        let Stage::Greeting(mut connection, _) = std::mem::replace(&mut self.stage, Stage::Down)
+        else {
             return Ok(false);
         };
+        connection.speak(version);
         self.stage = Stage::Up(Up {
             connection,
             page,
@@ -326,9 +340,17 @@ pub(crate) fn request(kind: u16) -> RawRequest {
     // SAFETY: all bytes zero is a valid request.
     let mut request: RawRequest = unsafe { std::mem::zeroed() };
     request.magic = MAGIC;
-    request.version = VERSION as u16;
+    request.version = WIRE_VERSION_LEAST as u16;
     request.type_ = kind;
     request
+}
+
+/// HELLO has one layout in all versions: it says which ones this library speaks.
+fn greeting() -> RawRequest {
+    let mut greeting = request(HELLO);
+    greeting.slot = WIRE_VERSION;
+    greeting.order = WIRE_VERSION_LEAST;
+    greeting
 }
 
 pub(crate) fn refuse(action: &'static str, reply: &Reply) -> Result<(), Error> {
@@ -361,8 +383,58 @@ pub(crate) fn new_socket() -> Result<OwnedFd, Error> {
     }
 }
 
-/// True: connected. False: nobody is there, or it is too busy to take a call.
-pub(crate) fn connect_to_daemon(socket: &OwnedFd) -> Result<bool, Error> {
+/// What trying to connect came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reached {
+    Daemon,
+    /// Nobody listens.
+    Nobody,
+    /// It listens, and so many others are about to connect that there was no room.
+    Crowd,
+}
+
+/// Connects, and waits until `deadline` where others are about to do the same: whoever waits is let in before whoever
+/// comes later.
+pub(crate) fn connect_to_daemon(socket: &OwnedFd, deadline: Instant) -> Result<Reached, Error> {
+    let reached = connect_once(socket)?;
+    let left = deadline.saturating_duration_since(Instant::now());
+    if reached != Reached::Crowd || left.is_zero() {
+        return Ok(reached);
+    }
+    set_blocking(socket, Some(left))?;
+    let reached = connect_once(socket);
+    set_blocking(socket, None)?;
+    reached
+}
+
+/// With a time: system calls on the socket wait so long. Without: they do not wait.
+fn set_blocking(socket: &OwnedFd, wait: Option<Duration>) -> Result<(), Error> {
+    let wait = wait.unwrap_or_default();
+    let time = libc::timeval {
+        tv_sec: wait.as_secs() as libc::time_t,
+        tv_usec: wait.subsec_micros() as libc::suseconds_t,
+    };
+    let flags = match wait.is_zero() {
+        true => libc::O_RDWR | libc::O_NONBLOCK,
+        false => libc::O_RDWR,
+    };
+    // SAFETY: the time is valid for the length given; the rest are plain system calls.
+    let outcome = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_SNDTIMEO,
+            std::ptr::from_ref(&time).cast(),
+            size_of::<libc::timeval>() as libc::socklen_t,
+        ) | libc::fcntl(socket.as_raw_fd(), libc::F_SETFL, flags)
+    };
+    match outcome {
+        0 => Ok(()),
+        _ => Err(Error::system("setsockopt(SO_SNDTIMEO)")),
+    }
+}
+
+fn connect_once(socket: &OwnedFd) -> Result<Reached, Error> {
     let path = socket_path();
     // SAFETY: all bytes zero is a valid address.
     let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
@@ -386,18 +458,14 @@ pub(crate) fn connect_to_daemon(socket: &OwnedFd) -> Result<bool, Error> {
         )
     };
     if connected == 0 {
-        return Ok(true);
+        return Ok(Reached::Daemon);
     }
     let error = std::io::Error::last_os_error();
     match error.raw_os_error() {
-        Some(
-            libc::ENOENT
-            | libc::ENOTDIR
-            | libc::ECONNREFUSED
-            | libc::EAGAIN
-            | libc::EINTR
-            | libc::ECONNRESET,
-        ) => Ok(false),
+        Some(libc::EAGAIN | libc::EINTR) => Ok(Reached::Crowd),
+        Some(libc::ENOENT | libc::ENOTDIR | libc::ECONNREFUSED | libc::ECONNRESET) => {
+            Ok(Reached::Nobody)
+        }
         _ => Err(Error::System {
             call: "connect to the daemon's socket",
             source: error,

@@ -1,23 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A thread's membership in a domain, from joining to leaving.
 
+use crate::choice::Choice;
 use crate::domain::Terms;
 use crate::epoll::{Epoll, EpollSleeper};
 use crate::layout::Slot;
-use crate::link::{Link, Pending, Place, RETRY_NS};
+use crate::link::{Pending, Place, RETRY_NS};
 use crate::poll::{self, ClockOnly, Next, Others, RawNext, Sleeper, Turn};
 use crate::process::Process;
-use crate::{clock, fork_guard, slack, Error};
+use crate::spin::{self, SpinWatch};
+use crate::user_level::UserLevel;
+use crate::why::Why;
+use crate::{clock, fork_guard, slack, trace, Error};
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+mod at_user_level;
+mod joining;
+
 /// How long joining and leaving wait for the daemon.
 pub const DAEMON_WAIT: Duration = Duration::from_secs(1);
-/// When to look again for an answer that has not come.
-const ANSWER_RETRY_NS: u64 = 10_000_000;
 
 /// What `State::process` is after leaving. Not 0, which is a forked child's number before it has asked for one.
 const LEFT: u64 = u64::MAX;
@@ -77,7 +82,16 @@ impl Member {
     /// As [`Member::poll`].
     #[inline]
     pub fn poll_at(&self, next: Next, now_ns: u64) -> Result<Others, Error> {
-        self.state.poll(next.raw()?, now_ns, &mut ClockOnly)
+        let next = next.raw()?;
+        if self.state.poll_swiftly(next, now_ns) {
+            if next.due_ns <= now_ns {
+                trace::due_after_poll(next.due_ns, Some(now_ns));
+            }
+            return Ok(Others::read(self.state.slot()));
+        }
+        let others = self.state.poll_slowly(next, now_ns, &mut ClockOnly)?;
+        trace::due_after_poll(next.due_ns, None);
+        Ok(others)
     }
 
     /// [`Member::poll`] that, where it sleeps, also returns when a file descriptor of `epoll` is ready; what is ready is
@@ -87,8 +101,10 @@ impl Member {
     /// As [`Member::poll`], without [`Error::NothingToWaitFor`].
     pub fn poll_epoll(&self, next: Next, now_ns: u64, epoll: &mut Epoll) -> Result<Others, Error> {
         epoll.clear();
-        self.state
-            .poll(next.raw()?, now_ns, &mut EpollSleeper(epoll))
+        let next = next.raw()?;
+        let others = self.state.poll(next, now_ns, &mut EpollSleeper(epoll))?;
+        trace::due_after_poll(next.due_ns, None);
+        Ok(others)
     }
 
     /// Publishes what the thread wants next, without a poll: for a loop whose events change while it runs.
@@ -107,6 +123,17 @@ impl Member {
     #[inline]
     pub fn others(&self) -> Result<Others, Error> {
         self.state.others()
+    }
+
+    /// Why the daemon has not let the thread in: an errno, and what it said. `None`: it has, or no daemon is there.
+    pub fn why_alone(&self) -> Option<(i32, String)> {
+        let why = self.state.why_alone.borrow();
+        why.as_ref().map(|error| (error.errno(), error.to_string()))
+    }
+
+    /// Why the scheduler last demoted this member, in words by its [`Display`](std::fmt::Display); `None`: it never did.
+    pub fn why(&self) -> Option<Why> {
+        self.state.why()
     }
 
     /// Leaves the domain and waits at most a second for the daemon to confirm it.
@@ -133,14 +160,24 @@ pub(crate) struct State {
     fork_word: &'static AtomicU64,
     /// The process that joined; [`LEFT`] after leaving.
     process: Cell<u64>,
+    /// Polls since it last slept.
+    polls: Cell<u32>,
     terms: Terms,
+    spin: SpinWatch,
     alone: Box<Slot>,
+    choice: Choice,
+    /// At most one of these two.
     place: RefCell<Option<Place>>,
+    user_level: RefCell<Option<UserLevel>>,
+    user_level_at_ns: Cell<u64>,
     pending: RefCell<Option<Pending>>,
     retry_at_ns: Cell<u64>,
+    /// Of a daemon that was found.
+    awaits_answer: Cell<bool>,
     check_at_ns: Cell<u64>,
     tid: i32,
     slack_ns: Cell<Option<u64>>,
+    pub(crate) why_alone: RefCell<Option<Error>>,
 }
 
 impl State {
@@ -148,7 +185,12 @@ impl State {
         discard_parents_membership()?;
         let process = Process::current()?;
         let state = Rc::new(State::on_its_own(terms)?);
-        state.join_now(&mut process.lock())?;
+        if state.choice.allows_kernel() {
+            state.join_now(&mut process.lock())?;
+        }
+        if !state.is_attached() {
+            state.join_user_level(clock::now_ns())?;
+        }
         state.slack_ns.set(slack::sharpen());
         // Fails only while the thread is being torn down: then the handle's drop is what leaves.
         let _ = OF_THIS_THREAD.try_with(|exit| exit.borrow_mut().0.replace(Rc::clone(&state)));
@@ -162,76 +204,40 @@ impl State {
             attached: Cell::new(NonNull::from(&NOT_ATTACHED)),
             fork_word: fork_guard::word()?,
             process: Cell::new(fork_guard::number()?),
+            polls: Cell::new(0),
             terms: *terms,
+            spin: SpinWatch::default(),
             alone,
+            choice: Choice::of_environment()?,
             place: RefCell::new(None),
+            user_level: RefCell::new(None),
+            user_level_at_ns: Cell::new(0),
             pending: RefCell::new(None),
             retry_at_ns: Cell::new(0),
+            awaits_answer: Cell::new(false),
             check_at_ns: Cell::new(0),
             // SAFETY: no arguments, never fails.
             tid: unsafe { libc::gettid() },
             slack_ns: Cell::new(None),
+            why_alone: RefCell::new(None),
         })
     }
 
-    /// Joins and waits for the answer. Without a daemon, the thread stays on its own.
-    fn join_now(&self, link: &mut Link) -> Result<(), Error> {
-        let deadline = Instant::now() + DAEMON_WAIT;
-        // The second attempt is for a connection that turns out to be dead when it is used.
-        for _ in 0..2 {
-            let now_ns = clock::now_ns();
-            link.hurry();
-            self.retry_at_ns.set(now_ns.saturating_add(RETRY_NS));
-            self.check_at_ns.set(now_ns.saturating_add(RETRY_NS));
-            let answer = match link.advance(now_ns, deadline) {
-                Ok(true) => self.ask(link, deadline),
-                Ok(false) => return Ok(()),
-                Err(error) => Err(error),
-            };
-            match answer {
-                Ok(_) => return Ok(()),
-                Err(error) if is_end_of_connection(&error) => continue,
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// One step of joining through a greeted connection: true when the thread is in.
-    fn ask(&self, link: &mut Link, deadline: Instant) -> Result<bool, Error> {
-        let mut pending = self.pending.borrow_mut();
-        let asked = match pending.take() {
-            Some(asked) => asked,
-            None => link.send_join(&self.terms, self.tid)?,
-        };
-        match link.join_answer(&asked, deadline)? {
-            None => {
-                *pending = Some(asked);
-                Ok(false)
-            }
-            Some(()) => {
-                self.enter(asked.place);
-                Ok(true)
-            }
-        }
-    }
-
-    fn enter(&self, place: Place) {
-        self.slot.set(NonNull::from(place.page.slot(place.slot)));
-        self.attached.set(NonNull::from(place.page.attached()));
-        *self.place.borrow_mut() = Some(place);
-    }
-
     fn stay_alone(&self) {
+        self.point_nowhere();
+        *self.place.borrow_mut() = None;
+        self.leave_user_level();
+    }
+
+    fn point_nowhere(&self) {
         self.slot.set(NonNull::from(&*self.alone));
         self.attached.set(NonNull::from(&NOT_ATTACHED));
-        *self.place.borrow_mut() = None;
     }
 
     #[inline]
     pub fn slot(&self) -> &Slot {
-        // SAFETY: points into `alone`, or into the page that `place` keeps mapped; a forked child, where
-        // the page is not mapped, is turned away by `check_alive` before.
+        // SAFETY: points into `alone`, or into the memory that `place` or `user_level` keeps mapped; a forked child,
+        // where that is not mapped, is turned away by `check_alive` before.
         unsafe { self.slot.get().as_ref() }
     }
 
@@ -267,7 +273,10 @@ impl State {
     /// errors, whose dropping would cost more than all the rest.
     #[inline(always)]
     pub fn poll_swiftly(&self, next: RawNext, now_ns: u64) -> bool {
-        if !self.is_alive()
+        let polls = self.polls.get().wrapping_add(1);
+        self.polls.set(polls);
+        if polls.is_multiple_of(spin::POLLS)
+            || !self.is_alive()
             || !poll::is_in_range(next, now_ns)
             || !self.is_attached()
             || poll::decide(next, now_ns, self.slot(), self.terms.keys_compare) != Turn::Return
@@ -291,9 +300,10 @@ impl State {
         self.poll_slowly(next, now_ns, sleeper)
     }
 
+    /// The poll of which [`State::poll_swiftly`] said that there is more to do.
     #[cold]
     #[inline(never)]
-    fn poll_slowly<S: Sleeper>(
+    pub fn poll_slowly<S: Sleeper>(
         &self,
         next: RawNext,
         now_ns: u64,
@@ -301,6 +311,7 @@ impl State {
     ) -> Result<Others, Error> {
         self.check_alive()?;
         poll::check_range(next, now_ns)?;
+        self.spin.look(self.polls.get());
         self.tend(now_ns);
         if !self.is_attached() {
             return self.poll_alone(next, now_ns, sleeper);
@@ -308,10 +319,13 @@ impl State {
         let slot = self.slot();
         let turn = poll::decide(next, now_ns, slot, self.terms.keys_compare);
         poll::publish(slot, next); // it may be a new one
+        if self.user_level.borrow().is_some() {
+            return self.poll_user_level(next, turn, sleeper);
+        }
         match turn {
             Turn::Return => {}
             Turn::Yield => poll::yield_cpu(slot),
-            Turn::Sleep => poll::sleep(slot, next, sleeper)?,
+            Turn::Sleep => self.sleep(slot, next, sleeper)?,
         }
         Ok(Others::read(slot))
     }
@@ -323,9 +337,19 @@ impl State {
         sleeper: &mut S,
     ) -> Result<Others, Error> {
         if poll::decide_alone(next, now_ns) == Turn::Sleep {
-            poll::sleep(self.slot(), next, sleeper)?;
+            self.sleep(self.slot(), next, sleeper)?;
         }
         Ok(Others::nobody())
+    }
+
+    fn sleep<S: Sleeper>(&self, slot: &Slot, next: RawNext, sleeper: &mut S) -> Result<(), Error> {
+        self.polls.set(0);
+        poll::sleep(slot, next, sleeper)
+    }
+
+    /// Why the scheduler last demoted the member; `None`: it never did.
+    pub fn why(&self) -> Option<Why> {
+        Why::read(self.slot().why.load(Ordering::Relaxed))
     }
 
     /// A daemon that was killed cannot say so in the page: now and then, look whether it still holds its end.
@@ -339,28 +363,6 @@ impl State {
                 link.check();
             }
         }
-    }
-
-    /// One step towards joining again. Never waits.
-    fn try_to_rejoin(&self, now_ns: u64) -> bool {
-        if now_ns < self.retry_at_ns.get() {
-            return false;
-        }
-        self.retry_at_ns.set(now_ns.saturating_add(ANSWER_RETRY_NS));
-        let Some(mut link) = Process::current().ok().and_then(Process::try_lock) else {
-            return false;
-        };
-        let at_once = Instant::now();
-        let joined = match link.advance(now_ns, at_once) {
-            Ok(true) => self.ask(&mut link, at_once),
-            other => other,
-        };
-        let awaits_answer = link.is_greeting() || self.pending.borrow().is_some();
-        if !awaits_answer {
-            self.retry_at_ns.set(now_ns.saturating_add(RETRY_NS));
-        }
-        // What went wrong is the daemon's; the thread goes on alone and asks again.
-        joined.unwrap_or(false)
     }
 
     /// Whether the domain orders by the keys that programs publish.
@@ -379,15 +381,35 @@ impl State {
         Ok(())
     }
 
+    /// Publishes, and begins to sleep, in whatever the program sleeps in; [`State::resume`] ends it.
+    pub fn rest(&self, next: RawNext, now_ns: u64) -> Result<(), Error> {
+        self.publish(next, now_ns)?;
+        poll::begin_sleep(self.slot());
+        Ok(())
+    }
+
+    pub fn resume(&self) {
+        if self.is_alive() {
+            poll::end_sleep(self.slot());
+        }
+    }
+
     /// What polls do beside, for a thread that is too busy to poll: notices the end of the daemon, and joins
     /// again.
     #[cold]
     #[inline(never)]
     fn tend(&self, now_ns: u64) {
         self.check_connection(now_ns);
+        self.tend_user_level(now_ns);
         if !self.is_attached() {
             self.stay_alone();
+        }
+        if self.place.borrow().is_none() {
             self.try_to_rejoin(now_ns);
+        }
+        if !self.is_attached() {
+            // A domain with other options, say: the thread goes on alone and asks again.
+            let _ = self.join_user_level(now_ns);
         }
     }
 
@@ -413,8 +435,12 @@ impl State {
         }
         let asked = self.pending.borrow_mut().take();
         let place = self.place.borrow_mut().take();
-        self.slot.set(NonNull::from(&*self.alone));
-        self.attached.set(NonNull::from(&NOT_ATTACHED));
+        self.point_nowhere();
+        match self.user_level.take() {
+            Some(seat) if is_child => seat.forget(),
+            Some(seat) => seat.leave(),
+            None => {}
+        }
         let (place, ticket) = match (place, asked) {
             (Some(place), _) => (place, None),
             (None, Some(asked)) => (asked.place, Some(asked.ticket)),
@@ -426,11 +452,6 @@ impl State {
         let mut link = Process::current()?.lock();
         link.leave(&place, ticket, self.tid, deadline)
     }
-}
-
-/// The connection ended, rather than the daemon saying no.
-fn is_end_of_connection(error: &Error) -> bool {
-    matches!(error, Error::Gone)
 }
 
 /// Refuses a second membership; forgets one that a forked child inherited from its parent.

@@ -90,6 +90,7 @@ impl Page {
         slot.due_ns.store(NEVER, Ordering::Relaxed);
         slot.key.store(0, Ordering::Relaxed);
         slot.priority.store(PRIORITY_NONE, Ordering::Relaxed);
+        slot.why.store(0, Ordering::Relaxed);
         slot.intent.store(RUNNING, Ordering::Release);
     }
 }

@@ -44,19 +44,16 @@ impl Next {
             due_ns: self.due_ns,
             key,
             priority,
-            reserved: 0,
         })
     }
 }
 
-/// `struct consort_next`.
+/// The same as a slot has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(C)]
 pub struct RawNext {
     pub due_ns: u64,
     pub key: u64,
     pub priority: u32,
-    pub reserved: u32,
 }
 
 /// How the scheduler regards a thread.
@@ -278,15 +275,31 @@ pub(crate) fn yield_cpu(slot: &Slot) {
     slot.intent.store(RUNNING, Ordering::Release);
 }
 
+/// A sleep without an end is none.
+pub(crate) fn check_sleep<S: Sleeper>(next: RawNext) -> Result<(), Error> {
+    match next.due_ns == NEVER && !S::HAS_FDS {
+        true => Err(Error::NothingToWaitFor),
+        false => Ok(()),
+    }
+}
+
 #[inline(never)]
 pub(crate) fn sleep<S: Sleeper>(slot: &Slot, next: RawNext, sleeper: &mut S) -> Result<(), Error> {
-    if next.due_ns == NEVER && !S::HAS_FDS {
-        return Err(Error::NothingToWaitFor);
-    }
+    check_sleep::<S>(next)?;
     enter(slot, SLEEPING);
     let slept = sleeper.sleep(next.due_ns);
     slot.intent.store(RUNNING, Ordering::Release);
     slept
+}
+
+/// The first half of a poll that sleeps.
+pub(crate) fn begin_sleep(slot: &Slot) {
+    enter(slot, SLEEPING);
+}
+
+/// Its second half.
+pub(crate) fn end_sleep(slot: &Slot) {
+    slot.intent.store(RUNNING, Ordering::Release);
 }
 
 fn enter(slot: &Slot, intent: u32) {

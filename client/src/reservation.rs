@@ -5,13 +5,13 @@ use crate::connection::{Connection, Reply, Ticket};
 use crate::layout::{
     RawRequest, LEND, NAME_MAX, RATE_ONE_CPU, RECOLLECT, RELEASE, RESERVE, RESERVE_THREAD,
 };
-use crate::link::{connect_to_daemon, new_socket, refuse, request};
+use crate::link::{connect_to_daemon, new_socket, refuse, request, Reached};
 use crate::Error;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
 /// How long an answer is awaited.
-const WAIT: Duration = Duration::from_secs(1);
+pub(crate) const WAIT: Duration = Duration::from_secs(1);
 
 /// What to reserve: a rate of a class, for this process and all that it will start.
 ///
@@ -129,7 +129,8 @@ fn millionths(rate: f64) -> Result<u32, Error> {
 }
 
 fn ask(action: &'static str, message: &RawRequest) -> Result<(), Error> {
-    Question::ask(action, message)?.wait().map(|_| ())
+    let deadline = Instant::now() + WAIT;
+    Question::ask(action, message, deadline)?.wait().map(|_| ())
 }
 
 /// One request on a connection of its own: these are rare, and need no page.
@@ -140,11 +141,17 @@ pub(crate) struct Question {
 }
 
 impl Question {
-    /// Sends it, and does not wait.
-    pub fn ask(action: &'static str, message: &RawRequest) -> Result<Question, Error> {
+    /// Sends it, and waits until `deadline` where many others connect to the daemon.
+    pub fn ask(
+        action: &'static str,
+        message: &RawRequest,
+        deadline: Instant,
+    ) -> Result<Question, Error> {
         let socket = new_socket()?;
-        if !connect_to_daemon(&socket)? {
-            return Err(Error::NoDaemon);
+        match connect_to_daemon(&socket, deadline)? {
+            Reached::Daemon => {}
+            Reached::Nobody => return Err(Error::NoDaemon),
+            Reached::Crowd => return Err(no_answer()),
         }
         let mut connection = Connection::new(socket);
         let ticket = connection.send(message)?;

@@ -5,11 +5,12 @@ use crate::event_loop::{Event, EventLoop, Interest, When};
 use crate::layout::{RawUsage, DUE_AHEAD_MAX_NS, NEVER, RATE_ONE_CPU, RATE_UNKNOWN, USAGE};
 use crate::link::request;
 use crate::poll::{check_range, Next};
-use crate::reservation::{no_answer, Question};
+use crate::reservation::{no_answer, Question, WAIT};
 use crate::Error;
 use std::cell::{Cell, RefCell};
 use std::os::fd::RawFd;
 use std::rc::Rc;
+use std::time::Instant;
 
 /// Shortest time from one question to the next: the daemon looks about once a second.
 pub const USAGE_PERIOD_MIN_NS: u64 = 100_000_000;
@@ -58,11 +59,11 @@ impl Usage {
 /// # Errors
 /// [`Error::Refused`] when it has none; [`Error::NoDaemon`].
 pub fn usage() -> Result<Usage, Error> {
-    read(ask()?.wait()?.usage)
+    read(ask(Instant::now() + WAIT)?.wait()?.usage)
 }
 
-fn ask() -> Result<Question, Error> {
-    Question::ask("tell the usage", &request(USAGE))
+fn ask(deadline: Instant) -> Result<Question, Error> {
+    Question::ask("tell the usage", &request(USAGE), deadline)
 }
 
 fn read(raw: Option<RawUsage>) -> Result<Usage, Error> {
@@ -118,7 +119,7 @@ impl Inquiry {
             .saturating_add(self.period_ns)
             .max(events.now_ns());
         self.begin(events, asks)?;
-        let question = self.question.insert(ask()?);
+        let question = self.question.insert(ask(Instant::now())?);
         let fd = question.fd();
         events.submit(answers, self.answered(fd))?;
         match is_late {

@@ -42,8 +42,37 @@ pub fn count(result: Result<usize, Error>) -> c_int {
     }
 }
 
-/// Keeps a bug in this library from unwinding into C: it ends the program with its message instead.
+extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// While it lives, nobody cancels the calling thread: cancelling unwinds, and nothing may unwind through Rust into C. What
+/// was asked for meanwhile happens at the program's next cancellation point.
+struct NotCancelled {
+    before: c_int,
+}
+
+impl NotCancelled {
+    fn new() -> NotCancelled {
+        const PTHREAD_CANCEL_DISABLE: c_int = 1;
+        let mut before = 0;
+        // SAFETY: the pointer is valid; there is no other failure than an unknown state.
+        unsafe { pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &mut before) };
+        NotCancelled { before }
+    }
+}
+
+impl Drop for NotCancelled {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { pthread_setcancelstate(self.before, std::ptr::null_mut()) };
+    }
+}
+
+/// Keeps a bug in this library from unwinding into C: it ends the program with its message instead. Keeps the thread from
+/// being cancelled in here.
 pub fn guarded<T>(body: impl FnOnce() -> T) -> T {
+    let _not_cancelled = NotCancelled::new();
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(value) => value,
         Err(_) => std::process::abort(),

@@ -108,10 +108,7 @@ unsafe fn run(of: *mut Loop) -> Result<(), Error> {
         match begun {
             Ok(Some((id, callback))) => {
                 if let Callback::Foreign(event) = callback {
-                    let event: *mut RawEvent = event.cast();
-                    if let Some(call) = (*event).callback {
-                        call(of, event, (*event).data);
-                    }
+                    call(of, event);
                 }
                 check(of)?.events.end(id, callback);
             }
@@ -121,6 +118,14 @@ unsafe fn run(of: *mut Loop) -> Result<(), Error> {
                 break Err(error);
             }
         }
+    }
+}
+
+/// Calls an event's callback, which may finish it.
+pub(super) unsafe fn call(of: *mut Loop, event: *mut c_void) {
+    let event: *mut RawEvent = event.cast();
+    if let Some(call) = (*event).callback {
+        call(of, event, (*event).data);
     }
 }
 

@@ -7,5 +7,7 @@ mod event_loop;
 mod member;
 mod reservation;
 mod thread;
+mod trace;
 mod train;
 mod usage;
+mod waker;

@@ -51,6 +51,11 @@ impl Watches {
         &mut self.epoll
     }
 
+    /// Readable when a descriptor is ready.
+    pub fn fd(&self) -> RawFd {
+        self.fd.as_raw_fd()
+    }
+
     /// How many events wait for their descriptors.
     pub fn awaited(&self) -> usize {
         self.awaiting.len()
@@ -134,7 +139,11 @@ impl Watches {
         // SAFETY: one valid epoll_event.
         match unsafe { libc::epoll_ctl(self.fd.as_raw_fd(), operation, fd, &mut wanted) } {
             0 => Ok(()),
-            _ => Err(Error::system("epoll_ctl")),
+            _ => Err(match Error::system("epoll_ctl") {
+                error if error.errno() == libc::EPERM => Error::AlwaysReady { fd },
+                error if error.errno() == libc::EBADF => Error::NotOpen { fd },
+                error => error,
+            }),
         }
     }
 }

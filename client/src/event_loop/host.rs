@@ -4,7 +4,7 @@
 use crate::epoll::{Epoll, EpollSleeper};
 use crate::member::{Member, State};
 use crate::poll::{self, ClockOnly, Next, Others, Sleeper, Standing, Turn};
-use crate::{clock, Error, NEVER};
+use crate::{clock, warning, Error, NEVER};
 use std::rc::Rc;
 
 /// The two events that stand for the other members in a loop's queues.
@@ -38,10 +38,23 @@ pub trait Host {
     fn publish(&mut self, next: Next, now_ns: u64) -> Result<(), Error>;
     /// As [`Member::poll_at`]; with `fds` where it may wait for file descriptors too, as [`Member::poll_epoll`].
     fn poll(&mut self, next: Next, now_ns: u64, fds: Option<&mut Epoll>) -> Result<(), Error>;
+
+    /// The thread will sleep outside of the loop until `next`: as a poll that begins.
+    ///
+    /// # Errors
+    /// As [`Member::poll_at`].
+    fn rest(&mut self, next: Next, now_ns: u64) -> Result<(), Error> {
+        self.publish(next, now_ns)
+    }
+
+    /// The thread is back: as the end of that poll.
+    fn resume(&mut self) {}
 }
 
 pub(super) struct OnMember {
     state: Rc<State>,
+    /// That its member was demoted has been said.
+    told: bool,
     /// Leaves when the loop goes; C keeps its member itself.
     _member: Option<Member>,
 }
@@ -50,6 +63,7 @@ impl OnMember {
     pub fn owning(member: Member) -> OnMember {
         OnMember {
             state: Rc::clone(member.state()),
+            told: false,
             _member: Some(member),
         }
     }
@@ -57,7 +71,19 @@ impl OnMember {
     pub fn borrowing(member: &Member) -> OnMember {
         OnMember {
             state: Rc::clone(member.state()),
+            told: false,
             _member: None,
+        }
+    }
+}
+
+impl OnMember {
+    fn look_whether_demoted(&mut self) {
+        if let Some(why) = self.state.why() {
+            self.told = true;
+            warning::warn(&format!(
+                "an event loop's member was demoted to best effort: {why}. This is said once; consort_why() tells of later ones"
+            ));
         }
     }
 }
@@ -91,11 +117,22 @@ impl Host for OnMember {
 
     fn poll(&mut self, next: Next, now_ns: u64, fds: Option<&mut Epoll>) -> Result<(), Error> {
         let next = next.raw()?;
+        if !self.told {
+            self.look_whether_demoted();
+        }
         match fds {
             None => self.state.poll(next, now_ns, &mut ClockOnly)?,
             Some(epoll) => self.state.poll(next, now_ns, &mut EpollSleeper(epoll))?,
         };
         Ok(())
+    }
+
+    fn rest(&mut self, next: Next, now_ns: u64) -> Result<(), Error> {
+        self.state.rest(next.raw()?, now_ns)
+    }
+
+    fn resume(&mut self) {
+        self.state.resume();
     }
 }
 

@@ -10,9 +10,10 @@ mod events;
 mod fds;
 mod host;
 mod queues;
+mod waker;
 
 use crate::poll::{check_range, Next, Others};
-use crate::{fork_guard, Error, Member};
+use crate::{fork_guard, trace, Error, Member};
 pub(crate) use events::Callback;
 use events::{Events, Place};
 use fds::Watches;
@@ -20,6 +21,7 @@ pub use host::{Host, Proxies};
 use queues::{Pick, Queues};
 use std::ffi::c_void;
 use std::os::fd::RawFd;
+pub use waker::Waker;
 
 /// How often a busy loop looks at its file descriptors, unless it is told otherwise.
 const FD_INTERVAL_NS: u64 = 500_000;
@@ -56,6 +58,9 @@ impl Interest {
     const ALLOWED: u32 =
         (libc::EPOLLIN | libc::EPOLLOUT | libc::EPOLLPRI | libc::EPOLLRDHUP) as u32;
 }
+
+/// The next event to call, and its callback; none when it is time to return.
+pub(crate) type Begun = Result<Option<(Event, Callback)>, Error>;
 
 /// One thread's events, and who runs them.
 ///
@@ -244,9 +249,13 @@ impl EventLoop {
     /// [`Error::Running`] from inside a callback; [`Error::Forked`] in a child of the process that made the loop; as
     /// [`Member::poll`].
     pub fn run(&mut self) -> Result<(), Error> {
+        self.dispatch(EventLoop::begin)
+    }
+
+    fn dispatch(&mut self, next: fn(&mut EventLoop) -> Begun) -> Result<(), Error> {
         self.start()?;
         let outcome = loop {
-            match self.begin() {
+            match next(self) {
                 Ok(Some((event, mut callback))) => {
                     if let Callback::Rust(call) = &mut callback {
                         call(self);
@@ -257,7 +266,7 @@ impl EventLoop {
                 Err(error) => break Err(error),
             }
         };
-        self.running = false;
+        self.finish();
         outcome
     }
 
@@ -283,7 +292,7 @@ impl EventLoop {
     }
 
     /// The next event to call, or none when it is time to stop.
-    pub(crate) fn begin(&mut self) -> Result<Option<(Event, Callback)>, Error> {
+    pub(crate) fn begin(&mut self) -> Begun {
         while !std::mem::take(&mut self.stop) {
             if let Some(event) = self.turn()? {
                 if let Some(callback) = self.events.take_callback(event) {
@@ -317,6 +326,9 @@ impl EventLoop {
                 // With the event itself: the thread keeps its rank while it runs it.
                 self.host.publish(self.queues.heads(), now_ns)?;
                 let place = self.events.place(event)?;
+                if let Place::Due { due_ns, .. } = place {
+                    trace::due(due_ns, now_ns);
+                }
                 self.queues.remove(place);
                 self.events.set_place(event, Place::Idle);
                 self.worked = true;

@@ -6,7 +6,7 @@ int main(void)
 {
 	struct consort_member *member;
 	struct consort_others others;
-	struct consort_next next = { consort_now_ns(), 0, CONSORT_PRIORITY_NONE, 0 };
+	struct consort_next next = CONSORT_NEXT_DUE(consort_now_ns());
 
 	if (consort_join("studio", 0, &member) < 0 || consort_poll(member, &next, &others) < 0)
 		return 1;

@@ -22,9 +22,8 @@
 		}                                                                         \
 	} while (0)
 
-static const struct consort_next busy = { .due_ns = CONSORT_NEVER, .priority = 5 };
-static const struct consort_next nothing = { .due_ns = CONSORT_NEVER,
-					     .priority = CONSORT_PRIORITY_NONE };
+static const struct consort_next busy = CONSORT_NEXT_BEST_EFFORT(5, 0);
+static const struct consort_next nothing;
 
 static void joining(void)
 {
@@ -110,12 +109,53 @@ static void polling(void)
 	CHECK(consort_poll(member, &nothing, NULL) == -EINVAL);
 	next.priority = CONSORT_PRIORITY_MAX + 1;
 	CHECK(consort_poll(member, &next, NULL) == -EINVAL);
+	/* What is half said is refused, and says what lacks. */
+	next = (struct consort_next){ .priority = 5 };
+	CHECK(consort_poll(member, &next, NULL) == -EINVAL);
+	CHECK(strstr(consort_last_error_text(), "best_effort"));
+	next = (struct consort_next){ .best_effort = 2 };
+	CHECK(consort_poll(member, &next, NULL) == -EINVAL);
+	next = (struct consort_next)CONSORT_NEXT_BOTH(CONSORT_NEVER, 0, 7);
+	CHECK(consort_poll(member, &next, NULL) == 0);
+	next = (struct consort_next){ .due_ns = CONSORT_NEVER, .priority = CONSORT_PRIORITY_NONE };
+	CHECK(consort_poll(member, &next, NULL) == -EINVAL);
 	next = nothing;
 	next.due_ns = consort_now_ns() + 2 * CONSORT_DUE_AHEAD_MAX_NS;
 	CHECK(consort_poll(member, &next, NULL) == -EINVAL);
 	next.due_ns = due_ns = consort_now_ns() + 2000000;
 	CHECK(consort_poll(member, &next, NULL) == 0 && consort_now_ns() >= due_ns);
+	CHECK(!strcmp(consort_why(member), ""));
+	CHECK(consort_why(NULL) == NULL);
 	CHECK(consort_leave(member) == 0);
+	/* Who has left is told so, and not whatever freed memory says. */
+	CHECK(consort_poll(member, &busy, NULL) == -ENOTCONN);
+	CHECK(consort_poll_at(member, &nothing, 0, NULL) == -ENOTCONN);
+	CHECK(consort_others(member, &others) == -ENOTCONN);
+	CHECK(consort_leave(member) == 0);
+	CHECK(consort_join("a", &options, &member) == 0);
+	CHECK(consort_poll(member, &busy, NULL) == 0);
+	CHECK(consort_leave(member) == 0);
+}
+
+static void count_warning(const char *text, void *data)
+{
+	CHECK(strstr(text, "polls again and again"));
+	++*(int *)data;
+}
+
+/* A member that only spins is told so, once. */
+static void spinning(void)
+{
+	struct consort_member *member;
+	int warnings = 0;
+
+	consort_on_warning(count_warning, &warnings);
+	CHECK(consort_join("a", NULL, &member) == 0);
+	for (int i = 0; i < 1 << 18; i++)
+		CHECK(consort_poll_at(member, &busy, 0, NULL) == 0);
+	CHECK(consort_leave(member) == 0);
+	CHECK(warnings == 1);
+	consort_on_warning(NULL, NULL);
 }
 
 static void polling_with_epoll(void)
@@ -132,6 +172,8 @@ static void polling_with_epoll(void)
 	      event.data.u64 == 7);
 	CHECK(consort_poll_epoll(member, &busy, epoll_fd, &event, 1, NULL) == 0);
 	CHECK(consort_poll_epoll(member, &nothing, epoll_fd, &event, 0, NULL) == -EINVAL);
+	CHECK(consort_poll_epoll(member, &nothing, event_fd, &event, 1, NULL) == -EINVAL);
+	CHECK(strstr(consort_last_error_text(), "epoll_create1"));
 	CHECK(epoll_ctl(epoll_fd, EPOLL_CTL_DEL, event_fd, NULL) == 0);
 	next.due_ns = consort_now_ns() + 2000000;
 	CHECK(consort_poll_epoll(member, &next, epoll_fd, &event, 1, NULL) == 0);
@@ -334,6 +376,83 @@ static void trains(void)
 	CHECK(consort_train_wait(&s.train, CONSORT_NEVER) == -ESRCH);
 }
 
+static void *sleeps_in_polls(void *data)
+{
+	struct consort_next next = { .priority = CONSORT_PRIORITY_NONE };
+	struct consort_member *member;
+
+	CHECK(consort_join("a", NULL, &member) == 0);
+	__atomic_store_n((int *)data, 1, __ATOMIC_RELEASE);
+	for (;;) {
+		next.due_ns = consort_now_ns() + 20000000;
+		CHECK(consort_poll(member, &next, NULL) == 0);
+		pthread_testcancel();
+	}
+	return NULL;
+}
+
+/* A thread that is cancelled while it sleeps in a poll ends after it, and leaves. */
+static void cancellation(void)
+{
+	struct consort_member *member;
+	pthread_t thread;
+	int joined = 0;
+	void *end;
+
+	CHECK(pthread_create(&thread, NULL, sleeps_in_polls, &joined) == 0);
+	while (!__atomic_load_n(&joined, __ATOMIC_ACQUIRE))
+		usleep(100);
+	usleep(5000); /* it sleeps by then */
+	CHECK(pthread_cancel(thread) == 0);
+	CHECK(pthread_join(thread, &end) == 0 && end == PTHREAD_CANCELED);
+	CHECK(consort_join("a", NULL, &member) == 0);
+	CHECK(consort_why_alone(member) == 0);
+	CHECK(consort_leave(member) == 0);
+}
+
+static void woken(struct consort_loop *loop, void *data)
+{
+	(*(int *)data)++;
+	CHECK(consort_loop_stop(loop) == 0);
+}
+
+static void *wakes(void *waker)
+{
+	consort_waker_wake(waker);
+	return NULL;
+}
+
+static void other_loops(void)
+{
+	struct consort_waker *waker;
+	struct consort_loop *loop;
+	pthread_t thread;
+	int times = 0;
+
+	CHECK(consort_loop_new(NULL, &loop) == 0);
+	CHECK(consort_waker_new(loop, CONSORT_PRIORITY_NONE, woken, &times, &waker) == -EINVAL);
+	CHECK(consort_waker_new(loop, 1, NULL, NULL, &waker) == -EINVAL);
+	CHECK(consort_waker_new(loop, 1, woken, &times, &waker) == 0);
+	CHECK(pthread_create(&thread, NULL, wakes, waker) == 0);
+	CHECK(consort_loop_run(loop) == 0 && times == 1);
+	CHECK(pthread_join(thread, NULL) == 0);
+	CHECK(consort_loop_fd(loop) >= 0 && consort_loop_next_due_ns(loop) == CONSORT_NEVER);
+	consort_waker_wake(waker);
+	CHECK(consort_loop_run_ready(loop) == 0 && times == 2);
+	CHECK(consort_loop_run_ready(loop) == 0 && times == 2);
+	CHECK(consort_waker_end(waker) == 0);
+	CHECK(consort_loop_destroy(loop) == 0);
+	CHECK(consort_loop_run_ready(NULL) == -EINVAL);
+}
+
+/* Nobody records this program. */
+static void tracing(void)
+{
+	CHECK(consort_trace_is_recorded() == 0);
+	consort_trace_event("test", "value_ns", INT64_MIN);
+	consort_trace_event(NULL, NULL, 0);
+}
+
 int main(void)
 {
 	struct consort_member *member;
@@ -341,9 +460,13 @@ int main(void)
 	joining();
 	feedback();
 	polling();
+	spinning();
 	polling_with_epoll();
 	threads_and_forks();
 	trains();
+	cancellation();
+	other_loops();
+	tracing();
 	event_loop(NULL);
 	CHECK(consort_join("a", NULL, &member) == 0);
 	event_loop(member);

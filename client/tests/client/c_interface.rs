@@ -122,13 +122,33 @@ isolated!(installs_for_pkg_config_and_cplusplus, {
     for (compiler, language) in [("cc", "c"), ("c++", "c++")] {
         let program = folder.join(language);
         run(Command::new(compiler)
-            .args(["-x", language, "-Wall", "-Wextra", "-Werror"])
+            .args(["-x", language, "-Wall", "-Wextra", "-Wpedantic", "-Werror"])
             .arg(client().join("tests/c/installed.c"))
             .args(["-x", "none", "-o"])
             .arg(&program)
             .args(flags.split_whitespace()));
         run(Command::new(program).env("LD_LIBRARY_PATH", &lib));
     }
+    // The archive of a test has all of Rust's library in it, of which the linker warns here and there.
+    let flags = run(Command::new("pkg-config")
+        .args(["--static", "--cflags", "--libs", "libconsort"])
+        .env("PKG_CONFIG_PATH", lib.join("pkgconfig"))
+        .env("PKG_CONFIG_SYSROOT_DIR", &folder));
+    let program = folder.join("static");
+    run(Command::new("cc")
+        .args([
+            "-static",
+            "-Wl,--no-warnings",
+            "-Wall",
+            "-Wextra",
+            "-Wpedantic",
+            "-Werror",
+        ])
+        .arg(client().join("tests/c/installed.c"))
+        .arg("-o")
+        .arg(&program)
+        .args(flags.split_whitespace()));
+    run(&mut Command::new(program));
     make("uninstall");
     let left: Vec<_> = std::fs::read_dir(&lib)
         .unwrap()

@@ -77,7 +77,7 @@ mod c {
         pub due_ns: u64,
         pub key: u64,
         pub priority: u32,
-        pub reserved: u32,
+        pub best_effort: u32,
     }
 
     extern "C" {
@@ -98,7 +98,7 @@ fn c_polls() {
         due_ns: NEVER,
         key: 2,
         priority: 1,
-        reserved: 0,
+        best_effort: 1,
     };
     let mut others = [0; 4];
     unsafe {

@@ -2,7 +2,6 @@
 //! A daemon without a scheduler: hands out pages, writes down requests, answers as it is told to.
 
 use consort_abi::*;
-use std::ffi::CString;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -28,6 +27,8 @@ pub enum Manner {
     Long,
     WrongMagic,
     WrongVersion,
+    /// Of the next version, whose replies are longer.
+    Later,
     WrongType,
     BadErrno,
     NoPage,
@@ -141,7 +142,12 @@ impl Daemon {
     }
 
     pub fn with(manner: Manner) -> Daemon {
-        let listener = Arc::new(listen());
+        Daemon::on(listen(), manner)
+    }
+
+    /// Serves those who connect to a socket that listens already.
+    pub fn on(listener: OwnedFd, manner: Manner) -> Daemon {
+        let listener = Arc::new(listener);
         let seen = Arc::new(Mutex::new(Seen::default()));
         let acceptor = std::thread::spawn({
             let (listener, seen) = (Arc::clone(&listener), Arc::clone(&seen));
@@ -200,17 +206,35 @@ pub fn domain_of(request: &consort_request) -> String {
     String::from_utf8(bytes[..end].to_vec()).unwrap()
 }
 
-fn listen() -> OwnedFd {
+/// A connection that takes no waiting; none if there is no room.
+pub fn connect_now() -> Option<OwnedFd> {
+    let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let address = address();
+    let size = std::mem::size_of_val(&address) as u32;
+    unsafe {
+        let socket = OwnedFd::from_raw_fd(libc::socket(libc::AF_UNIX, kind, 0));
+        let fd = socket.as_raw_fd();
+        let connected = libc::connect(fd, std::ptr::from_ref(&address).cast(), size);
+        (connected == 0).then_some(socket)
+    }
+}
+
+fn address() -> libc::sockaddr_un {
     let path = std::env::var("CONSORT_SOCKET").unwrap();
-    let path = CString::new(path).unwrap();
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as u16;
+    for (to, from) in address.sun_path.iter_mut().zip(path.bytes()) {
+        *to = from as libc::c_char;
+    }
+    address
+}
+
+/// A socket that listens, from which nobody accepts yet.
+pub fn listen() -> OwnedFd {
+    let address = address();
     unsafe {
         let fd = libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0);
         assert!(fd >= 0);
-        let mut address: libc::sockaddr_un = std::mem::zeroed();
-        address.sun_family = libc::AF_UNIX as u16;
-        for (to, from) in address.sun_path.iter_mut().zip(path.as_bytes()) {
-            *to = *from as libc::c_char;
-        }
         let size = std::mem::size_of_val(&address) as u32;
         let bound = libc::bind(fd, std::ptr::from_ref(&address).cast(), size);
         assert_eq!(bound, 0, "{}", std::io::Error::last_os_error());
@@ -280,7 +304,12 @@ fn serve(connection: &OwnedFd, seen: &Mutex<Seen>, manner: &Manner) {
             return;
         }
         assert_eq!(request.magic, CONSORT_ABI_MAGIC);
-        assert_eq!(u32::from(request.version), CONSORT_ABI_VERSION);
+        let is_greeting = u32::from(request.type_) == CONSORT_HELLO;
+        let version = match manner {
+            Manner::Later if !is_greeting => 2,
+            _ => CONSORT_WIRE_VERSION_LEAST,
+        };
+        assert_eq!(u32::from(request.version), version);
         seen.lock().unwrap().requests.push(request);
         if let Manner::HangUp { request: kind } = manner {
             if u32::from(request.type_) == *kind {
@@ -333,8 +362,13 @@ fn answer(
         }
         Manner::Short { bytes: few } => bytes = *few,
         Manner::Long => bytes += 8,
+        Manner::Later => {
+            assert!(kind != CONSORT_HELLO || (request.slot, request.order) == (2, 1));
+            reply.version = 2;
+            bytes += 8;
+        }
         Manner::WrongMagic => reply.magic ^= 1,
-        Manner::WrongVersion => reply.version += 1,
+        Manner::WrongVersion => reply.version += 76,
         Manner::WrongType => reply.type_ += 1,
         Manner::BadErrno => reply.error = -5,
         Manner::NoPage => fds.clear(),

@@ -369,3 +369,98 @@ isolated!(does_not_run_in_a_child, {
     unsafe { libc::waitpid(child, &mut status, 0) };
     assert_eq!(status, 0);
 });
+
+#[test]
+fn other_threads_wake_a_loop() {
+    let mut events = EventLoop::new().unwrap();
+    let woken = Rc::new(RefCell::new(0));
+    let event = Rc::new(RefCell::new(None));
+    let (waker, own) = events
+        .waker(5, {
+            let (woken, event) = (Rc::clone(&woken), Rc::clone(&event));
+            move |events| {
+                *woken.borrow_mut() += 1;
+                if *woken.borrow() == 2 {
+                    events.remove(event.borrow().unwrap());
+                }
+            }
+        })
+        .unwrap();
+    *event.borrow_mut() = Some(own);
+    // Woken three times before it runs: once is all.
+    (0..3).for_each(|_| waker.wake());
+    let other = std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        waker.wake();
+    });
+    events.run().unwrap();
+    assert_eq!(*woken.borrow(), 2);
+    other.join().unwrap();
+}
+
+/// As a loop of another library would.
+fn run_outside(events: &mut EventLoop, until: impl Fn() -> bool) {
+    while !until() {
+        let left_ns = events.next_due_ns().saturating_sub(consort::now_ns());
+        let timeout_ms = i32::try_from(left_ns.div_ceil(1_000_000))
+            .unwrap_or(1000)
+            .min(1000);
+        let mut poll = libc::pollfd {
+            fd: events.fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        unsafe { libc::poll(&mut poll, 1, timeout_ms) };
+        events.run_ready().unwrap();
+    }
+}
+
+#[test]
+fn a_loop_runs_inside_another_loop() {
+    let mut events = EventLoop::new().unwrap();
+    assert_eq!(events.next_due_ns(), NEVER);
+    let (read, mut write) = pipe();
+    let log = Log::default();
+    let due = events.event(logging(&log, "due"));
+    let ready = events.event(logging(&log, "ready"));
+    let due_ns = consort::now_ns() + 3_000_000;
+    events.submit(due, When::Due { due_ns }).unwrap();
+    events.submit(ready, readable(&read, 1)).unwrap();
+    assert_eq!(events.next_due_ns(), due_ns);
+    // Nothing to do yet: it returns.
+    events.run_ready().unwrap();
+    assert!(log.borrow().is_empty() || consort::now_ns() >= due_ns);
+    run_outside(&mut events, || log.borrow().len() == 1);
+    assert_eq!(*log.borrow(), ["due"]);
+    write.write_all(b"x").unwrap();
+    run_outside(&mut events, || log.borrow().len() == 2);
+    assert_eq!(*log.borrow(), ["due", "ready"]);
+    let at_once = events.event(logging(&log, "best effort"));
+    events.submit(at_once, best_effort(1)).unwrap();
+    assert!(events.next_due_ns() <= consort::now_ns());
+    events.run_ready().unwrap();
+    assert_eq!(log.borrow().len(), 3);
+}
+
+isolated!(a_members_loop_inside_another_loop_sleeps_as_in_a_poll, {
+    let daemon = Daemon::start();
+    let member = Domain::named("a").join().unwrap();
+    let mut events = EventLoop::for_member(member).unwrap();
+    let page = daemon.page(0);
+    let seen = Rc::new(RefCell::new(Vec::new()));
+    let event = events.event({
+        let (seen, page) = (Rc::clone(&seen), std::sync::Arc::clone(&page));
+        move |_| seen.borrow_mut().push(page.slot(0).intent)
+    });
+    let due_ns = consort::now_ns() + 2_000_000;
+    events.submit(event, When::Due { due_ns }).unwrap();
+    events.run_ready().unwrap();
+    if seen.borrow().is_empty() {
+        let slot = page.slot(0);
+        assert_eq!((slot.intent, slot.due_ns), (CONSORT_SLEEPING, due_ns));
+        assert!(slot.poll_seq > 0);
+    }
+    run_outside(&mut events, || !seen.borrow().is_empty());
+    assert_eq!(*seen.borrow(), [CONSORT_RUNNING]);
+    assert_eq!(page.slot(0).intent, CONSORT_SLEEPING);
+});

@@ -5,6 +5,8 @@ use crate::daemon::Daemon;
 use crate::process::isolated;
 use consort::{Domain, Error, Member, Next, Standing, NEVER};
 use consort_abi::*;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 fn busy() -> Next {
     Next {
@@ -107,3 +109,44 @@ isolated!(a_child_gets_the_timer_slack_back, {
         slack_ns == 77_000
     });
 });
+
+/// While set, nothing can be sent: the kernel has no memory for it.
+static CANNOT_SEND: AtomicBool = AtomicBool::new(false);
+
+/// Takes the C library's place in this program.
+#[no_mangle]
+unsafe extern "C" fn send(
+    socket: libc::c_int,
+    bytes: *const libc::c_void,
+    length: libc::size_t,
+    flags: libc::c_int,
+) -> libc::ssize_t {
+    if CANNOT_SEND.load(Ordering::Relaxed) {
+        *libc::__errno_location() = libc::ENOBUFS;
+        return -1;
+    }
+    libc::sendto(socket, bytes, length, flags, std::ptr::null(), 0)
+}
+
+// Where the greeting could not be sent, the socket was closed, and its number may be the program's own.
+isolated!(a_child_closes_nothing_of_the_programs, {
+    let _daemon = Daemon::start();
+    CANNOT_SEND.store(true, Ordering::Relaxed);
+    let member = Domain::named("a").join().unwrap();
+    assert_eq!(member.why_alone().unwrap().0, libc::ENOBUFS);
+    CANNOT_SEND.store(false, Ordering::Relaxed);
+    let own: Vec<OwnedFd> = (0..16).map(|_| own_file()).collect();
+    in_child(fork, || own.iter().all(is_open));
+    in_child(bare_fork, || {
+        let _ = Domain::named("b").join();
+        own.iter().all(is_open)
+    });
+});
+
+fn own_file() -> OwnedFd {
+    std::fs::File::open("/dev/null").unwrap().into()
+}
+
+fn is_open(file: &OwnedFd) -> bool {
+    unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFD) >= 0 }
+}

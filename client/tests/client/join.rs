@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Joining and leaving: what is said to the daemon, what is refused before.
 
-use crate::daemon::{domain_of, Daemon, Manner, REFUSAL};
+use crate::daemon::{connect_now, domain_of, listen, Daemon, Manner, REFUSAL};
 use crate::process::isolated;
 use consort::{Domain, Error, Next, Order, Standing, NEVER, SLOTS};
 use consort_abi::*;
@@ -168,28 +168,87 @@ isolated!(timer_slack_is_least_while_a_member, {
     assert_eq!(slack_ns(), 123_456);
 });
 
-isolated!(the_daemons_reason_reaches_the_caller, {
+// A quota, a container or another version is no reason not to run: without a daemon the program would.
+isolated!(a_program_that_is_not_let_in_runs_alone_and_says_why, {
+    for (request, errno) in [
+        (CONSORT_JOIN, libc::EDQUOT),
+        (CONSORT_JOIN, libc::ESRCH),
+        (CONSORT_HELLO, libc::EPERM),
+        (CONSORT_HELLO, libc::EPROTO),
+    ] {
+        let daemon = Daemon::with(Manner::Refuse { request, errno });
+        let member = Domain::named("a").join().unwrap();
+        let (why, text) = member.why_alone().expect("a reason");
+        assert_eq!(why, errno);
+        assert!(text.contains(REFUSAL), "{text}");
+        assert_eq!(member.poll(busy()).unwrap().standing(), Standing::Outside);
+        assert_eq!(slack_ns(), 1);
+        member.leave().unwrap();
+        // The slot is free again, and the thread may try again.
+        Domain::named("a").join().unwrap().leave().unwrap();
+        let joins = daemon.requests_of(CONSORT_JOIN);
+        assert!(joins.iter().all(|join| join.slot == 0));
+    }
+});
+
+isolated!(who_is_let_in_later_has_no_reason_any_more, {
     let daemon = Daemon::with(Manner::Refuse {
         request: CONSORT_JOIN,
         errno: libc::EDQUOT,
     });
-    let error = Domain::named("a").join().err().unwrap();
-    assert_eq!(error.errno(), libc::EDQUOT);
-    assert!(error.to_string().contains(REFUSAL), "{error}");
-    // The slot is free again, and the thread may try again.
-    Domain::named("a").join().err().unwrap();
-    let joins = daemon.requests_of(CONSORT_JOIN);
-    assert_eq!((joins[0].slot, joins[1].slot), (0, 0));
+    let member = Domain::named("a").join().unwrap();
+    assert!(member.why_alone().is_some());
+    drop(daemon);
+    let _daemon = Daemon::start();
+    let mut now_ns = consort::now_ns();
+    while member.others().unwrap().standing() != Standing::Member {
+        now_ns += 250_000_000;
+        member.poll_at(busy(), now_ns).unwrap();
+        std::thread::yield_now();
+    }
+    assert_eq!(member.why_alone(), None);
 });
 
-isolated!(a_refused_greeting_reaches_the_caller, {
-    let _daemon = Daemon::with(Manner::Refuse {
-        request: CONSORT_HELLO,
-        errno: libc::EPERM,
+// What the program does wrong itself, it is told.
+isolated!(the_daemons_reason_reaches_the_caller, {
+    for errno in [libc::EINVAL, libc::ERANGE] {
+        let _daemon = Daemon::with(Manner::Refuse {
+            request: CONSORT_JOIN,
+            errno,
+        });
+        let error = Domain::named("a").join().err().unwrap();
+        assert_eq!(error.errno(), errno);
+        assert!(error.to_string().contains(REFUSAL), "{error}");
+        assert_ne!(slack_ns(), 1);
+    }
+});
+
+// A daemon to which many are about to connect is there: whoever joins waits for it.
+isolated!(a_full_backlog_is_no_absence, {
+    let listener = listen();
+    let mut waiting = Vec::new();
+    while let Some(connection) = connect_now() {
+        waiting.push(connection);
+    }
+    assert!(!waiting.is_empty());
+    let member = std::thread::spawn(|| {
+        let member = Domain::named("a").join().unwrap();
+        member.others().unwrap().standing()
     });
-    let error = Domain::named("a").join().err().unwrap();
-    assert_eq!(error.errno(), libc::EPERM);
-    assert_ne!(slack_ns(), 1);
+    // It cannot be seen when the thread waits; if it does not yet, this shows nothing, and breaks nothing.
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    assert!(!member.is_finished());
+    let _daemon = Daemon::on(listener, Manner::Honest);
+    assert_eq!(member.join().unwrap(), Standing::Member);
+});
+
+isolated!(a_later_daemon_is_spoken_to_in_its_version, {
+    let daemon = Daemon::with(Manner::Later);
+    let member = Domain::named("a").join().unwrap();
+    assert_eq!(member.why_alone(), None);
+    assert_eq!(member.others().unwrap().standing(), Standing::Member);
+    member.leave().unwrap();
+    assert_eq!(daemon.requests_of(CONSORT_LEAVE).len(), 1);
 });
 
 isolated!(without_a_daemon_a_member_is_alone, {

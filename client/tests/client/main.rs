@@ -13,5 +13,7 @@ mod poll;
 mod process;
 mod rejoin;
 mod reservation;
+mod trace;
 mod train;
 mod usage;
+mod user_level;

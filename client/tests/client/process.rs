@@ -20,6 +20,8 @@ pub fn alone(path: &str, body: impl FnOnce()) {
         .args([name, "--exact", "--nocapture", "--test-threads=1"])
         .env(NAME_VARIABLE, name)
         .env("CONSORT_SOCKET", folder.join("socket"))
+        // Tests of the other hosts say so themselves.
+        .env("CONSORT_HOST", "kernel")
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
