@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command line: what is written here is the manual.
 
-use std::{ffi::OsString, path::PathBuf};
+use std::{ffi::OsString, path::PathBuf, str::FromStr};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use consort_daemon::{config::DEFAULT_PATH, duration::parse_ns};
 use consort_kernel::format_ns;
-use consort_sim::duration::parse_ns;
 
+pub use self::{demo::*, rates::*};
 use crate::{
     rate::{self, Rate},
-    reserve::Whom,
     sim::args::SimCommand,
+    trace::args::TraceCommand,
 };
+
+mod demo;
+mod rates;
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -25,7 +29,7 @@ Exit codes:
   7  the kernel ejected the scheduler for good; everything runs under the stock scheduler
   8  a simulated run broke a promise of the scheduler
   9  a simulated run refused a reservation
-`consort run` exits as the command it starts: 126 when that cannot be run, 127 when it is not found.";
+`consort run` and `consort trace record` exit as the command that they start: 126 when that cannot be run, 127 when it is not found.";
 
 /// On-time and fair CPU scheduling for cooperating programs.
 ///
@@ -45,7 +49,7 @@ Examples:
   sudo consort serve                    schedule everything, until Ctrl-C
   sudo consort serve --partial          schedule only programs that opt in
   consort status                        what is scheduled, and how it goes
-  sudo consort set granularity 10ms     shorter turns for everybody
+  sudo consort set granularity 2ms      shorter turns for everybody
   consort run --domain video -- consort-play film.mp4
   consort sim run SCENARIO.json         what would this load get?
 
@@ -60,8 +64,9 @@ pub enum Command {
     /// Load the scheduler and serve programs until interrupted.
     ///
     /// Takes all tasks of the machine under the scheduler (with --partial: those that opt in) and logs to standard
-    /// error. On Ctrl-C, SIGTERM or SIGHUP, and when it is killed, the kernel's stock scheduler takes over within
-    /// a second and programs run on.
+    /// error. On Ctrl-C and SIGTERM, and when it is killed, the kernel's stock scheduler takes over within a second and
+    /// programs run on. On SIGHUP it reads the file of classes and limits again: all of it holds from then on, or nothing
+    /// changes and the log says what is wrong.
     ///
     /// When the kernel ejects the scheduler for a fault, such as a task that waited for too long, the daemon logs why,
     /// keeps the kernel's dump in a file, and loads the scheduler again after a pause. When the same happens again
@@ -69,10 +74,27 @@ pub enum Command {
     /// reservations, until the daemon is restarted. When safe mode is ejected too, or somebody detaches the scheduler
     /// (SysRq-S), the daemon exits with code 7.
     Serve(ServeArgs),
-    /// Show the scheduler's state, counters, domains and programs.
+    /// Show the scheduler's state, domains and programs: how late each is, and why it was demoted.
     ///
     /// Root sees everybody's domains and programs, others their own.
     Status(StatusArgs),
+    /// Am I late, and who is to blame? Look on for a while, under whatever scheduler is in charge.
+    ///
+    /// Shows which threads waited long for a CPU, for how long, who had it meanwhile and why: its slice, a due event,
+    /// borrowed, reserved, real time, interrupts. Changes nothing; needs root, and no daemon. Under another scheduler than
+    /// Consort it cannot tell why somebody had its turn.
+    Late(LateArgs),
+    /// Record what the scheduler does and what programs say of themselves, on one clock; look at it afterwards.
+    Trace {
+        #[command(subcommand)]
+        command: TraceCommand,
+    },
+    /// Play real video by several players on one CPU: without cooperation, with it, and in one process.
+    ///
+    /// So many players that one CPU has time for two thirds of them; each leaves out pictures to keep up. They cooperate in
+    /// the kernel's scheduler where a daemon answers, else among themselves, at user level. Nothing of this machine changes,
+    /// and whatever else runs on it disturbs them. Takes less than two minutes.
+    Demo(DemoArgs),
     /// Change how everybody is scheduled, while the scheduler runs.
     Set(SetArgs),
     /// Start a command under the scheduler, in a domain or with a rate of its own.
@@ -103,6 +125,8 @@ pub enum Command {
     Usage(UsageArgs),
     /// Show or change how the machine is divided into classes.
     Class(ClassArgs),
+    /// Keep what was set at run time: write classes, limits and tunables as they are now into the operator's file.
+    Keep(KeepArgs),
     /// Try the scheduler in a simulated kernel: no root, no daemon, nothing of this machine changes.
     ///
     /// The scheduler's own program, compiled for this machine, runs against a model of the kernel, in virtual time.
@@ -113,6 +137,9 @@ pub enum Command {
     /// Write the man pages into a folder
     #[command(hide = true)]
     Man { folder: PathBuf },
+    /// Write completions for bash, zsh and fish into a folder, under the names by which these find them
+    #[command(hide = true)]
+    Completions { folder: PathBuf },
 }
 
 #[derive(Debug, Args)]
@@ -120,7 +147,8 @@ pub enum Command {
 Examples:
   sudo consort serve
   sudo consort serve --partial --log debug
-  sudo consort serve --granularity 10ms --min-slice 200us")]
+  sudo consort serve --granularity 2ms --min-slice 200us
+  consort serve --check /etc/consort/classes.toml         # is it right? Nothing is loaded")]
 pub struct ServeArgs {
     /// Schedule only tasks that opt in: those of `consort run`, or with the policy SCHED_EXT. The kernel runs them
     /// after all others: for trying things out, not for being on time
@@ -139,8 +167,12 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub classes: Option<PathBuf>,
 
+    /// Only say whether this file of classes is right, and how it divides this machine; needs no root
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = DEFAULT_PATH)]
+    pub check: Option<PathBuf>,
+
     /// How often the scheduler is loaded again within ten minutes when the kernel ejects it; 0: the daemon exits instead
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>, allow_negative_numbers = true)]
     pub restarts: u32,
 
     /// How long a runnable task may wait until the kernel ejects the scheduler, from 5s to 30s
@@ -150,6 +182,15 @@ pub struct ServeArgs {
     /// What to log: error, warn, info, debug or trace
     #[arg(long, value_enum, default_value_t = LogLevel::Info)]
     pub log: LogLevel,
+}
+
+/// A number of things.
+///
+/// # Errors
+/// A text that says what was expected.
+pub fn whole<T: FromStr>(text: &str) -> Result<T, String> {
+    let expected = || format!("{text:?} is no whole number: expected one such as 3");
+    text.parse().map_err(|_| expected())
 }
 
 /// The kernel waits for 30 s at most. What is less than 5 s, real-time programs and a busy virtual machine's host take.
@@ -180,7 +221,11 @@ pub enum LogLevel {
 #[command(after_long_help = "\
 Examples:
   consort status
+  consort status --watch
   consort status --json | jq .counters.polls
+
+For each member: CPU time since the thread started; due events dispatched in the last 10 s, and by how much they were late
+(those that expire while the member has the CPU are not seen); how often it was demoted since it joined, and why last.
 
 The JSON has these fields; new ones may come, and `version` changes when one changes its meaning:
   version    of this layout: 1
@@ -193,8 +238,49 @@ The JSON has these fields; new ones may come, and `version` changes when one cha
              frc, rc; null for flexible), asked (sum of nominal rates), given (sum of effective rates), used (CPUs over the
              last second; null for flexible), reservations
   domains    list of: id, name (null: private), uid, order, preempt, event_ns, members (thread numbers)
-  clients    list of: connection, client, pid, uid, command, members (list of tid, slot, domain)")]
+  clients    list of: connection, client, pid, uid, command, members (list of tid, slot, domain, used_ns, why (or null),
+             tardiness (or null): events, mean_ns, p99_ns, max_ns of the last 10 s; demotions, why, why_late_ns)")]
 pub struct StatusArgs {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+
+    /// Show the scheduler's counters, too, and what each counts
+    #[arg(long)]
+    pub counters: bool,
+
+    /// Show it again every two seconds, until interrupted
+    #[arg(long)]
+    pub watch: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  sudo consort late                        # everybody, for ten seconds
+  sudo consort late --for 1min 4711        # one process
+  sudo consort late --over 200us --json | jq '.tasks[0].blame'
+
+A wait begins when a thread wakes, or loses the CPU while it still wants it, and ends when it has one; what goes on from
+before looking on began, or still when it ends, counts as far as it was seen. Whoever ran meanwhile where it waited is to
+blame, for as long as that was: on the CPU in whose queue it was for longest, or, as Consort has no queues of single CPUs, on
+the one that it got. Of each wait that CPU's last 64 switches are remembered.
+The JSON has: version, time_ns, over_ns, switches, unseen (long waits that could not be kept), tasks: a list of
+tid, pid, command, waits, sum_ns, max_ns, long (number of long waits), blame: a list of pid, command, why (idle, interrupt,
+deadline, real time, stock slice, slice, due event, borrowed, reserved), words, ns.")]
+pub struct LateArgs {
+    /// Only the threads of this process
+    #[arg(value_name = "PID", value_parser = crate::reserve::parse_number, allow_negative_numbers = true)]
+    pub pid: Option<i32>,
+
+    /// For how long to look on
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_ns, default_value = "10s")]
+    pub time: u64,
+
+    /// From how long on a wait is long
+    #[arg(long, value_name = "DURATION", value_parser = parse_ns, default_value = "1ms")]
+    pub over: u64,
+
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -203,11 +289,12 @@ pub struct StatusArgs {
 #[derive(Debug, Args)]
 #[command(after_long_help = "\
 Examples:
-  sudo consort set granularity 10ms
+  sudo consort set granularity 2ms      # shorter turns: everybody waits less, and switches more often
+  sudo consort set granularity 10ms     # longer turns than the default, 4ms
   sudo consort set min-slice 200us
 
 Ranges: granularity 100us to 1s, min-slice 10us to 100ms and at most the granularity.
-The change lasts until the daemon ends.")]
+The change lasts until the daemon ends; `consort keep` makes it last.")]
 pub struct SetArgs {
     /// What to change
     #[arg(value_enum)]
@@ -216,6 +303,17 @@ pub struct SetArgs {
     /// The new value, with its unit
     #[arg(value_name = "DURATION", value_parser = parse_ns)]
     pub value_ns: u64,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  sudo consort keep                        # the next daemon starts with what holds now
+  consort keep - | less                    # what would be written")]
+pub struct KeepArgs {
+    /// Where to write it; - is standard output
+    #[arg(value_name = "FILE", default_value = DEFAULT_PATH)]
+    pub file: PathBuf,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -243,7 +341,7 @@ pub struct RunArgs {
     #[arg(long, value_name = "CLASS", requires = "rate")]
     pub class: Option<String>,
 
-    /// Nominal rate: a part of one CPU, such as 0.3; auto or auto:LEAST-MOST follows demand
+    /// Nominal rate: a part of one CPU, such as 0.3 or 30%; auto or auto:LEAST-MOST follows demand
     #[arg(
         long,
         value_name = "RATE",
@@ -260,161 +358,6 @@ pub struct RunArgs {
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
-}
-
-#[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  consort reserve 4711 --class guaranteed --rate 0.3 --period 33ms
-  consort reserve 4711 --class adaptive --rate 0.4       # another rate and class, at once
-  consort reserve 4711 --class adaptive --rate auto:0.05-0.5
-  consort reserve user.slice/films --class guaranteed --rate 0.5
-  consort release 4711
-
-Rates are 0.0001 to 1, periods 1ms to 10s.")]
-pub struct ReserveArgs {
-    /// A process, a thread of one, or a cgroup by its folder below /sys/fs/cgroup
-    #[arg(value_name = "PID|TID|CGROUP", allow_negative_numbers = true)]
-    pub whom: Whom,
-
-    /// Reserve for this thread alone, even if the number is a process'
-    #[arg(long)]
-    pub thread: bool,
-
-    /// Class to reserve in; see `consort class list`
-    #[arg(long, value_name = "CLASS")]
-    pub class: String,
-
-    /// Nominal rate: a part of one CPU, such as 0.3; auto or auto:LEAST-MOST follows demand
-    #[arg(
-        long,
-        value_name = "RATE",
-        allow_negative_numbers = true,
-        value_parser = rate::parse
-    )]
-    pub rate: Rate,
-
-    /// The time over which the rate is needed
-    #[arg(long, value_name = "DURATION", value_parser = parse_ns, default_value = "30ms")]
-    pub period: u64,
-}
-
-#[derive(Debug, Args)]
-pub struct ReleaseArgs {
-    /// The process, thread or cgroup that has the reservation
-    #[arg(value_name = "PID|TID|CGROUP", allow_negative_numbers = true)]
-    pub whom: Whom,
-
-    /// The reservation is this thread's alone
-    #[arg(long)]
-    pub thread: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  consort lend 4711 4712 0.2            # 4712 has 0.2 more, and 4711 has 0.2 less
-  consort recollect 4711 4712 0.05      # a part of it
-  consort recollect 4711 4712           # the rest")]
-pub struct LendArgs {
-    /// The process or thread that has the reservation
-    pub from: i32,
-
-    /// The process or thread that is to use a part of it
-    pub to: i32,
-
-    /// A part of one CPU, such as 0.2
-    #[arg(allow_negative_numbers = true)]
-    pub rate: f64,
-}
-
-#[derive(Debug, Args)]
-pub struct RecollectArgs {
-    /// The lender
-    pub from: i32,
-
-    /// The receiver
-    pub to: i32,
-
-    /// How much [default: all]
-    #[arg(allow_negative_numbers = true)]
-    pub rate: Option<f64>,
-}
-
-#[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  consort usage
-  consort usage --json | jq '.reservations[] | select(.used[2] < .asked)'
-
-The JSON is a list `reservations` of: reservation, uid, kind (process, thread), number, command, class, asked (nominal
-rate), lent and held (credits: lists of reservation, the other side's, and rate), given (effective rate while all want
-the CPU, credits counted), period_ns, auto (the least and most of an automatic rate, or null), late_seconds (of the
-last sixty, those in which it used all that it was given), suggested (a nominal rate that would suit its recent use), used (over the last second, ten seconds, minute; null
-before there is something to tell), used_total_ns, threads.")]
-pub struct UsageArgs {
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Debug, Args)]
-pub struct ClassArgs {
-    #[command(subcommand)]
-    pub command: ClassCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub enum ClassCommand {
-    /// Show the classes: capacity, and what is admitted, asked, given and used
-    List {
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Make a class, or change one, without breaking what it has promised
-    Set(ClassSetArgs),
-    /// Remove a class that has no reservations
-    Remove {
-        /// Its name
-        #[arg(value_name = "CLASS")]
-        name: String,
-    },
-}
-
-#[derive(Debug, Args)]
-#[command(after_long_help = "\
-Examples:
-  sudo consort class set adaptive 15% --overbooking 0.7
-  sudo consort class set guaranteed 60%
-  sudo consort class set batch 5% --overbooking unlimited
-  sudo consort class set study 10% --order frc
-
-A class admits nominal rates up to its capacity * (1 + overbooking). All classes together have 99 % of the machine at most:
-make one smaller before you enlarge another. What the classes leave is `flexible`. The change lasts until the machine is restarted or /etc/consort/classes.toml changes.")]
-pub struct ClassSetArgs {
-    /// Its name
-    #[arg(value_name = "CLASS")]
-    pub name: String,
-
-    /// CPUs, such as 1.5, or a part of the machine, such as 50%
-    #[arg(value_name = "CAPACITY", allow_negative_numbers = true)]
-    pub capacity: String,
-
-    /// What it promises beyond its capacity, as a part of it: 0.7, 70%, or unlimited
-    #[arg(
-        long,
-        value_name = "PART",
-        default_value = "0",
-        allow_negative_numbers = true
-    )]
-    pub overbooking: String,
-
-    /// Whose turn it is among its reservations: whose period ends first of those that are not ahead of their rates; or,
-    /// for study, as 004's algorithms say: frc, by virtual time alone, or rc, whose period ends first by the clock. Can
-    /// be changed while it has no reservations
-    #[arg(long, default_value = "period", value_parser = ["period", "frc", "rc"])]
-    pub order: String,
 }
 
 #[cfg(test)]

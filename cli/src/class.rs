@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `consort class`.
 
-use std::fmt::Write as _;
-
 use serde_json::{json, Value};
 
 use crate::{
@@ -10,6 +8,7 @@ use crate::{
     connection::Connection,
     failure::Failure,
     status::{print, word},
+    table::{Paint, Side, Table},
 };
 
 /// Does what is asked and prints how the machine is divided now.
@@ -23,7 +22,7 @@ pub fn class(command: &ClassCommand) -> Result<(), Failure> {
     let division = Connection::open()?.control(&request)?;
     match as_json {
         true => print(&format!("{division:#}\n")),
-        false => print(&describe(&division)),
+        false => print(&describe(&division, Paint::for_stdout())),
     }
 }
 
@@ -40,30 +39,29 @@ fn set(args: &ClassSetArgs) -> Value {
 }
 
 /// The division for a person.
-pub fn describe(division: &Value) -> String {
+pub fn describe(division: &Value, paint: Paint) -> String {
     let Some(classes) = division["classes"].as_array() else {
         return String::new();
     };
-    let mut out = String::from(
-        "class              capacity  admits    asked     given     used      reservations\n",
-    );
+    let mut table = Table::new(&[
+        ("class", Side::Left),
+        ("capacity", Side::Right),
+        ("admits", Side::Right),
+        ("asked", Side::Right),
+        ("given", Side::Right),
+        ("used", Side::Right),
+        ("reservations", Side::Right),
+    ]);
     for class in classes {
         let number = |field: &str| match class[field].as_f64() {
             Some(number) => format!("{number:.4}"),
             None => "-".to_owned(),
         };
-        // Writing into a String cannot fail.
-        let _ = writeln!(
-            out,
-            "{:<17}  {:<8}  {:<8}  {:<8}  {:<8}  {:<8}  {}",
-            word(&class["name"]),
-            number("capacity"),
-            number("admits"),
-            number("asked"),
-            number("given"),
-            number("used"),
-            class["reservations"]
-        );
+        let numbers = ["capacity", "admits", "asked", "given", "used"].map(number);
+        let mut row = vec![word(&class["name"]).to_owned()];
+        row.extend(numbers);
+        row.push(class["reservations"].to_string());
+        table.row(row);
     }
-    out
+    table.text(paint)
 }

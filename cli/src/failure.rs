@@ -3,11 +3,12 @@
 
 use std::{io, path::PathBuf};
 
-use consort_daemon::{lock::LockError, Refusal, ServeError};
+use consort_daemon::{config::ConfigError, lock::LockError, Refusal, ServeError};
 use consort_kernel::{Error as KernelError, ExitReport};
+use consort_trace::ReadError;
 use nix::errno::Errno;
 
-use crate::sim::SimFailure;
+use crate::{demo::DemoFailure, sim::SimFailure};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -54,9 +55,6 @@ pub enum Failure {
     #[error("{}", .0.text)]
     BadDomain(Refusal),
 
-    #[error("rate {0} is out of range: expected a part of one CPU, 0.0001 to 1")]
-    BadRate(f64),
-
     #[error("cannot write {}: {source}", path.display())]
     Write {
         path: PathBuf,
@@ -67,8 +65,26 @@ pub enum Failure {
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
 
+    #[error("cannot record: {0}")]
+    Record(io::Error),
+
+    #[error("there is nothing to record: events are a command's, and none is named. Name one behind --, or record switches")]
+    NothingToRecord,
+
+    #[error(transparent)]
+    Trace(#[from] ReadError),
+
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+
+    #[error(transparent)]
+    Classes(#[from] ConfigError),
+
     #[error(transparent)]
     Sim(#[from] SimFailure),
+
+    #[error(transparent)]
+    Demo(#[from] DemoFailure),
 
     #[error("cannot opt in to the scheduler: {0}: this kernel has no sched_ext, or forbids it to this process")]
     OptIn(io::Error),
@@ -78,7 +94,7 @@ impl Failure {
     /// The exit code that `consort --help` documents.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Failure::BadDomain(_) | Failure::BadRate(_) => 2,
+            Failure::BadDomain(_) | Failure::NothingToRecord => 2,
             Failure::Sim(failure) => failure.exit_code(),
             Failure::NoDaemon(_) => 3,
             Failure::SocketPermission { .. } => 4,
@@ -87,15 +103,18 @@ impl Failure {
                 Errno::ERANGE => 2,
                 _ => 1,
             },
-            Failure::Serve(ServeError::Lock(LockError::Held { .. })) => 6,
+            Failure::Serve(ServeError::Lock(LockError::Held { .. } | LockError::Busy { .. })) => 6,
             Failure::Serve(ServeError::Lock(LockError::File { source, .. }))
             | Failure::Serve(ServeError::Listen { source, .. })
                 if source.kind() == io::ErrorKind::PermissionDenied =>
             {
                 4
             }
-            Failure::Serve(ServeError::Classes(_)) => 2,
-            Failure::Serve(ServeError::Kernel(error)) => kernel_exit_code(error),
+            Failure::Classes(_) => 2,
+            Failure::Kernel(error) | Failure::Serve(ServeError::Kernel(error)) => {
+                kernel_exit_code(error)
+            }
+            Failure::Demo(DemoFailure::NoDaemon) => 3,
             Failure::OptIn(_) => 5,
             Failure::Ejected(_) | Failure::GaveUp { .. } => 7,
             Failure::Exec { source, .. } if source.kind() == io::ErrorKind::NotFound => 127,

@@ -4,7 +4,10 @@
 mod args;
 mod class;
 mod connection;
+mod demo;
 mod failure;
+mod keep;
+mod late;
 mod man;
 mod rate;
 mod reserve;
@@ -13,7 +16,10 @@ mod serve;
 mod set;
 mod sim;
 mod status;
+mod table;
+mod trace;
 mod usage;
+mod user_level;
 
 use std::{
     io::{self, Write},
@@ -29,6 +35,7 @@ use crate::{
 
 fn main() -> ExitCode {
     let outcome: Result<(), Failure> = match Cli::parse().command {
+        Command::Trace { command } => return end(trace::trace(&command)),
         Command::Serve(args) => serve::serve(&args),
         Command::Status(args) => status::status(&args),
         Command::Set(args) => set::set(&args),
@@ -39,11 +46,19 @@ fn main() -> ExitCode {
         Command::Recollect(args) => reserve::recollect(&args),
         Command::Usage(args) => usage::usage(&args),
         Command::Class(args) => class::class(&args.command),
+        Command::Demo(args) => demo::demo(&args),
+        Command::Late(args) => late::late(&args),
+        Command::Keep(args) => keep::keep(&args),
         Command::Sim { command } => sim::sim(&command).map_err(Failure::from),
         Command::Man { folder } => man::write(&folder),
+        Command::Completions { folder } => man::write_completions(&folder),
     };
+    end(outcome.map(|()| ExitCode::SUCCESS))
+}
+
+fn end(outcome: Result<ExitCode, Failure>) -> ExitCode {
     match outcome {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failure) => {
             // Not eprintln, which panics when nobody reads.
             let _ = writeln!(io::stderr(), "consort: {failure}");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rates on the command line: `0.3`, `auto`, `auto:0.05-0.5`.
+//! Rates on the command line: `0.3`, `30%`, `auto`, `auto:0.05-0.5`.
 
 use serde_json::{json, Value};
 
@@ -24,22 +24,37 @@ impl Rate {
     }
 }
 
+const AUTOMATIC: &str = ", or auto, or auto:LEAST-MOST";
+
+/// A part of one CPU, or that in percent. JSON has no word for what is no number.
+fn number(text: &str, or_else: &str) -> Result<f64, String> {
+    let parsed = match text.strip_suffix('%') {
+        Some(percent) => percent.trim().parse::<f64>().map(|percent| percent / 100.0),
+        None => text.parse(),
+    };
+    match parsed {
+        Ok(number) if number.is_finite() => Ok(number),
+        _ => Err(format!(
+            "{text:?} is no rate: expected a part of one CPU, 0.0001 to 1, or 0.01% to 100%{or_else}"
+        )),
+    }
+}
+
+/// Parses a rate that is a number.
+///
+/// # Errors
+/// A text that says what is wrong and what is expected.
+pub fn parse_fixed(text: &str) -> Result<f64, String> {
+    number(text, "")
+}
+
 /// Parses a rate.
 ///
 /// # Errors
 /// A text that says what is wrong and what is expected.
 pub fn parse(text: &str) -> Result<Rate, String> {
-    let number = |text: &str| {
-        match text.parse::<f64>() {
-        // JSON has no word for what is no number.
-        Ok(number) if number.is_finite() => Ok(number),
-        _ => Err(format!(
-            "{text:?} is no rate: expected a part of one CPU, 0.0001 to 1, or auto, or auto:LEAST-MOST"
-        )),
-    }
-    };
     match text.strip_prefix("auto") {
-        None => number(text).map(Rate::Fixed),
+        None => number(text, AUTOMATIC).map(Rate::Fixed),
         Some("") => Ok(Rate::Auto {
             least: LEAST,
             most: MOST,
@@ -50,8 +65,8 @@ pub fn parse(text: &str) -> Result<Rate, String> {
                 .and_then(|range| range.split_once('-'));
             let (least, most) = parts.unwrap_or((text, text));
             Ok(Rate::Auto {
-                least: number(least)?,
-                most: number(most)?,
+                least: number(least, AUTOMATIC)?,
+                most: number(most, AUTOMATIC)?,
             })
         }
     }
@@ -64,16 +79,20 @@ mod tests {
     #[test]
     fn rates_are_numbers_or_automatic() {
         assert_eq!(parse("0.3"), Ok(Rate::Fixed(0.3)));
+        assert_eq!(parse("30%"), Ok(Rate::Fixed(0.3)));
+        assert_eq!(parse_fixed("2.5%"), Ok(0.025));
         // Numbers that are out of range are the daemon's to refuse.
         assert_eq!(parse("-2"), Ok(Rate::Fixed(-2.0)));
         let auto = |least, most| Ok(Rate::Auto { least, most });
         assert_eq!(parse("auto"), auto(0.01, 1.0));
         assert_eq!(parse("auto:0.05-0.5"), auto(0.05, 0.5));
+        assert_eq!(parse("auto:5%-50%"), auto(0.05, 0.5));
         for text in [
             "",
             "nan",
             "inf",
-            "30%",
+            "%",
+            "30 percent",
             "auto:",
             "auto:0.1",
             "automatic",

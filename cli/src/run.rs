@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `consort run`.
 
-use std::{io, os::unix::process::CommandExt, process::Command};
+use std::{ffi::OsString, io, os::unix::process::CommandExt, process::Command};
 
 use consort_daemon::domains::parse_name;
 use serde_json::json;
@@ -33,20 +33,31 @@ pub fn run(args: &RunArgs) -> Result<std::convert::Infallible, Failure> {
             args.period,
         ))?;
     }
-    let (name, rest) = args.command.split_first().ok_or_else(|| Failure::Exec {
+    let mut command = command_of(&args.command)?;
+    match args.domain.as_deref() {
+        Some(domain) => command.env(DOMAIN_VARIABLE, domain),
+        None => &mut command,
+    };
+    let source = command.exec();
+    Err(failed_to_run(&command, source))
+}
+
+/// A command and its arguments, from the command line.
+pub fn command_of(words: &[OsString]) -> Result<Command, Failure> {
+    let (name, rest) = words.split_first().ok_or_else(|| Failure::Exec {
         command: String::new(),
         source: io::Error::from(io::ErrorKind::NotFound),
     })?;
     let mut command = Command::new(name);
     command.args(rest);
-    match args.domain.as_deref() {
-        Some(domain) => command.env(DOMAIN_VARIABLE, domain),
-        None => &mut command,
-    };
-    Err(Failure::Exec {
-        command: name.to_string_lossy().into_owned(),
-        source: command.exec(),
-    })
+    Ok(command)
+}
+
+pub fn failed_to_run(command: &Command, source: io::Error) -> Failure {
+    Failure::Exec {
+        command: command.get_program().to_string_lossy().into_owned(),
+        source,
+    }
 }
 
 /// Puts this process, and what it will start, under the scheduler when that is partial.

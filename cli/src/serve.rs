@@ -1,42 +1,81 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `consort serve`.
 
-use std::{fs, io::IsTerminal};
+use std::{fmt::Write as _, fs, io::IsTerminal, path::Path};
 
 use consort_daemon::{
+    classes::FLEXIBLE,
+    config::Division,
     ejection::{Mode, Restarts},
     limits::Limits,
     listen::socket_path,
-    Config, End, Host,
+    Config, End, Host, ServeError,
 };
-use consort_kernel::{Options, SafeScheduler, Scheduler, TunablesChange};
+use consort_kernel::{Options, SafeScheduler, Scheduler, Topology, TunablesChange};
 use tracing::{info, level_filters::LevelFilter};
+use tracing_subscriber::{layer::SubscriberExt, util::SubscriberInitExt};
 
 use crate::{
     args::{LogLevel, ServeArgs},
     failure::Failure,
+    status::print,
 };
+
+/// Says whether a file of classes is right, and how it divides this machine.
+fn check(path: &Path) -> Result<(), Failure> {
+    let division = Division::read(Some(path), cpus()?)?;
+    let classes = &division.classes;
+    let mut out = format!("{} is right. Of {} CPUs:\n", path.display(), classes.cpus);
+    for (_, class) in classes.iter() {
+        let admits = match class.admits() {
+            Some(rate) => format!("rates of {rate} in sum"),
+            None => "any rates".to_owned(),
+        };
+        // Writing into a String cannot fail.
+        let _ = writeln!(
+            out,
+            "  {:<16} {} CPUs, admits {admits}",
+            class.name,
+            class.capacity()
+        );
+    }
+    let _ = writeln!(out, "  {FLEXIBLE:<16} {} CPUs", classes.flexible());
+    print(&out)
+}
+
+/// As the scheduler counts them.
+fn cpus() -> Result<u32, Failure> {
+    let topology = Topology::read().map_err(ServeError::from)?;
+    Ok(u32::try_from(topology.shard_of_cpu.len()).unwrap_or(u32::MAX))
+}
 
 /// Serves until a signal comes, or until the kernel has ejected the scheduler for good.
 pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
+    if let Some(path) = &args.check {
+        return check(path);
+    }
     start_log(args.log);
+    // Before the machine is taken: a file that is wrong changes nothing.
+    let division = Division::read(args.classes.as_deref(), cpus()?)?;
     warn_about_namespace();
     let options = Options {
         partial: args.partial,
         watchdog_ms: args.watchdog_ms,
         tunables: TunablesChange {
-            granularity_ns: args.granularity,
-            min_slice_ns: args.min_slice,
+            granularity_ns: args.granularity.or(division.tunables.granularity_ns),
+            min_slice_ns: args.min_slice.or(division.tunables.min_slice_ns),
         },
     };
     let config = Config {
         socket: socket_path(),
         limits: Limits::default(),
         classes: args.classes.clone(),
+        division,
         restarts: Restarts {
             most: args.restarts,
             ..Restarts::default()
         },
+        drops_privileges: true,
     };
     let load = |mode| -> Result<Box<dyn Host>, consort_kernel::Error> {
         Ok(match mode {
@@ -66,6 +105,16 @@ fn start_log(level: LogLevel) {
         LogLevel::Debug => LevelFilter::DEBUG,
         LogLevel::Trace => LevelFilter::TRACE,
     };
+    // Under systemd, events go to its journal with their fields; if they cannot, and elsewhere, they are lines of text.
+    if std::env::var_os("JOURNAL_STREAM").is_some() {
+        if let Ok(journal) = tracing_journald::layer() {
+            let journal = journal.with_syslog_identifier("consort".to_owned());
+            return tracing_subscriber::registry()
+                .with(level)
+                .with(journal)
+                .init();
+        }
+    }
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(std::io::stderr)

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `consort usage`.
 
-use std::fmt::Write as _;
-
 use consort_kernel::format_ns;
 use serde_json::{json, Value};
 
@@ -11,6 +9,7 @@ use crate::{
     connection::Connection,
     failure::Failure,
     status::{all_pages, print, word},
+    table::{Paint, Side, Table},
 };
 
 /// Prints what reservations asked for, get and use.
@@ -28,38 +27,47 @@ fn describe(reservations: &Value) -> String {
     let Some(list) = reservations.as_array().filter(|list| !list.is_empty()) else {
         return "no reservations\n".to_owned();
     };
-    let mut out = String::from(
-        "  number  command          class           asked    lent    held   given    1 s    10 s     60 s  late  suggested  period    threads\n",
-    );
+    let right = |name| (name, Side::Right);
+    let mut table = Table::new(&[
+        right("number"),
+        ("command", Side::Left),
+        ("class", Side::Left),
+        right("asked"),
+        right("lent"),
+        right("held"),
+        right("given"),
+        right("1 s"),
+        right("10 s"),
+        right("60 s"),
+        right("late"),
+        right("suggested"),
+        right("period"),
+        right("threads"),
+    ]);
     for held in list {
-        let used = |window: usize| match held["used"][window].as_f64() {
-            Some(rate) => format!("{rate:.4}"),
-            None => "-".to_owned(),
-        };
-        // Writing into a String cannot fail.
-        let _ = writeln!(
-            out,
-            "{:>8}  {:<15}  {:<12}  {:>7.4} {:>7.4} {:>7.4} {:>7.4} {:>7} {:>7} {:>7}  {:>4}  {:>9}  {:<8}  {}",
+        let rate = |value: f64| format!("{value:.4}");
+        let known = |value: &Value| value.as_f64().map_or("-".to_owned(), rate);
+        table.row(vec![
             match held["kind"] == "cgroup" {
                 true => "cgroup".to_owned(),
                 false => held["number"].to_string(),
             },
-            word(&held["command"]),
-            word(&held["class"]),
-            held["asked"].as_f64().unwrap_or_default(),
-            sum(&held["lent"]),
-            sum(&held["held"]),
-            held["given"].as_f64().unwrap_or_default(),
-            used(0),
-            used(1),
-            used(2),
-            held["late_seconds"],
-            suggested(held),
+            word(&held["command"]).to_owned(),
+            word(&held["class"]).to_owned(),
+            known(&held["asked"]),
+            rate(sum(&held["lent"])),
+            rate(sum(&held["held"])),
+            known(&held["given"]),
+            known(&held["used"][0]),
+            known(&held["used"][1]),
+            known(&held["used"][2]),
+            held["late_seconds"].to_string(),
+            known(&held["suggested"]),
             format_ns(held["period_ns"].as_u64().unwrap_or_default()),
-            held["threads"]
-        );
+            held["threads"].to_string(),
+        ]);
     }
-    out
+    table.text(Paint::for_stdout())
 }
 
 /// Of a list of credits.
@@ -68,11 +76,4 @@ fn sum(credits: &Value) -> f64 {
     rates
         .filter_map(|credit| credit["rate"].as_f64())
         .fold(0.0, |sum, rate| sum + rate)
-}
-
-fn suggested(held: &Value) -> String {
-    match held["suggested"].as_f64() {
-        Some(rate) => format!("{rate:.4}"),
-        None => "-".to_owned(),
-    }
 }

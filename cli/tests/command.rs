@@ -3,36 +3,13 @@
 
 #[path = "../../daemon/tests/common/mod.rs"]
 mod common;
+mod said;
 
-use std::{
-    fs,
-    path::Path,
-    process::{Command, Output},
-};
+use std::{fs, path::Path, process::Command};
 
-use common::{gettid, join, stall, Daemon, Folder};
+use common::{Daemon, Folder};
 use consort_daemon::lock::Lock;
-
-/// Runs the command against the daemon at `socket`.
-fn consort(socket: &Path, args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_consort"))
-        .args(args)
-        .env("CONSORT_SOCKET", socket)
-        .output()
-        .unwrap()
-}
-
-fn code(output: &Output) -> i32 {
-    output.status.code().expect("not killed")
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8(output.stdout.clone()).unwrap()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8(output.stderr.clone()).unwrap()
-}
+use said::{code, consort, stderr, stdout};
 
 #[test]
 fn without_a_daemon_each_command_says_how_to_start_one() {
@@ -52,12 +29,14 @@ fn without_a_daemon_each_command_says_how_to_start_one() {
             "--",
             "true",
         ],
-        &["reserve", "1", "--class", "guaranteed", "--rate", "0.3"],
-        &["release", "1"],
+        &["reserve", "4711", "--class", "guaranteed", "--rate", "0.3"],
+        &["release", "4711"],
+        &["keep"],
         &["lend", "1", "2", "0.1"],
         &["recollect", "1", "2"],
         &["usage"],
         &["class", "list"],
+        &["demo", "--host", "kernel"],
     ] {
         let output = consort(&socket, args);
         assert_eq!(code(&output), 3, "{args:?}");
@@ -81,14 +60,29 @@ fn a_wrong_command_line_is_explained() {
         (&["run"], "COMMAND"),
         (&["run", "--domain", "two words", "--", "true"], "no spaces"),
         (&["frobnicate"], "frobnicate"),
+        (&["demo", "--players", "1"], "2 to 64"),
+        (&["demo", "--seconds", "4"], "5 to 600"),
         (
-            &["reserve", "1", "--class", "a", "--rate", "much"],
+            &["reserve", "4711", "--class", "a", "--rate", "much"],
             "auto:LEAST-MOST",
         ),
-        (&["reserve", "1", "--class", "a"], "--rate"),
+        (&["reserve", "4711", "--class", "a"], "--rate"),
+        (
+            &["reserve", "0", "--class", "a", "--rate", "0.1"],
+            "this command",
+        ),
+        (
+            &["reserve", "1", "--class", "a", "--rate", "10%"],
+            "starts everything else",
+        ),
+        (&["lend", "1", "x", "0.2"], "its number, such as 4711"),
+        (&["lend", "1", "2", "much"], "0.0001 to 1"),
+        (&["serve", "--restarts", "few"], "whole number"),
+        (&["serve", "--restarts", "-1"], "whole number"),
+        (&["sim", "run", "x.json", "--seed", "a"], "whole number"),
         (
             &[
-                "reserve", "1", "--class", "a", "--rate", "0.1", "--period", "3",
+                "reserve", "4711", "--class", "a", "--rate", "0.1", "--period", "3",
             ],
             "no unit",
         ),
@@ -108,68 +102,6 @@ fn a_wrong_command_line_is_explained() {
             "{args:?}: {}",
             stderr(&output)
         );
-    }
-}
-
-#[test]
-fn status_tells_of_ejections_and_of_safe_mode() {
-    let daemon = Daemon::start();
-    let status = || stdout(&consort(&daemon.config.socket, &["status"]));
-    assert!(!status().contains("ejected"));
-    daemon.eject_and_await(stall("hog[77] failed to run for 30.001s"));
-    let text = status();
-    for part in [
-        "ejected      1 times",
-        "runnable task stall: hog[77] failed to run",
-        "ejections/",
-        "granularity  20ms",
-    ] {
-        assert!(text.contains(part), "{part} is missing in:\n{text}");
-    }
-    assert!(!text.contains("safe mode"), "{text}");
-
-    daemon.eject_and_await(stall("cat[78] failed to run for 30.002s"));
-    let text = status();
-    for part in ["in safe mode", "ejected      2 times", "cat[78]"] {
-        assert!(text.contains(part), "{part} is missing in:\n{text}");
-    }
-    assert!(!text.contains("granularity"), "{text}");
-    let refused = consort(&daemon.config.socket, &["set", "granularity", "10ms"]);
-    assert_eq!(code(&refused), 1);
-    assert!(
-        stderr(&refused).contains("safe mode"),
-        "{}",
-        stderr(&refused)
-    );
-}
-
-#[test]
-fn status_shows_counters_domains_and_programs() {
-    let daemon = Daemon::start();
-    let program = daemon.hello();
-    assert_eq!(program.ask(&join(gettid(), 0, "video")).error, 0);
-
-    let output = consort(&daemon.config.socket, &["status", "--json"]);
-    assert_eq!(code(&output), 0, "{}", stderr(&output));
-    let status: serde_json::Value = serde_json::from_str(&stdout(&output)).unwrap();
-    assert_eq!(status["version"], 1);
-    assert_eq!(status["counters"]["polls"], 42);
-    assert_eq!(status["domains"][0]["name"], "video");
-    let clients = status["clients"].as_array().unwrap();
-    assert!(clients
-        .iter()
-        .any(|client| client["members"][0]["tid"] == gettid()));
-
-    let output = consort(&daemon.config.socket, &["status"]);
-    let text = stdout(&output);
-    for part in [
-        "running, all tasks",
-        "granularity  20ms",
-        "polls",
-        "42",
-        "video",
-    ] {
-        assert!(text.contains(part), "{part} is missing in:\n{text}");
     }
 }
 
@@ -209,7 +141,19 @@ fn set_says_what_holds_and_refuses_what_is_out_of_range() {
     let daemon = Daemon::start();
     let output = consort(&daemon.config.socket, &["set", "min-slice", "200us"]);
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    assert_eq!(stdout(&output), "min-slice 200us\n");
+    let text = stdout(&output);
+    assert!(
+        text.starts_with("min-slice 200us, it was 500us: shorter turns"),
+        "{text}"
+    );
+    let output = consort(&daemon.config.socket, &["set", "granularity", "30ms"]);
+    assert!(
+        stdout(&output).contains("it was 20ms: longer turns"),
+        "{}",
+        stdout(&output)
+    );
+    let output = consort(&daemon.config.socket, &["set", "granularity", "20ms"]);
+    assert_eq!(code(&output), 0);
     assert_eq!(daemon.host.record().tunables.min_slice_ns, 200_000);
     let output = consort(&daemon.config.socket, &["set", "granularity", "2s"]);
     assert_eq!(code(&output), 2);
@@ -278,7 +222,7 @@ fn help_teaches_with_examples_and_exit_codes() {
     for (args, part) in [
         (&["--help"][..], "sudo consort serve --partial"),
         (&["--help"], "Exit codes"),
-        (&["serve", "--help"], "--granularity 10ms"),
+        (&["serve", "--help"], "--granularity 2ms"),
         (&["status", "--help"], "jq .counters.polls"),
         (&["set", "--help"], "100us to 1s"),
         (&["run", "--help"], "--domain video"),
@@ -328,17 +272,25 @@ fn rates_are_reserved_lent_shown_and_released() {
         stdout(&output)
     };
     assert_eq!(done(&["usage"]), "no reservations\n");
-    done(&[
+    let text = done(&[
         "reserve",
         &own,
         "--class",
         "guaranteed",
         "--rate",
-        "0.3",
+        "30%",
         "--period",
         "33ms",
     ]);
-    done(&["lend", &own, &other, "0.1"]);
+    assert!(
+        text.contains("has reserved 0.3 of a CPU in guaranteed; while all of the class want theirs it gets 0.5"),
+        "{text}"
+    );
+    let text = done(&["lend", &own, &other, "10%"]);
+    assert!(
+        text.contains("has 0.2 now") && text.contains("(sleep) has 0.1 now"),
+        "{text}"
+    );
     let usage: serde_json::Value = serde_json::from_str(&done(&["usage", "--json"])).unwrap();
     let list = usage["reservations"].as_array().unwrap();
     assert_eq!((list.len(), &list[0]["lent"][0]["rate"]), (2, &0.1.into()));
@@ -351,8 +303,12 @@ fn rates_are_reserved_lent_shown_and_released() {
         table.contains("guaranteed") && table.contains("33ms"),
         "{table}"
     );
-    done(&["recollect", &own, &other]);
-    done(&[
+    let text = done(&["recollect", &own, &other]);
+    assert!(
+        text.starts_with("all is back: ") && text.contains("has 0.3 now"),
+        "{text}"
+    );
+    let text = done(&[
         "reserve",
         &own,
         "--class",
@@ -360,6 +316,10 @@ fn rates_are_reserved_lent_shown_and_released() {
         "--rate",
         "auto:0.1-0.2",
     ]);
+    assert!(
+        text.contains("0.1 now, and 0.1 to 0.2 as it needs"),
+        "{text}"
+    );
     let usage: serde_json::Value = serde_json::from_str(&done(&["usage", "--json"])).unwrap();
     assert_eq!(
         usage["reservations"][0]["auto"],
@@ -389,6 +349,7 @@ fn rates_are_reserved_lent_shown_and_released() {
         ),
         (&["lend", &own, &own, "0.01"], 1, "itself"),
         (&["release", &other], 1, "no reservation"),
+        (&["recollect", &own, &other], 1, "nothing is lent to"),
         (
             &["class", "set", "adaptive", "half"],
             2,
@@ -404,7 +365,7 @@ fn rates_are_reserved_lent_shown_and_released() {
             stderr(&output)
         );
     }
-    done(&["release", &own]);
+    assert_eq!(done(&["release", &own, "--quiet"]), "");
     assert_eq!(done(&["usage"]), "no reservations\n");
     let output = said(&[
         "run",

@@ -282,6 +282,31 @@ fn exploring_without_a_first_seed_takes_another_one_each_time() {
 }
 
 #[test]
+fn the_user_level_host_is_simulated_too() {
+    let path = scenario("userlevel/killed.json");
+    let outcome = json(&["run", &path, "--json"]);
+    assert_eq!(outcome, json(&["run", &path, "--json"]), "the same again");
+    assert!(outcome["turns"].as_u64().unwrap() > 900, "{outcome}");
+    assert!(outcome["stall_ns_max"].as_u64().unwrap() <= 20_000_000);
+    assert_eq!(outcome["broken"], serde_json::json!([]));
+    assert!(succeed(&["run", &path]).starts_with("user level: 6 members, 1 running at a time"));
+    assert_eq!(
+        succeed(&["explore", "--user-level", "--first", "5", "--seeds", "20"]),
+        "20 scenarios at user level, from seed 5: no rule was broken\n"
+    );
+    let folder = Folder::new("user-level");
+    let none = r#"{"host": "user", "seed": 1, "members": 65, "period_ns": 30000000}"#;
+    let output = sim(&["run", &folder.write("none.json", none)]);
+    assert_eq!(code(&output), 2);
+    let said = stderr(&output);
+    assert!(said.contains("members is 65; expected 1 to 64"), "{said}");
+    let output = sim(&["run", &path, "--csv"]);
+    assert_eq!(code(&output), 2);
+    let said = stderr(&output);
+    assert!(said.contains("--csv has no effect"), "{said}");
+}
+
+#[test]
 fn a_bad_scenario_is_refused_with_its_place() {
     let folder = Folder::new("bad");
     let file = folder.write(
@@ -381,4 +406,74 @@ fn mixes_are_drawn_from_seeds() {
     );
     let nothing = sim(&["mixes"]);
     assert_eq!(code(&nothing), 2, "{}", stderr(&nothing));
+}
+
+/// Differences, what got worse, several seeds, and values for spreadsheets.
+#[test]
+fn a_comparison_prints_differences_and_their_spread() {
+    let folder = Folder::new("differences");
+    let file = folder.write("small.json", SMALL);
+    let text = succeed(&["compare", "coop", "fair", &file]);
+    let line = |text: &str, start: &str| {
+        let found = text.lines().find(|line| line.starts_with(start));
+        found
+            .unwrap_or_else(|| panic!("no {start} in:\n{text}"))
+            .to_owned()
+    };
+    assert!(
+        line(&text, "all B-A").contains('!'),
+        "on their own, players are later: {text}"
+    );
+    assert!(text.contains("!: B is worse"), "{text}");
+    let same = succeed(&["compare", "coop", "coop", &file]);
+    assert!(
+        !same.contains('!') && line(&same, "all B-A").contains("0.000"),
+        "{same}"
+    );
+
+    let several = succeed(&["compare", "coop", "fair", &file, "--seeds", "3"]);
+    assert!(
+        several.contains("3 seeds") && line(&several, "all A").contains("+-"),
+        "{several}"
+    );
+    assert_eq!(
+        several,
+        succeed(&["compare", "coop", "fair", &file, "--seeds", "3"])
+    );
+
+    let csv = succeed(&["compare", "coop", "fair", &file, "--seeds", "3", "--csv"]);
+    let lines: Vec<&str> = csv.lines().collect();
+    // Four tasks and their sum, twice, three times.
+    assert_eq!(lines.len(), 1 + 5 * 2 * 3, "{csv}");
+    let fields = lines[0].split(',').count();
+    assert!(
+        lines.iter().all(|line| line.split(',').count() == fields),
+        "{csv}"
+    );
+    let one = succeed(&["run", &file, "--csv"]);
+    assert!(
+        csv.contains(one.lines().nth(1).unwrap()),
+        "the first seed is the scenario's: {one}"
+    );
+}
+
+#[test]
+fn what_can_have_no_effect_is_noted() {
+    let folder = Folder::new("idle");
+    let text = r#"{
+        "global": { "duration": 1 },
+        "tasks": {
+            "poller": { "instance": 2, "loop": -1, "run": 1000, "poll": { "due": "5ms" } },
+            "locker": { "loop": 1, "lock": "a", "lock1": "a", "run": 1000, "unlock": "a" },
+            "late": { "delay": 2000000, "run": 1000 }
+        }
+    }"#;
+    let told = succeed(&["run", &folder.write("idle.json", text)]);
+    for note in [
+        "note: poller polls and joins no domain",
+        "note: locker takes a lock that it holds already",
+        "note: late begins after the end",
+    ] {
+        assert_eq!(told.matches(note).count(), 1, "{note}: {told}");
+    }
 }

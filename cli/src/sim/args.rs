@@ -9,6 +9,8 @@ use consort_sim::{
     setup::Kernel,
 };
 
+use crate::args::whole;
+
 /// `consort sim` without one of its commands is no command.
 #[derive(Debug, Subcommand)]
 pub enum SimCommand {
@@ -60,9 +62,17 @@ pub struct RunArgs {
     #[arg(long = "as", value_name = "CONFIGURATION", default_value = "coop")]
     pub configuration: Configuration,
 
+    /// Write the run's trace for `consort trace report` and `export`, as `consort trace record` does on machines
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+
     /// Print the summary as JSON
     #[arg(long)]
     pub json: bool,
+
+    /// Print comma-separated values: a line for each task
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
 }
 
 fn run_help() -> String {
@@ -101,9 +111,17 @@ pub struct CompareArgs {
     #[command(flatten)]
     pub choice: Choice,
 
-    /// Print both summaries as JSON, under "a" and "b"
+    /// With so many seeds, one after the other: means, their spread, and differences beyond it
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000))]
+    pub seeds: u64,
+
+    /// Print both summaries as JSON, under "a" and "b"; of several seeds, those of the first
     #[arg(long)]
     pub json: bool,
+
+    /// Print comma-separated values: a line for each task, configuration and seed
+    #[arg(long, conflicts_with = "json")]
+    pub csv: bool,
 }
 
 fn compare_help() -> String {
@@ -112,7 +130,11 @@ fn compare_help() -> String {
 Examples:
   consort sim compare eevdf coop sim/scenarios/players.json
   consort sim compare coop coop,granularity=2ms sim/scenarios/hog.json --report granularity-report
+  consort sim compare eevdf coop sim/scenarios/players.json --seeds 20
+  consort sim compare eevdf coop sim/scenarios/players.json --seeds 20 --csv > players.csv
   consort sim compare eevdf coop sim/scenarios/hotplug.json --json | jq .a.limits
+
+Below the two lines of a task are the differences, B less A; ! marks what is worse in B.
 
 DIR of --report gets index.html with both, and the folders a and b with the trace and the summary of each.
 
@@ -132,7 +154,7 @@ pub struct MixesArgs {
     pub generated: u64,
 
     /// The first seed of these [default: 0], and another one for the scenarios
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>, allow_negative_numbers = true)]
     pub seed: Option<u64>,
 
     /// Write generated mixes that do not hold into this folder
@@ -173,7 +195,7 @@ pub struct ExploreArgs {
     pub minutes: Option<f64>,
 
     /// The first seed [default: another one each time]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>, allow_negative_numbers = true)]
     pub first: Option<u64>,
 
     /// Where the scenario that broke a promise is written to
@@ -183,6 +205,10 @@ pub struct ExploreArgs {
     /// Everyday mixes instead, in which nobody may be further behind the fluid ideal than its bound
     #[arg(long)]
     pub mixes: bool,
+
+    /// The user-level host instead: members that are killed and stopped at any access to the memory that they share
+    #[arg(long, conflicts_with_all = ["mixes", "jobs"])]
+    pub user_level: bool,
 
     /// Processes at a time [default: one for each CPU]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -213,7 +239,7 @@ fn parse_minutes(text: &str) -> Result<f64, String> {
 #[derive(Debug, Args)]
 pub struct Choice {
     /// Another seed than the scenario's
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>, allow_negative_numbers = true)]
     pub seed: Option<u64>,
 
     /// Another kernel than the scenario's: 6.18 or 7.2

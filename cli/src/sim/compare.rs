@@ -4,15 +4,15 @@
 use std::path::Path;
 
 use consort_sim::{
-    report::{comparison, page, Run},
+    report::{comparison, csv, csv_head, page, Run, Summary},
     scenario::{Configuration, Scenario},
 };
 
 use super::{
-    args::CompareArgs,
+    args::{Choice, CompareArgs},
     failure::SimFailure,
     files::{make_folder, print, summaries_json, write_summary, write_text, PAGE, TRACE},
-    simulate::{load, simulate, Simulated},
+    simulate::{load, simulate, Simulated, Written},
 };
 
 pub fn compare(args: &CompareArgs) -> Result<(), SimFailure> {
@@ -21,17 +21,50 @@ pub fn compare(args: &CompareArgs) -> Result<(), SimFailure> {
     let a = side(&scenario, &args.one, folder, "a")?;
     let b = side(&scenario, &args.other, folder, "b")?;
     if let Some(folder) = folder {
-        let runs = [&a, &b].map(|done| Run {
-            summary: &done.summary,
-            recorder: &done.recorder,
-        });
+        let traces = ["a", "b"].map(|side| format!("{side}/{TRACE}"));
+        let runs = [shown(&a, &traces[0]), shown(&b, &traces[1])];
         write_text(&folder.join(PAGE), &page(&scenario.name, &runs))?;
     }
-    print(&match args.json {
-        true => summaries_json(&a.summary, &b.summary)?,
-        false => comparison(&a.summary, &b.summary),
+    let verdict = a.verdict().and_then(|()| b.verdict());
+    let (mut ones, mut others) = (vec![a.summary], vec![b.summary]);
+    let mut rows = String::new();
+    let mut note = |seed, a: &Summary, b: &Summary| {
+        for (configuration, summary) in [(&args.one, a), (&args.other, b)] {
+            rows.push_str(&csv(&configuration.to_string(), seed, summary));
+        }
+    };
+    let first = scenario.setup.seed;
+    note(first, &ones[0], &others[0]);
+    let mut later = Ok(());
+    for seed in (first..).skip(1).take(args.seeds as usize - 1) {
+        let choice = Choice {
+            seed: Some(seed),
+            kernel: args.choice.kernel,
+            report: None,
+        };
+        let scenario = load(&args.scenario, &choice)?;
+        let a = side(&scenario, &args.one, None, "a")?;
+        let b = side(&scenario, &args.other, None, "b")?;
+        note(seed, &a.summary, &b.summary);
+        later = later.and_then(|()| a.verdict()).and_then(|()| b.verdict());
+        ones.push(a.summary);
+        others.push(b.summary);
+    }
+    print(&match (args.json, args.csv) {
+        (true, _) => summaries_json(&ones[0], &others[0])?,
+        (_, true) => csv_head() + &rows,
+        _ => comparison(&ones, &others),
     })?;
-    a.verdict().and_then(|()| b.verdict())
+    verdict.and(later)
+}
+
+/// As the page shows it.
+fn shown<'r>(done: &'r Simulated, trace: &'r str) -> Run<'r> {
+    Run {
+        summary: &done.summary,
+        recorder: &done.recorder,
+        trace,
+    }
 }
 
 /// One of the two runs, and its part of the report.
@@ -42,11 +75,16 @@ fn side(
     name: &str,
 ) -> Result<Simulated, SimFailure> {
     let Some(folder) = folder else {
-        return simulate(scenario, configuration, None);
+        return simulate(scenario, configuration, Written::default());
     };
     let folder = folder.join(name);
     make_folder(&folder)?;
-    let done = simulate(scenario, configuration, Some(&folder.join(TRACE)))?;
+    let trace = folder.join(TRACE);
+    let written = Written {
+        trace: Some(&trace),
+        ..Written::default()
+    };
+    let done = simulate(scenario, configuration, written)?;
     write_summary(&folder, &done.summary)?;
     Ok(done)
 }

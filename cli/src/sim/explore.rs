@@ -17,6 +17,7 @@ use super::{
     args::ExploreArgs,
     failure::SimFailure,
     files::{make_folder, print, write_text},
+    userlevel,
 };
 
 /// Runs that making a scenario smaller may take: a minute or two.
@@ -25,6 +26,9 @@ const SHRINK_RUNS_MAX: u32 = 400;
 const FRESH_STEP: u64 = 1_000_000;
 
 pub fn explore(args: &ExploreArgs) -> Result<(), SimFailure> {
+    if args.user_level {
+        return userlevel::explore(args, args.first.unwrap_or_else(fresh_seed));
+    }
     let mut options = ExploreOptions {
         kind: match args.mixes {
             true => Kind::Mixes,

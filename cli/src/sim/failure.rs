@@ -10,6 +10,9 @@ pub enum SimFailure {
     #[error(transparent)]
     Scenario(#[from] LoadError),
 
+    #[error("{}: {what}", path.display())]
+    Plan { path: PathBuf, what: String },
+
     #[error("cannot run this scenario: {0}")]
     Run(#[from] Error),
 
@@ -44,7 +47,9 @@ impl SimFailure {
     /// The exit code that `consort --help` documents.
     pub fn exit_code(&self) -> u8 {
         match self {
-            SimFailure::Scenario(LoadError::Bad(_)) | SimFailure::Run(Error::Setup { .. }) => 2,
+            SimFailure::Plan { .. }
+            | SimFailure::Scenario(LoadError::Bad(_))
+            | SimFailure::Run(Error::Setup { .. }) => 2,
             SimFailure::Refused { .. } => 9,
             SimFailure::Violation { .. } | SimFailure::Found(_) => 8,
             _ => 1,

@@ -9,6 +9,7 @@ mod files;
 mod mixes;
 mod run;
 mod simulate;
+mod userlevel;
 
 use args::SimCommand;
 pub use failure::SimFailure;

@@ -8,13 +8,17 @@ use std::{
 };
 
 use consort_sim::{
-    report::{Both, Recorder, Summary, Trace},
+    report::{Recorder, Recording, Summary, Trace},
     run_against_ideal,
-    scenario::{Configuration, Scenario},
-    trace::{Observer, Outcome},
+    scenario::{without_effect, Configuration, Scenario},
+    setup::Setup,
+    trace::{Event, Observer, Outcome},
 };
 
 use super::{args::Choice, failure::SimFailure, files::writing};
+
+/// A recording gets no longer; what would be more is counted in it.
+const RECORDING_BYTES_MAX: u64 = 1 << 30;
 
 /// What came of a run.
 pub struct Simulated {
@@ -56,33 +60,50 @@ pub fn load(path: &Path, choice: &Choice) -> Result<Scenario, SimFailure> {
     Ok(scenario)
 }
 
-/// Runs `scenario`; `trace` is the file to write its trace to.
+/// The files to write while a run goes on.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Written<'a> {
+    /// The report's, for viewers.
+    pub trace: Option<&'a Path>,
+    /// For `consort trace`.
+    pub recording: Option<&'a Path>,
+}
+
+/// Runs `scenario`, and writes those files.
 pub fn simulate(
     scenario: &Scenario,
     configuration: &Configuration,
-    trace: Option<&Path>,
+    written: Written<'_>,
 ) -> Result<Simulated, SimFailure> {
     let mut setup = scenario.setup.clone();
     configuration.apply(&mut setup);
     let mut recorder = Recorder::new(&setup, scenario.warmup_ns);
-    let run = |scheduler, observer: &mut dyn Observer| {
-        run_against_ideal(&setup, scenario.warmup_ns, scheduler, observer)
-    };
-    let (outcome, trace_is_whole) = match trace {
-        None => (run(configuration.scheduler(), &mut recorder)?, true),
-        Some(path) => {
-            let file = File::create(path).map_err(writing(path))?;
-            let mut trace = Trace::new(&setup, BufWriter::new(file)).map_err(writing(path))?;
-            let mut both = Both(&mut recorder, &mut trace);
-            let outcome = run(configuration.scheduler(), &mut both)?;
-            let is_whole = trace.finish(end_ns(&outcome)).map_err(writing(path))?;
-            (outcome, is_whole)
-        }
-    };
+    let mut trace = written
+        .trace
+        .map(|path| trace_into(&setup, path))
+        .transpose()?;
+    let system = format!("{}, {configuration}", scenario.name);
+    let recording = written
+        .recording
+        .map(|path| recording_into(&setup, &system, path));
+    let mut recording = recording.transpose()?;
+    let mut observers: Vec<&mut dyn Observer> = vec![&mut recorder];
+    observers.extend(trace.as_mut().map(|it| it as &mut dyn Observer));
+    observers.extend(recording.as_mut().map(|it| it as &mut dyn Observer));
+    let mut all = |event: &Event| observers.iter_mut().for_each(|it| it.event(event));
+    let scheduler = configuration.scheduler();
+    let outcome = run_against_ideal(&setup, scenario.warmup_ns, scheduler, &mut all)?;
+    let mut trace_is_whole = true;
+    if let (Some(trace), Some(path)) = (trace, written.trace) {
+        trace_is_whole = trace.finish(end_ns(&outcome)).map_err(writing(path))?;
+    }
+    if let (Some(recording), Some(path)) = (recording, written.recording) {
+        recording.finish(end_ns(&outcome)).map_err(writing(path))?;
+    }
     recorder.finish(end_ns(&outcome));
     let title = format!("{}, {configuration}", scenario.name);
     let summary = Summary {
-        limits: configuration.limits(&scenario.setup),
+        limits: notes(scenario, configuration),
         ..Summary::new(&title, &recorder, &outcome)
     };
     Ok(Simulated {
@@ -90,6 +111,28 @@ pub fn simulate(
         summary,
         trace_is_whole,
     })
+}
+
+fn trace_into(setup: &Setup, path: &Path) -> Result<Trace<BufWriter<File>>, SimFailure> {
+    let file = File::create(path).map_err(writing(path))?;
+    Trace::new(setup, BufWriter::new(file)).map_err(writing(path))
+}
+
+fn recording_into(
+    setup: &Setup,
+    system: &str,
+    path: &Path,
+) -> Result<Recording<BufWriter<File>>, SimFailure> {
+    let file = File::create(path).map_err(writing(path))?;
+    let made = Recording::new(setup, system, BufWriter::new(file), RECORDING_BYTES_MAX);
+    made.map_err(writing(path))
+}
+
+/// What the numbers do not show, and what the scenario says in vain.
+fn notes(scenario: &Scenario, configuration: &Configuration) -> Vec<String> {
+    let mut notes = configuration.limits(&scenario.setup);
+    notes.extend(without_effect(&scenario.setup));
+    notes
 }
 
 /// A run that breaks a promise ends with that.

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line of `consort trace`: what is written here is the manual.
+
+use std::{ffi::OsString, path::PathBuf};
+
+use clap::{ArgGroup, Args, Subcommand};
+use consort_daemon::duration::parse_ns;
+use consort_trace::{Filter, Kinds};
+
+/// Where traces are if nobody says so.
+const FILE: &str = "consort.trace";
+
+/// `consort trace` without one of its commands is no command.
+#[derive(Debug, Subcommand)]
+pub enum TraceCommand {
+    /// Record what happens while a command runs, or for a while, into a file.
+    ///
+    /// Records each switch of each CPU, why the next thread was picked, wake-ups, and members that were demoted, of the
+    /// whole machine, under whatever scheduler is in charge; and of the command and all that it starts, their own events
+    /// (`consort_trace_event`) and when their due events began. Nothing waits for the recorder: where there is no room,
+    /// records are counted as lost, and the count is in the file.
+    Record(RecordArgs),
+    /// Say what a trace holds: who waited for whom, how late due events were, how values are spread.
+    Report(ReportArgs),
+    /// Write a trace as comma-separated values, or for Perfetto (ui.perfetto.dev).
+    Export(ExportArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  sudo consort trace record -- consort-play film.mp4
+  sudo consort trace record -o a.trace -- runuser -u alice -- make -j8     # the command need not be root's
+  sudo consort trace record --for 5s                                       # what runs already
+  consort trace record --only event,due -- ./program                       # its own events alone: needs no root
+
+Recording the scheduler needs root. It exits as COMMAND does; 126 when that cannot be run, 127 when it is not found.
+Ctrl-C ends COMMAND, and the trace with it.")]
+pub struct RecordArgs {
+    /// Where to write the trace
+    #[arg(short, long, value_name = "FILE", default_value = FILE)]
+    pub output: PathBuf,
+
+    /// Without a command: for how long [default: until Ctrl-C]
+    #[arg(long = "for", value_name = "DURATION", value_parser = parse_ns, conflicts_with = "command")]
+    pub time: Option<u64>,
+
+    /// Only these kinds of records, with commas between them: switch, wake, demote (the scheduler's), due, event (the
+    /// command's own)
+    #[arg(
+        long,
+        value_name = "KINDS",
+        default_value = "switch,wake,demote,due,event"
+    )]
+    pub only: Kinds,
+
+    /// How long the file may grow, in MiB; what would be more is counted as lost
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = clap::value_parser!(u64).range(1..=1_048_576))]
+    pub limit: u64,
+
+    /// The command and its arguments
+    #[arg(trailing_var_arg = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// What to look at of a trace.
+#[derive(Debug, Args)]
+pub struct Wanted {
+    /// The trace
+    #[arg(value_name = "FILE", default_value = FILE)]
+    pub file: PathBuf,
+
+    /// Only these kinds of records, with commas between them: switch, wake, demote, due, event
+    #[arg(long, value_name = "KINDS")]
+    pub only: Option<Kinds>,
+
+    /// Only the thread or process of that number, or threads whose names contain this
+    #[arg(long, value_name = "THREAD")]
+    pub of: Option<String>,
+
+    /// Of programs' events, only those whose FAMILY/NAME begins with this
+    #[arg(long, value_name = "LABEL")]
+    pub label: Option<String>,
+
+    /// Only from this time on after the first record
+    #[arg(long, value_name = "DURATION", value_parser = parse_ns)]
+    pub from: Option<u64>,
+
+    /// Only up to this time after the first record
+    #[arg(long, value_name = "DURATION", value_parser = parse_ns)]
+    pub to: Option<u64>,
+}
+
+impl Wanted {
+    pub fn filter(&self) -> Filter {
+        let all = Filter::default();
+        Filter {
+            kinds: self.only.unwrap_or(all.kinds),
+            of: self.of.clone(),
+            label: self.label.clone(),
+            from_ns: self.from.unwrap_or(all.from_ns),
+            to_ns: self.to.unwrap_or(all.to_ns),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = "\
+Examples:
+  consort trace report
+  consort trace report --of play --histograms films.trace
+  consort trace report --json | jq '.threads[0].blame'
+
+A wait begins when a thread wakes, or loses its CPU while it still wants one, and ends when it has one. Whoever ran on
+that CPU meanwhile is to blame, for as long as that was. A due event is late by the time from when it was due to when
+its program began it.
+The JSON has: version, system, simulated, span_ns, switches, wakes, threads: a list of tid, pid, command, ran_ns, switches,
+preemptions, waits_ns, blame (a list of tid, command, why, ns), tardiness_ns, demotions, why; events: a list of family,
+name, values, octaves (a list of below, count); lost (by source: scheduler, programs, file), strange (records of no known
+kind), whole (the recorder came to its end). waits_ns, tardiness_ns and values have: count, mean, p50, p95, p99, max.")]
+pub struct ReportArgs {
+    #[command(flatten)]
+    pub wanted: Wanted,
+
+    /// Draw how the values of each label are spread, too
+    #[arg(long)]
+    pub histograms: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("form").required(true))]
+#[command(after_long_help = "\
+Examples:
+  consort trace export --perfetto -o trace.json      # open it at ui.perfetto.dev
+  consort trace export --csv --only event films.trace > events.csv
+
+docs/reference/trace.md says what the columns of the values are, and what a trace file holds.")]
+pub struct ExportArgs {
+    #[command(flatten)]
+    pub wanted: Wanted,
+
+    /// Comma-separated values: a line for each record
+    #[arg(long, group = "form")]
+    pub csv: bool,
+
+    /// The JSON trace event format: a track for each CPU and thread, a counter for each label
+    #[arg(long, group = "form")]
+    pub perfetto: bool,
+
+    /// Where to write it; - is standard output
+    #[arg(short, long, value_name = "FILE", default_value = "-")]
+    pub output: PathBuf,
+}

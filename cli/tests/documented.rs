@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the documents tell a newcomer to type, typed: on the default classes, on a machine with one CPU.
+
+#[path = "../../daemon/tests/common/mod.rs"]
+mod common;
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Output},
+};
+
+use common::{Daemon, Folder};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+fn consort(socket: &Path, args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_consort"))
+        .args(args)
+        .env("CONSORT_SOCKET", socket)
+        .output()
+        .unwrap()
+}
+
+/// The documents, and what `--help` says of each command.
+fn texts() -> Vec<(String, String)> {
+    let mut files = vec![root().join("README.md")];
+    for entry in fs::read_dir(root().join("docs")).unwrap() {
+        let path = entry.unwrap().path();
+        files.extend(
+            path.extension()
+                .is_some_and(|end| end == "md")
+                .then_some(path),
+        );
+    }
+    let read = |path: &PathBuf| {
+        (
+            path.display().to_string(),
+            fs::read_to_string(path).unwrap(),
+        )
+    };
+    let mut texts: Vec<_> = files.iter().map(read).collect();
+    for command in [
+        &["--help"][..],
+        &["set", "--help"],
+        &["reserve", "--help"],
+        &["lend", "--help"],
+        &["class", "set", "--help"],
+    ] {
+        let output = consort(Path::new("/nonexistent"), command);
+        let help = String::from_utf8(output.stdout).unwrap();
+        texts.push((command.join(" "), help));
+    }
+    texts
+}
+
+/// The commands that are shown in a text: lines, and parts between backquotes, that change something a fake
+/// scheduler can be asked for.
+fn commands(text: &str) -> Vec<Vec<String>> {
+    let lines = text.lines().flat_map(|line| line.split('`'));
+    let candidates = lines.map(|line| line.trim().trim_start_matches("sudo "));
+    candidates
+        .filter_map(|line| line.strip_prefix("consort "))
+        .map(|line| line.split(" #").next().unwrap_or(line))
+        // In the list of commands, an explanation follows after two spaces.
+        .map(|line| line.split("  ").next().unwrap_or(line))
+        .map(|line| {
+            line.split_whitespace()
+                .map(str::to_owned)
+                .collect::<Vec<String>>()
+        })
+        .filter(|words| is_example(words))
+        .collect()
+}
+
+/// Not a description with words in capitals or ellipses, and nothing that needs a kernel, a film or a cgroup.
+fn is_example(words: &[String]) -> bool {
+    let is_placeholder = |word: &String| {
+        word.contains("...")
+            || word
+                .chars()
+                .all(|c| c.is_ascii_uppercase() || "-|[]".contains(c))
+    };
+    let name = words.first().map_or("", String::as_str);
+    [
+        "set",
+        "class",
+        "reserve",
+        "release",
+        "lend",
+        "recollect",
+        "usage",
+        "status",
+    ]
+    .contains(&name)
+        && words.len() > 1
+        && !words.iter().any(is_placeholder)
+        && !words.iter().any(|word| word.contains('/') || word == "|")
+}
+
+struct Sleeper(Child);
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn examples_work_on_the_default_classes() {
+    let mut tried = 0;
+    for (name, text) in texts() {
+        let daemon = Daemon::start();
+        let sleeper = || Sleeper(Command::new("sleep").arg("1000").spawn().unwrap());
+        let programs = [("4711", sleeper()), ("4712", sleeper())];
+        // What lends in an example has reserved before.
+        let own = programs[0].1 .0.id().to_string();
+        let before = ["reserve", &own, "--class", "guaranteed", "--rate", "0.3"];
+        assert!(consort(&daemon.config.socket, &before).status.success());
+        for mut words in commands(&text) {
+            for word in &mut words {
+                if let Some((_, program)) = programs.iter().find(|(number, _)| number == word) {
+                    *word = program.0.id().to_string();
+                }
+            }
+            let args: Vec<&str> = words.iter().map(String::as_str).collect();
+            let output = consort(&daemon.config.socket, &args);
+            let error = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(output.status.success(), "{name}: {words:?}: {error}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 20, "only {tried} examples were found");
+}
+
+#[test]
+fn a_file_of_classes_is_checked_before_anything_else() {
+    let folder = Folder::new();
+    let nowhere = folder.0.join("none.sock");
+    let check = |path: &Path| consort(&nowhere, &["serve", "--check", path.to_str().unwrap()]);
+    let output = check(&root().join("packaging/classes.toml.example"));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    for part in ["is right", "guaranteed", "any rates", "flexible"] {
+        assert!(text.contains(part), "{part} is missing in:\n{text}");
+    }
+    let file = folder.0.join("classes.toml");
+    fs::write(&file, "[class.a]\ncapacity = \"120%\"\n").unwrap();
+    let wrong = [&["serve", "--check"][..], &["serve", "--classes"]];
+    for words in wrong {
+        let output = consort(&nowhere, &[words, &[file.to_str().unwrap()]].concat());
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{error}");
+        assert!(error.contains("at most"), "{error}");
+    }
+    let output = check(&folder.0.join("none.toml"));
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(error.contains("expected a file of classes"), "{error}");
+}
+
+#[test]
+fn what_was_set_at_run_time_is_kept() {
+    let daemon = Daemon::start();
+    let socket = &daemon.config.socket;
+    let done = |args: &[&str]| {
+        let output = consort(socket, args);
+        assert!(
+            output.status.success(),
+            "{args:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    };
+    done(&["set", "granularity", "7ms"]);
+    done(&["class", "set", "batch", "5%", "--overbooking", "unlimited"]);
+    let folder = Folder::new();
+    let file = folder.0.join("etc/classes.toml");
+    let file = file.to_str().unwrap();
+    assert!(done(&["keep", file]).contains("the next `consort serve` starts with it"));
+    let kept = fs::read_to_string(file).unwrap();
+    assert_eq!(kept, done(&["keep", "-"]));
+    assert!(
+        kept.contains("granularity = \"7ms\"") && kept.contains("batch"),
+        "{kept}"
+    );
+}
+
+#[test]
+fn shells_complete_the_command() {
+    let folder = Folder::new();
+    let completions = folder.0.join("completions");
+    let written = ["completions", completions.to_str().unwrap()];
+    assert!(consort(&folder.0, &written).status.success());
+    for name in ["consort.bash", "_consort", "consort.fish"] {
+        let text = fs::read_to_string(completions.join(name)).unwrap();
+        assert!(text.contains("recollect"), "{name}");
+    }
+    let script = "source consort.bash; COMP_WORDS=(consort reco); COMP_CWORD=1; \
+                  _consort consort reco consort; echo ${COMPREPLY[@]}";
+    let completed = Command::new("bash")
+        .args(["-c", script])
+        .current_dir(&completions)
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&completed.stdout), "recollect\n");
+}
