@@ -2,10 +2,14 @@
 # What Consort's users run first. Each target installs and fetches what it needs (tools/setup --help).
 #
 #   make demo    plays real video under the stock scheduler and under Consort, and compares them
+#                HOST=user: on this machine's own kernel, the players cooperating among themselves
 #   make test    runs every test, those in guests with both kernels included; make -k test goes on after failures
 #   make bench   measures what docs/results holds, and judges it by its targets
 #   make lint    checks formatting and style, in every language; tools/lint --fix mends what can be mended
 #   make build   builds the consort command, static, and the player consort-play; prints where they are
+#   make install    installs all of it: PREFIX=/usr/local, DESTDIR, SYSCONFDIR=/etc; make uninstall removes it
+#   make package    makes .deb files, in target/packages
+#   make desktop    builds the player with a window, from the system's FFmpeg
 #   make clean   removes what was built here; what was fetched stays in ~/.cache/consort
 
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -13,9 +17,9 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 demo: build
-	demo/run --consort $(CARGO_TARGET_DIR)/guest/consort
+	demo/run $(if $(HOST),--host $(HOST)) --consort $(CARGO_TARGET_DIR)/guest/consort
 
-test: test-crates test-play test-bench test-guest test-sequences test-system
+test: test-crates test-play test-bench test-guest test-sequences test-system test-package
 
 test-crates: setup
 	cargo test --workspace --no-fail-fast
@@ -33,6 +37,10 @@ test-guest: setup
 test-sequences: build
 	CONSORT_COMMAND=$(CARGO_TARGET_DIR)/guest/consort sim/validation/compare
 
+# Packages, installed and purged in a small Debian; the first time that is fetched, which needs root.
+test-package: build
+	packaging/test
+
 test-system: build
 	CONSORT_COMMAND=$(CARGO_TARGET_DIR)/guest/consort tests/run
 
@@ -45,7 +53,21 @@ lint: setup
 build: setup
 	cli/build-static
 	$(MAKE) -C client library
-	$(MAKE) -C apps/play static CONSORT_LIB=$(CARGO_TARGET_DIR)/release/libconsort.a
+	$(MAKE) -C apps/play static CONSORT_LIB=$(CARGO_TARGET_DIR)/library/small/libconsort.a
+
+# What is built already is not built by root.
+install:
+	packaging/install
+
+uninstall:
+	packaging/install --uninstall
+
+package: build
+	packaging/package
+
+desktop:
+	$(MAKE) -C client library
+	$(MAKE) -C apps/play desktop CONSORT_LIB=$(CARGO_TARGET_DIR)/library/small/libconsort.a
 
 setup:
 	tools/setup
@@ -55,4 +77,6 @@ clean:
 	$(MAKE) -C apps/play clean
 
 .DEFAULT_GOAL := build
-.PHONY: demo test test-crates test-play test-bench test-guest test-sequences test-system bench lint build setup clean
+export PREFIX DESTDIR SYSCONFDIR LIBDIR
+
+.PHONY: demo test test-crates test-play test-bench test-guest test-sequences test-system test-package bench lint build install uninstall package desktop setup clean

@@ -17,8 +17,12 @@ ROUNDS = {
     "eevdf": "stock EEVDF",
     "fair": "Consort, fair share",
     "coop": "Consort, cooperative",
+    "user": "user level, cooperative",
     "ideal": "one process (ideal)",
 }
+
+# What is compared, by host.
+ROUNDS_OF = {"kernel": ["eevdf", "fair", "coop", "ideal"], "user": ["eevdf", "user", "ideal"]}
 
 
 class Round:

@@ -51,7 +51,7 @@ play_processes() {
     i=0
     pids=
     while [ $i -lt "$PLAYERS" ]; do
-        taskset 1 "$PLAY" "$@" --output none --loop --duration "$SECONDS_EACH" --start-at "$origin" \
+        taskset "${CPU_MASK:-1}" "$PLAY" "$@" --output none --loop --duration "$SECONDS_EACH" --start-at "$origin" \
             --start "$(awk "BEGIN { print $i * $START_STEP }")" \
             --log "$folder/player-$i.json" "$CLIP" >"$folder/player-$i.out" 2>&1 &
         pids="$pids $!"
@@ -64,7 +64,7 @@ play_processes() {
 
 # play_one_process FOLDER ORIGIN_NS: all players in one: no scheduler can do better.
 play_one_process() {
-    taskset 1 "$PLAY" --no-consort --output none --loop --duration "$SECONDS_EACH" --start-at "$2" \
+    taskset "${CPU_MASK:-1}" "$PLAY" --no-consort --output none --loop --duration "$SECONDS_EACH" --start-at "$2" \
         --players "$PLAYERS" --start-step "$START_STEP" --log "$1/player-all.json" "$CLIP" \
         >"$1/player.out" 2>&1 || fail "the player failed: $(cat "$1/player.out")"
 }
@@ -93,6 +93,7 @@ run_round() {
     ideal) play_one_process "$folder" "$origin" ;;
     eevdf | fair) play_processes "$folder" "$origin" --no-consort ;;
     coop) play_processes "$folder" "$origin" --domain demo ;;
+    user) CONSORT_HOST=user play_processes "$folder" "$origin" --domain demo ;;
     *) fail "no round '$name'" ;;
     esac
     wait $counter
