@@ -117,6 +117,7 @@ static struct sim_scheduler scheduler = {
 	.tunables = &tunables,
 	.counters = counters,
 	.exit_info = &exit_info,
+	.reasons = &reasons,
 	.one_cpu = (bool *)&one_cpu,
 	.is_virtual = (bool *)&is_virtual,
 	.use_timers = (bool *)&use_timers,

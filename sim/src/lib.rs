@@ -4,7 +4,7 @@
 //! same run to the nanosecond.
 
 pub mod consort;
-pub mod duration;
+pub use consort_rates::duration;
 mod error;
 pub mod explore;
 mod ffi;
@@ -25,6 +25,7 @@ mod scheduler;
 pub mod setup;
 mod setup_check;
 pub mod trace;
+pub mod userlevel;
 
 pub use consort::consort;
 pub use error::Error;

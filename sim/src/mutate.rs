@@ -217,14 +217,15 @@ pub fn build(repository: &Path, into: &Path, mutations: &[Mutation]) -> Result<L
     Library::load(&object)
 }
 
-/// A seed whose scenario tells a build with a bug from the one of this repository; none within the time.
+/// A seed, `first_seed` or later, whose scenario tells a build with a bug from the one of this repository; none within the
+/// time.
 ///
 /// # Errors
 /// No process or memory to be had.
-pub fn find(broken: &Library, time_max: Duration) -> Result<Option<u64>, Error> {
+pub fn find(broken: &Library, first_seed: u64, time_max: Duration) -> Result<Option<u64>, Error> {
     let sound = Library::built_in();
     let begin = Instant::now();
-    let mut first_seed = 0;
+    let mut first_seed = first_seed;
     loop {
         let Some(left) = time_max.checked_sub(begin.elapsed()) else {
             return Ok(None);

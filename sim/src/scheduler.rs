@@ -3,7 +3,7 @@
 //! ([`crate::consort`]), models of others may be more.
 
 use crate::error::Error;
-use crate::ffi::consort_slot;
+use crate::ffi::{consort_chosen, consort_demoted, consort_slot};
 use crate::kernel::Kernel;
 use crate::rates::RateRequest;
 use crate::setup::{Call, Cpu, Tunables};
@@ -79,6 +79,14 @@ pub trait Scheduler {
         None
     }
     fn call(&mut self, _k: &mut Kernel, _call: &Call) {}
+    /// What a CPU was told to run last, and why.
+    fn chosen(&self, _cpu: Cpu) -> consort_chosen {
+        consort_chosen::default()
+    }
+    /// The member that was demoted last on a CPU.
+    fn demoted(&self, _cpu: Cpu) -> consort_demoted {
+        consort_demoted::default()
+    }
     fn set_tunables(&mut self, _tunables: Tunables) {}
     fn counters(&self) -> Vec<(&'static str, u64)> {
         Vec::new()

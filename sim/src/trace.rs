@@ -42,6 +42,17 @@ pub enum What {
         prev: Option<(TaskId, Left)>,
         next: Option<TaskId>,
     },
+    /// Why the task got the CPU that it is switched to next: `enum consort_reason`; the scheduler said so.
+    Picked {
+        task: TaskId,
+        reason: u32,
+    },
+    /// The scheduler found that a member broke its domain's contract: `enum consort_why`.
+    Demoted {
+        task: TaskId,
+        why: u32,
+        late_us: u32,
+    },
     /// Became runnable; `on` is the CPU it was put on.
     Woken {
         task: TaskId,

@@ -6,7 +6,7 @@ use consort_sim::scenario;
 use std::path::Path;
 
 /// Of sim/scenarios/mixes: those that hold.
-const HOLD: [&str; 24] = [
+const HOLD: [&str; 25] = [
     "audio",
     "audio8",
     "churn_8_8_3",
@@ -24,6 +24,7 @@ const HOLD: [&str; 24] = [
     "nested",
     "part",
     "pin",
+    "pins",
     "place2",
     "preempt",
     "service",

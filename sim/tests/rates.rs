@@ -41,6 +41,24 @@ fn a_reserved_rate_is_received_beside_twenty_hogs() {
     assert!(summary.refusals.is_empty(), "{:?}", summary.refusals);
 }
 
+/// Masks that overlap, with one or two places of a CPU that others wait in.
+#[test]
+fn a_reserved_rate_is_received_beside_hogs_of_another_mask() {
+    for others in [
+        "",
+        r#""pin": { "hog": true, "cpus": [0] }, "pin1": { "hog": true, "cpus": [1] },"#,
+    ] {
+        let summary = summary(&format!(
+            r#"{{ "global": {{ "duration": 6, "warmup": 1 }}, "machine": {{ "cpus": 8 }},
+                 "tasks": {{ "hog": {{ "instance": 8, "hog": true, "cpus": [0, 1, 2, 3] }}, {others}
+                             "a": {{ "hog": true, "cpus": [0, 1],
+                                    "reserve": {{ "class": "guaranteed", "rate": 0.5 }} }} }} }}"#
+        ));
+        let percent = share(&summary, "a");
+        assert!(percent > 49.9, "{others}: {percent}");
+    }
+}
+
 /// As the daemon does, the simulated one says what the shortest period is: no slice is longer than a 64th of it.
 #[test]
 fn a_short_period_cuts_slices() {

@@ -42,26 +42,29 @@ fn here() -> PathBuf {
 }
 
 /// From the same entry on: programs start within the time that a guest's daemon takes, not to the microsecond. Returns
-/// what follows, and how much of the recording lies before `until_ns`.
+/// what follows, and how much of the recording lies before `until_ns`; nothing when others never leave the scenario alone
+/// from `from_ns` on.
 fn side_by_side<'a>(
+    recording: &Recording,
     recorded: &'a [Entry],
     simulated: &'a [Entry],
-    until_ns: u64,
-) -> (&'a [Entry], usize, &'a [Entry]) {
+    (from_ns, until_ns): (u64, u64),
+) -> Option<(&'a [Entry], usize, &'a [Entry])> {
     // Not in the middle of a tie.
-    let is_apart =
-        |pair: &[Entry]| pair[1].at_ns >= FROM_NS && pair[1].at_ns - pair[0].at_ns > ties::TIE_NS;
-    let first = 1 + recorded.windows(2).position(is_apart).unwrap();
+    let is_start = |pair: &[Entry]| {
+        pair[1].at_ns >= from_ns
+            && pair[1].at_ns - pair[0].at_ns > ties::TIE_NS
+            && recording.is_settled_at(pair[1].at_ns)
+    };
+    let first = 1 + recorded.windows(2).position(is_start)?;
     let recorded = &recorded[first..];
     let count = recorded.partition_point(|it| it.at_ns < until_ns);
     let same = simulated
         .iter()
         .enumerate()
         .filter(|(_, it)| it.text == recorded[0].text);
-    let (start, _) = same
-        .min_by_key(|(_, it)| it.at_ns.abs_diff(recorded[0].at_ns))
-        .unwrap();
-    (recorded, count, &simulated[start..])
+    let (start, _) = same.min_by_key(|(_, it)| it.at_ns.abs_diff(recorded[0].at_ns))?;
+    (count > 0).then_some((recorded, count, &simulated[start..]))
 }
 
 /// Who ran, and for how long.
@@ -126,22 +129,28 @@ fn compare_with(name: &str, path: &Path) -> Result<String, String> {
     let scenario = here().join(format!("{name}.json"));
     let until_ns = recording.untangled_until_ns(FROM_NS).min(UNTIL_NS);
     let (recorded, simulated) = (recording.entries(), recording.simulate(&scenario));
-    let (recorded, count, simulated) = side_by_side(&recorded, &simulated, until_ns);
-    let (recorded, simulated, overtook) = until_disturbed(&recording, recorded, count, simulated)?;
-    if recorded.len() < ENTRIES_MIN {
-        let count = recorded.len();
-        return Err(format!("only {count} entries before others disturbed it"));
+    let (mut from_ns, mut count, mut overtook) = (FROM_NS, 0, 0);
+    let mut apart: Vec<u64> = Vec::new();
+    while let Some(rest) = side_by_side(&recording, &recorded, &simulated, (from_ns, until_ns)) {
+        let (one, end, other) = rest;
+        let (one, other, late) = until_disturbed(&recording, one, end, other)?;
+        count += one.len();
+        overtook += late;
+        let (ran, would_run) = (intervals(one), intervals(other));
+        let both = ran.iter().zip(&would_run).filter(|(it, _)| !is_other(it.0));
+        apart.extend(both.map(|(a, b)| a.1.abs_diff(b.1)));
+        // What comes first after that is a disturbance, or the end.
+        from_ns = rest.0.get(one.len()).map_or(u64::MAX, |it| it.at_ns);
     }
-    let (one, other) = (intervals(recorded), intervals(simulated));
-    let both = one.iter().zip(&other).filter(|(it, _)| !is_other(it.0));
-    let apart: Vec<u64> = both.map(|(a, b)| a.1.abs_diff(b.1)).collect();
+    if count < ENTRIES_MIN {
+        return Err(format!("only {count} entries that others did not disturb"));
+    }
     let (worst_ns, mean_ns) = (
         apart.iter().max().copied().unwrap_or(0),
         apart.iter().sum::<u64>() / (apart.len() as u64).max(1),
     );
     let text = format!(
-        "{} callbacks and switches, {overtook} of ties the other way round, intervals {mean_ns} ns apart, at most {worst_ns}",
-        recorded.len()
+        "{count} callbacks and switches, {overtook} of ties the other way round, intervals {mean_ns} ns apart, at most {worst_ns}"
     );
     match worst_ns <= INTERVAL_ERROR_MAX_NS {
         true => Ok(text),

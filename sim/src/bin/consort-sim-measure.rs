@@ -131,7 +131,7 @@ fn mutations(repository: &Path) -> Result<serde_json::Value, String> {
                 mutate::build(repository, &folder, &[*mutation]).map_err(|error| error.to_string())
             })?;
         let begin = Instant::now();
-        let seed = mutate::find(&broken, SEARCH_MAX).map_err(|error| error.to_string())?;
+        let seed = mutate::find(&broken, 0, SEARCH_MAX).map_err(|error| error.to_string())?;
         match seed {
             Some(seed) => found.push(serde_json::json!({
                 "name": mutation.name, "seed": seed, "seconds": begin.elapsed().as_secs_f64(),

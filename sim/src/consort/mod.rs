@@ -415,6 +415,16 @@ impl Scheduler for Consort {
         self.make_call(k, call);
     }
 
+    fn chosen(&self, cpu: Cpu) -> ffi::consort_chosen {
+        // SAFETY: the library's, of as many CPUs as it was compiled for.
+        unsafe { (*self.scheduler.reasons).chosen[cpu as usize] }
+    }
+
+    fn demoted(&self, cpu: Cpu) -> ffi::consort_demoted {
+        // SAFETY: as above.
+        unsafe { (*self.scheduler.reasons).demoted[cpu as usize] }
+    }
+
     fn set_tunables(&mut self, tunables: Tunables) {
         self.write_tunables(tunables);
     }

@@ -236,6 +236,8 @@ pub(crate) struct CpuState {
     pub spins: u32,
     pub spinning_since_ns: u64,
     pub idle_since_ns: u64,
+    /// Of those that the scheduler has counted here; none: nobody has looked yet.
+    pub demotions_seen: Option<u32>,
     /// How often it has been where nobody waits for it: between two things that it does in the kernel.
     pub pauses: u64,
     /// Waits for the others to be there, and is itself as good as there.
@@ -273,6 +275,7 @@ impl CpuState {
             spins: 0,
             spinning_since_ns: 0,
             idle_since_ns: 0,
+            demotions_seen: None,
             pauses: 0,
             synchronizes: false,
             fibre: None,

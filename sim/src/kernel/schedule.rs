@@ -182,11 +182,39 @@ impl Kernel {
                 self.arm_tick(cpu);
             }
         }
+        self.emit_reasons(cpu, next);
         self.emit(What::Switch {
             prev: prev.map(|task| (task, left)),
             next,
         });
         self.spend(self.costs.switch_ns);
+    }
+
+    /// Why the scheduler chose, and whom it has demoted since the last switch, as programs that look on see it.
+    fn emit_reasons(&mut self, cpu: Cpu, next: Option<TaskId>) {
+        if !self.observed {
+            return;
+        }
+        let scheduler = self.scheduler();
+        // SAFETY: the scheduler lives as long as the kernel.
+        let (chosen, demoted) = unsafe { ((*scheduler).chosen(cpu), (*scheduler).demoted(cpu)) };
+        let seen = self.cpus[cpu as usize]
+            .demotions_seen
+            .replace(demoted.count);
+        if seen.is_some_and(|seen| seen != demoted.count) {
+            let number = usize::try_from(demoted.pid - 1).unwrap_or(usize::MAX);
+            if let Some(task) = self.numbers.get(number).copied().flatten() {
+                let (why, late_us) = (demoted.why, demoted.late_us);
+                self.emit(What::Demoted { task, why, late_us });
+            }
+        }
+        let reason = chosen.reason;
+        match next {
+            Some(task) if reason != 0 && self.tasks[task as usize].c.pid == chosen.pid => {
+                self.emit(What::Picked { task, reason });
+            }
+            _ => {}
+        }
     }
 
     pub(crate) fn set_current(&mut self, cpu: Cpu, task: Option<TaskId>) {

@@ -80,7 +80,6 @@ impl At<'_> {
             due_ns: next.due_ns,
             key,
             priority,
-            reserved: 0,
         };
         let Some((slot, keys_compare)) = self.slot() else {
             return match decide_alone(raw, now_ns) {
@@ -117,7 +116,7 @@ impl At<'_> {
             priority: word() as u32,
             poll_seq: word() as u32,
             intent: word() as u32,
-            reserved: word() as u32,
+            why: word() as u32,
             yield_by_ns: word(),
             other_due_ns: word(),
             other_key: word(),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run's page with tables and plots: one HTML file, nothing fetched.
 
-use std::fmt::Write;
+use std::{collections::BTreeMap, fmt::Write};
 
 use super::{
     distribution::ms,
@@ -20,7 +20,7 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--fg); background: var(-
 table { border-collapse: collapse; width: 100%; }
 th, td { padding: .2em .6em; text-align: right; border-bottom: 1px solid var(--grid); }
 th:first-child, td:first-child { text-align: left; }
-.plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(420px, 1fr)); gap: 1em; }
+.plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(420px, 1fr)); gap: 1em; }
 figure { margin: 0; } svg { width: 100%; } svg text { font-size: 11px; fill: var(--fg); }
 .grid { stroke: var(--grid); } polyline { fill: none; stroke-width: 1.6; stroke-opacity: .8; }
 .key span { margin-right: 1.5em; } .bad { color: var(--bad); font-weight: bold; }
@@ -39,6 +39,8 @@ const TIMELINE_MS: f64 = 100.0;
 pub struct Run<'r> {
     pub summary: &'r Summary,
     pub recorder: &'r Recorder,
+    /// Where its trace is, from the page.
+    pub trace: &'r str,
 }
 
 /// The page of one run, or of several of the same scenario.
@@ -51,7 +53,7 @@ pub fn page(scenario: &str, runs: &[Run<'_>]) -> String {
     );
     // Writing into a String cannot fail.
     for run in runs {
-        let _ = write!(page, "{}", overview(run.summary));
+        let _ = write!(page, "{}", overview(run));
     }
     if let Some(plot) = tardiness_plot(runs) {
         let _ = write!(
@@ -71,7 +73,8 @@ pub fn page(scenario: &str, runs: &[Run<'_>]) -> String {
     page
 }
 
-fn overview(summary: &Summary) -> String {
+fn overview(run: &Run<'_>) -> String {
+    let summary = run.summary;
     let mut text = format!(
         "<h2>{}</h2>\n<p>{:.3} s, {} CPUs, {:.2} % idle, {:.0} decisions/s, {} faults injected.</p>\n",
         escape(&summary.title),
@@ -80,6 +83,11 @@ fn overview(summary: &Summary) -> String {
         summary.idle_percent,
         summary.decisions_per_s,
         summary.faults,
+    );
+    let _ = writeln!(
+        text,
+        "<p>Who ran when: <a href=\"{0}\">{0}</a>, to be opened at ui.perfetto.dev.</p>",
+        escape(run.trace)
     );
     if let Some(violation) = &summary.violation {
         let _ = writeln!(
@@ -265,6 +273,7 @@ fn timeline_plot(recorder: &Recorder) -> String {
     let start_ns = recorder.window_start_ns();
     let shown_ms = TIMELINE_MS.min(ms(recorder.window_ns()));
     let mut plot = Plot::with_rows(Axis::linear("ms", 0.0, shown_ms), &names);
+    let mut shown = BTreeMap::new();
     for stretch in recorder.stretches() {
         let (from_ms, to_ms) = (ms(stretch.from_ns - start_ns), ms(stretch.to_ns - start_ns));
         let row = stretch.cpu.map_or(usize::MAX, |cpu| cpu as usize);
@@ -272,8 +281,9 @@ fn timeline_plot(recorder: &Recorder) -> String {
             let name = recorder
                 .tasks()
                 .get(stretch.task as usize)
-                .map_or("", |task| &task.name);
+                .map_or("", |task| task.name.as_str());
             let title = format!("{name}: {from_ms:.3} to {to_ms:.3} ms");
+            shown.insert(stretch.task as usize, name);
             plot.bar(
                 (row, names.len()),
                 from_ms,
@@ -282,6 +292,11 @@ fn timeline_plot(recorder: &Recorder) -> String {
                 &title,
             );
         }
+    }
+    // Of more than can be told apart, none is named: pointing at a bar does.
+    if shown.len() <= BARS_MAX {
+        let names = shown.into_iter().map(|(look, name)| (name, look));
+        plot.legend_of_bars(&names.collect::<Vec<_>>());
     }
     plot.finish("Which task ran on which CPU when")
 }
@@ -306,6 +321,7 @@ mod tests {
         let run = Run {
             summary: &summary,
             recorder: &recorder,
+            trace: "trace.json",
         };
         let text = page("<two>", &[run, run]);
         assert!(text.contains("<h1>&lt;two&gt;</h1>") && text.ends_with("</html>\n"));
@@ -315,8 +331,13 @@ mod tests {
             7,
             "one of both, three of each"
         );
-        for outside in ["http://", "https://", "src=", "href=", "@import"] {
+        for outside in ["http://", "https://", "src=", "@import"] {
             assert!(!text.contains(outside), "{outside}");
+        }
+        let links = text.split("href=").skip(1);
+        assert!(links.clone().count() > 0);
+        for link in links {
+            assert!(link.starts_with("\"trace.json\""), "{link:.20}");
         }
         // The bars of the timeline say who ran when.
         assert!(text.contains("b: 10.000 to 12.000 ms"));
@@ -330,6 +351,7 @@ mod tests {
         let run = Run {
             summary: &summary,
             recorder: &recorder,
+            trace: "trace.json",
         };
         assert!(!page("x", &[run]).contains("<h2>Tardiness"));
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What lines and bars look like: colours that colour-blind readers tell apart, then dashes.
+//! What lines and bars look like: colours that colour-blind readers tell apart, then dashes or paler ones.
 //!
 //! Source   Okabe, Ito, "Color Universal Design", 2008; without their yellow, which is lost on white, and with grey.
 
@@ -19,7 +19,10 @@ const COLOURS: [(&str, &str); 8] = [
 /// Solid, dashed, dotted: lengths of line and gap.
 const DASHES: [&str; 3] = ["none", "7 3", "1.5 2.5"];
 
-/// So many lines can be told apart.
+/// What is filled in the colours of the lines that are solid, dashed, dotted: how much of them.
+const FILLS: [&str; DASHES.len()] = ["1", ".6", ".3"];
+
+/// So many lines can be told apart, and so many bars.
 pub const LOOKS: usize = COLOURS.len() * DASHES.len();
 
 /// Classes of the line of this number: first all colours solid, then dashed.
@@ -28,9 +31,10 @@ pub fn line_classes(number: usize) -> String {
     format!("c{} d{dash}", number % COLOURS.len())
 }
 
-/// The class of what is filled.
-pub fn fill_class(number: usize) -> String {
-    format!("f{}", number % COLOURS.len())
+/// Classes of what is filled with this number: first all colours full, then paler.
+pub fn fill_classes(number: usize) -> String {
+    let round = number / COLOURS.len() % FILLS.len();
+    format!("f{} p{round}", number % COLOURS.len())
 }
 
 /// The class of text.
@@ -60,6 +64,9 @@ pub fn style() -> String {
     for (n, dashes) in DASHES.iter().enumerate() {
         let _ = writeln!(style, ".d{n}{{stroke-dasharray:{dashes}}}");
     }
+    for (n, part) in FILLS.iter().enumerate() {
+        let _ = writeln!(style, ".p{n}{{fill-opacity:{part}}}");
+    }
     style
 }
 
@@ -69,13 +76,15 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn lines_look_different_until_all_looks_are_used() {
-        let looks: BTreeSet<String> = (0..LOOKS).map(line_classes).collect();
-        assert_eq!(looks.len(), LOOKS);
-        assert_eq!(line_classes(LOOKS), line_classes(0));
-        let style = style();
-        for class in looks.iter().flat_map(|it| it.split(' ')) {
-            assert!(style.contains(&format!(".{class}{{")), "{class}");
+    fn lines_and_bars_look_different_until_all_looks_are_used() {
+        for classes in [line_classes, fill_classes] {
+            let looks: BTreeSet<String> = (0..LOOKS).map(classes).collect();
+            assert_eq!(looks.len(), LOOKS);
+            assert_eq!(classes(LOOKS), classes(0));
+            let style = style();
+            for class in looks.iter().flat_map(|it| it.split(' ')) {
+                assert!(style.contains(&format!(".{class}{{")), "{class}");
+            }
         }
     }
 }

@@ -202,6 +202,8 @@ impl<W: Write> Observer for Trace<W> {
             }
             What::Fault(name) => self.on_cpu(event.cpu, at_ns, name, json!({"fault": true})),
             What::Switch { .. }
+            | What::Picked { .. }
+            | What::Demoted { .. }
             | What::Woken { .. }
             | What::Ended { .. }
             | What::Refused { .. } => {}

@@ -268,6 +268,8 @@ impl Observer for Recorder {
             What::Fault(_) => self.faults += one,
             What::CpuOnline(online) => self.follow_online(event.cpu as usize, online),
             What::Ended { .. }
+            | What::Picked { .. }
+            | What::Demoted { .. }
             | What::Membership { .. }
             | What::Callback { .. }
             | What::Refused { .. }

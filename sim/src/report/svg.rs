@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use super::palette::{fill_class, line_classes};
+use super::palette::{fill_classes, line_classes};
 
 const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 240.0;
@@ -195,17 +195,35 @@ impl Plot {
 
     /// Names lines below the plot, by what they look like.
     pub fn legend(&mut self, names: &[(&str, usize)]) {
+        self.name_below(names, |look, (left, right), y| {
+            let classes = line_classes(look);
+            format!(r#"<polyline class="{classes}" points="{left:.1},{y:.1} {right:.1},{y:.1}"/>"#)
+        });
+    }
+
+    /// Names bars, likewise.
+    pub fn legend_of_bars(&mut self, names: &[(&str, usize)]) {
+        const HEIGHT: f64 = 8.0;
+        self.name_below(names, |look, (left, right), y| {
+            let (classes, top, width) = (fill_classes(look), y - HEIGHT / 2.0, right - left);
+            format!(
+                r#"<rect class="{classes}" x="{left:.1}" y="{top:.1}" width="{width:.1}" height="{HEIGHT}"/>"#
+            )
+        });
+    }
+
+    fn name_below(
+        &mut self,
+        names: &[(&str, usize)],
+        swatch: impl Fn(usize, (f64, f64), f64) -> String,
+    ) {
         const SWATCH: f64 = 22.0;
         let column = (WIDTH - RIGHT - self.left) / LEGEND_COLUMNS as f64;
         for (index, (name, look)) in names.iter().enumerate() {
             let left = self.left + (index % LEGEND_COLUMNS) as f64 * column;
             let y = self.height + (index / LEGEND_COLUMNS) as f64 * LEGEND_ROW + LEGEND_ROW / 2.0;
             let (whole, shown) = (escape(name), escape(&shortened(name)));
-            self.add(format_args!(
-                r#"<polyline class="{}" points="{left:.1},{y:.1} {:.1},{y:.1}"/>"#,
-                line_classes(*look),
-                left + SWATCH
-            ));
+            self.body.push_str(&swatch(*look, (left, left + SWATCH), y));
             self.add(format_args!(
                 r#"<text x="{:.1}" y="{:.1}"><title>{whole}</title>{shown}</text>"#,
                 left + SWATCH + 4.0,
@@ -234,7 +252,7 @@ impl Plot {
         let (width, title) = ((right - left).max(0.2), escape(title));
         self.add(format_args!(
             r#"<rect class="{}" x="{left:.2}" y="{top:.1}" width="{width:.2}" height="{height:.1}"><title>{title}</title></rect>"#,
-            fill_class(look)
+            fill_classes(look)
         ));
     }
 
@@ -335,6 +353,12 @@ mod tests {
         assert_eq!(picture.matches("<polyline").count(), 5);
         assert!(picture.contains(r#"class="c0 d1""#) && picture.contains("&lt;e&gt;</text>"));
         assert_eq!(shortened("a-rather-long-name-12"), "…-long-name-12");
+
+        let mut plot = Plot::with_rows(Axis::linear("x", 0.0, 1.0), &["CPU 0".into()]);
+        plot.bar((0, 1), 0.0, 1.0, 9, "b");
+        plot.legend_of_bars(&[("b", 9)]);
+        let picture = plot.finish("t");
+        assert_eq!(picture.matches(r#"<rect class="f1 p1""#).count(), 2);
     }
 
     #[test]

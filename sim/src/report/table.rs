@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Tables: of one run, and of two side by side, for terminals.
+//! The table of one run, for terminals.
 
 use std::fmt::Write;
 
@@ -14,82 +14,143 @@ const STATE_LINES_MAX: usize = 100;
 /// Of what the daemon did not grant; the JSON has all.
 const REFUSALS_MAX: usize = 10;
 
-/// A column: its title, its unit, and what a row says there.
-struct Column {
-    title: &'static str,
-    unit: &'static str,
-    value: fn(&Row) -> String,
-    /// Whether there is anything to say of any row.
-    shown: fn(&Row) -> bool,
+/// Which way a number should go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Good {
+    Less,
+    More,
+    /// That depends.
+    Neither,
 }
 
-const COLUMNS: [Column; 9] = [
-    Column {
-        title: "share",
-        unit: "% of a CPU",
-        value: |row| format!("{:.2}", row.share_percent),
-        shown: |_| true,
-    },
-    Column {
-        title: "switches",
-        unit: "per s",
-        value: |row| format!("{:.1}", row.switches_per_s),
-        shown: |_| true,
-    },
-    Column {
-        title: "longest wait",
-        unit: "ms",
-        value: |row| format!("{:.3}", row.wait_max_ms),
-        shown: |_| true,
-    },
-    Column {
-        title: "due events",
-        unit: "",
-        value: |row| late(row, row.tardiness.count.to_string()),
-        shown: |row| row.tardiness.count > 0,
-    },
-    Column {
-        title: "tardiness",
-        unit: "mean ms",
-        value: |row| late(row, format!("{:.3}", row.tardiness.mean_ms)),
-        shown: |row| row.tardiness.count > 0,
-    },
-    Column {
-        title: "",
-        unit: "p99 ms",
-        value: |row| late(row, format!("{:.3}", row.tardiness.p99_ms)),
-        shown: |row| row.tardiness.count > 0,
-    },
-    Column {
-        title: "",
-        unit: "max ms",
-        value: |row| late(row, format!("{:.3}", row.tardiness.max_ms)),
-        shown: |row| row.tardiness.count > 0,
-    },
-    Column {
-        title: "frames",
-        unit: "per s",
-        value: |row| format!("{:.2}", row.frames_per_s),
-        shown: |row| row.frames_per_s > 0.0,
-    },
-    Column {
-        title: "polls",
-        unit: "per s",
-        value: |row| format!("{:.1}", row.polls_per_s),
-        shown: |row| row.polls_per_s > 0.0,
-    },
-];
+/// A column: its title, its unit, and the number of a row.
+pub(super) struct Column {
+    pub title: &'static str,
+    pub unit: &'static str,
+    /// In a file of comma-separated values.
+    pub field: &'static str,
+    pub amount: fn(&Row) -> f64,
+    pub decimals: usize,
+    /// Nothing is said of who had no due event.
+    pub of_due_events: bool,
+    pub good: Good,
+}
 
-/// Nothing is said of the tardiness of who had no due event.
-fn late(row: &Row, text: String) -> String {
-    match row.tardiness.count {
-        0 => "-".into(),
-        _ => text,
+impl Column {
+    const fn new(
+        [title, unit, field]: [&'static str; 3],
+        decimals: usize,
+        amount: fn(&Row) -> f64,
+        good: Good,
+    ) -> Column {
+        Column {
+            title,
+            unit,
+            field,
+            amount,
+            decimals,
+            of_due_events: false,
+            good,
+        }
+    }
+
+    const fn of_due_events(self) -> Column {
+        Column {
+            of_due_events: true,
+            ..self
+        }
+    }
+
+    /// Whether there is anything to say of a row.
+    pub fn says(&self, row: &Row) -> bool {
+        match self.of_due_events {
+            true => row.tardiness.count > 0,
+            false => self.is_always_shown() || (self.amount)(row) > 0.0,
+        }
+    }
+
+    fn is_always_shown(&self) -> bool {
+        matches!(
+            self.field,
+            "share_percent" | "switches_per_s" | "wait_max_ms"
+        )
+    }
+
+    fn value(&self, row: &Row) -> String {
+        match self.of_due_events && row.tardiness.count == 0 {
+            true => "-".to_owned(),
+            false => self.number((self.amount)(row)),
+        }
+    }
+
+    pub fn number(&self, amount: f64) -> String {
+        format!("{amount:.*}", self.decimals)
     }
 }
 
+pub(super) const COLUMNS: [Column; 9] = [
+    Column::new(
+        ["share", "% of a CPU", "share_percent"],
+        2,
+        |row| row.share_percent,
+        Good::Neither,
+    ),
+    Column::new(
+        ["switches", "per s", "switches_per_s"],
+        1,
+        |row| row.switches_per_s,
+        Good::Neither,
+    ),
+    Column::new(
+        ["longest wait", "ms", "wait_max_ms"],
+        3,
+        |row| row.wait_max_ms,
+        Good::Less,
+    ),
+    Column::new(
+        ["due events", "", "due_events"],
+        0,
+        |row| row.tardiness.count as f64,
+        Good::Neither,
+    )
+    .of_due_events(),
+    Column::new(
+        ["tardiness", "mean ms", "tardiness_mean_ms"],
+        3,
+        |row| row.tardiness.mean_ms,
+        Good::Less,
+    )
+    .of_due_events(),
+    Column::new(
+        ["", "p99 ms", "tardiness_p99_ms"],
+        3,
+        |row| row.tardiness.p99_ms,
+        Good::Less,
+    )
+    .of_due_events(),
+    Column::new(
+        ["", "max ms", "tardiness_max_ms"],
+        3,
+        |row| row.tardiness.max_ms,
+        Good::Less,
+    )
+    .of_due_events(),
+    Column::new(
+        ["frames", "per s", "frames_per_s"],
+        2,
+        |row| row.frames_per_s,
+        Good::More,
+    ),
+    Column::new(
+        ["polls", "per s", "polls_per_s"],
+        1,
+        |row| row.polls_per_s,
+        Good::Neither,
+    ),
+];
+
 /// The rows that a table of `summary` has before the total.
-fn rows(summary: &Summary) -> &[Row] {
+pub(super) fn rows(summary: &Summary) -> &[Row] {
     if summary.tasks.len() > TASKS_MAX {
         &summary.groups
     } else {
@@ -97,17 +158,27 @@ fn rows(summary: &Summary) -> &[Row] {
     }
 }
 
-/// Cells of a table; the first line is the titles, the second the units.
-pub(super) fn cells(rows: &[&Row]) -> Vec<Vec<String>> {
-    let used = |column: &&Column| rows.iter().any(|row| (column.shown)(row));
-    let columns: Vec<&Column> = COLUMNS.iter().filter(used).collect();
-    let head = |text: fn(&Column) -> &'static str| -> Vec<String> {
+/// The columns that say something of one of `rows`.
+pub(super) fn used_columns(rows: &[&Row]) -> Vec<&'static Column> {
+    let used = |column: &&Column| rows.iter().any(|row| column.says(row));
+    COLUMNS.iter().filter(used).collect()
+}
+
+/// Titles, and units.
+pub(super) fn head(columns: &[&Column]) -> Vec<Vec<String>> {
+    let line = |text: fn(&Column) -> &'static str| -> Vec<String> {
         let texts = columns.iter().map(|column| text(column).to_owned());
         std::iter::once(String::new()).chain(texts).collect()
     };
-    let mut table = vec![head(|column| column.title), head(|column| column.unit)];
+    vec![line(|column| column.title), line(|column| column.unit)]
+}
+
+/// Cells of a table; the first line is the titles, the second the units.
+pub(super) fn cells(rows: &[&Row]) -> Vec<Vec<String>> {
+    let columns = used_columns(rows);
+    let mut table = head(&columns);
     for row in rows {
-        let values = columns.iter().map(|column| (column.value)(row));
+        let values = columns.iter().map(|column| column.value(row));
         table.push(std::iter::once(row.name.clone()).chain(values).collect());
     }
     table
@@ -130,30 +201,7 @@ pub fn table(summary: &Summary) -> String {
     text
 }
 
-/// Two runs of one scenario: for each task, a line of each.
-pub fn comparison(one: &Summary, other: &Summary) -> String {
-    let mut text = format!(
-        "A: {}: {:.2} % idle\nB: {}: {:.2} % idle\n\n",
-        one.title, one.idle_percent, other.title, other.idle_percent
-    );
-    let labelled = |summary: &Summary, label: &str| -> Vec<Row> {
-        let all = rows(summary).iter().chain([&summary.total]);
-        all.map(|row| Row {
-            name: format!("{} {label}", row.name),
-            ..row.clone()
-        })
-        .collect()
-    };
-    let (a, b) = (labelled(one, "A"), labelled(other, "B"));
-    let pairs: Vec<&Row> = a.iter().zip(&b).flat_map(|(a, b)| [a, b]).collect();
-    text.push_str(&aligned(&cells(&pairs)));
-    for summary in [one, other] {
-        text.push_str(&remarks(summary));
-    }
-    text
-}
-
-fn remarks(summary: &Summary) -> String {
+pub(super) fn remarks(summary: &Summary) -> String {
     let mut text = String::new();
     // Writing into a String cannot fail.
     for limit in &summary.limits {
@@ -183,7 +231,7 @@ fn remarks(summary: &Summary) -> String {
 }
 
 /// The first column to the left, the others to the right.
-fn aligned(table: &[Vec<String>]) -> String {
+pub(super) fn aligned(table: &[Vec<String>]) -> String {
     let columns = table.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {
         let cells = table.iter().filter_map(|row| row.get(column));
@@ -222,21 +270,6 @@ b          5.00      25.0        10.000           1      3.000   3.000   3.000  
 all       97.50      75.0        10.000           1      3.000   3.000   3.000   25.00   25.0
 ";
         assert_eq!(table(&summary()), expected);
-    }
-
-    #[test]
-    fn two_runs_stand_line_below_line() {
-        let (one, mut other) = (summary(), summary());
-        other.title = "two, fair".into();
-        let text = comparison(&one, &other);
-        let starts: Vec<&str> = text
-            .lines()
-            .map(|line| &line[..line.len().min(5)])
-            .collect();
-        assert!(starts
-            .windows(2)
-            .any(|pair| pair[0].starts_with("b A") && pair[1].starts_with("b B")));
-        assert!(text.contains("B: two, fair"));
     }
 
     #[test]

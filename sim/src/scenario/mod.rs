@@ -8,6 +8,7 @@ mod actions;
 mod configuration;
 mod error;
 mod groups;
+mod idle;
 mod json;
 mod limits;
 mod locks;
@@ -29,6 +30,7 @@ use serde::Serialize;
 
 pub use configuration::Configuration;
 pub use error::{BadScenario, LoadError, Position};
+pub use idle::without_effect;
 pub use machine::KERNELS;
 
 use self::{

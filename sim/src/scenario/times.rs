@@ -14,7 +14,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 const TIME_MAX_NS: u64 = 10 * 24 * 3600 * NS_PER_S;
 
 const EXPECTED: &str =
-    "a whole number of microseconds, or a text with a unit, such as \"1.5ms\" (ns, us, ms, s)";
+    "a whole number of microseconds, or a text with a unit, such as \"1.5ms\" (ns, us, ms, s, min, h)";
 
 /// A time in ns; bare numbers are microseconds.
 pub fn time_ns(node: &Node<'_>) -> Result<u64, BadScenario> {
@@ -146,7 +146,7 @@ mod tests {
             "\"10\"",
             "\"ms\"",
             "\"1.ms\"",
-            "\"1h\"",
+            "\"1d\"",
             "\"11 ms\"",
             "true",
         ] {

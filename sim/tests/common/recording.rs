@@ -38,8 +38,12 @@ const RECORDING_NS: u64 = 2_600;
 /// One that runs later has waited for the scenario's tasks.
 const WAITS_NS: u64 = 50_000;
 
-/// For so long after another task ran the order may be another: what it took away ends two slices at other times.
-const DISTURBED_NS: u64 = 4_000_000;
+/// For so long after another task ran the order may be another: what it took away ends two slices at other times, and
+/// between them somebody lighter may come.
+const DISTURBED_NS: u64 = 8_000_000;
+
+/// So long after another task ran the scenario's tasks are where they would be without it: its longest period.
+const SETTLED_NS: u64 = 72_000_000;
 
 /// When others woke up, and for how long they ran until all of them slept again.
 #[derive(Default)]
@@ -131,8 +135,18 @@ impl Recording {
 
     /// Whether another task woke or ran in the moment before, or does so near that it may have come before.
     pub fn is_disturbed_at(&self, at_ns: u64) -> bool {
-        let near = at_ns.saturating_sub(DISTURBED_NS)..=at_ns + TIE_NS;
-        let others = |entry: &Entry| near.contains(&entry.at_ns) && entry.text.contains(OTHERS);
+        self.others_came(at_ns.saturating_sub(DISTURBED_NS), at_ns + TIE_NS)
+    }
+
+    /// Whether what other tasks took away has no effect any more.
+    pub fn is_settled_at(&self, at_ns: u64) -> bool {
+        !self.others_came(at_ns.saturating_sub(SETTLED_NS), at_ns)
+    }
+
+    fn others_came(&self, from_ns: u64, until_ns: u64) -> bool {
+        let others = |entry: &Entry| {
+            (from_ns..=until_ns).contains(&entry.at_ns) && entry.text.contains(OTHERS)
+        };
         self.raw.iter().any(others)
     }
 

@@ -90,10 +90,12 @@ fn all_clients_killed() -> Outcome {
         "mute-liar other due",
         "joiner",
     ];
+    // Of two users: where an emulator is slow, twenty joins exceed what one user may take of the daemon's time.
     let roles: Vec<Role> = (0..20)
-        .map(|number| Role::ready_as(ALICE, kinds[number % kinds.len()]))
+        .map(|number| Role::ready_as([0, ALICE][number % 2], kinds[number % kinds.len()]))
         .collect::<Result<_, _>>()?;
-    check!(members()? == 20, "{} members instead of 20", members()?);
+    // One whose answer takes long goes on alone until it comes.
+    await_members(20)?;
     for role in &roles {
         role.signal(Signal::SIGKILL)?;
     }

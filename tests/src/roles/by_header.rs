@@ -69,6 +69,7 @@ pub fn speaker(board: &Board, arguments: &[&str]) -> Result<(), String> {
     let run_ns = named(arguments, "run_us")? * US;
     let ahead_ns = named(arguments, "due_ms")? * MS;
     let (priority, key) = (named(arguments, "priority")?, named(arguments, "key")?);
+    let wants = priority as u32 != PRIORITY_NONE;
     let mut others = Others::default();
     // A member that is less important than others may not return from its first poll for long.
     board.set(Field::Ready, 1);
@@ -80,9 +81,9 @@ pub fn speaker(board: &Board, arguments: &[&str]) -> Result<(), String> {
             } else {
                 now_ns() + ahead_ns
             },
-            key,
+            key: if wants { key } else { 0 },
             priority: priority as u32,
-            reserved: 0,
+            best_effort: u32::from(wants),
         };
         // SAFETY: the member is this thread's, the rest is valid for the calls.
         unsafe {
@@ -127,7 +128,7 @@ impl Way {
             due_ns,
             key: 0,
             priority: PRIORITY_NONE,
-            reserved: 0,
+            best_effort: 0,
         };
         let mut others = Others::default();
         let mut ready = libc::epoll_event { events: 0, u64: 0 };

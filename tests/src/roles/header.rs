@@ -21,7 +21,7 @@ pub struct Next {
     pub due_ns: u64,
     pub key: u64,
     pub priority: u32,
-    pub reserved: u32,
+    pub best_effort: u32,
 }
 
 #[repr(C)]
@@ -79,6 +79,7 @@ extern "C" {
         others: *mut Others,
     ) -> c_int;
     pub fn consort_others(member: *mut c_void, others: *mut Others) -> c_int;
+    pub fn consort_why(member: *mut c_void) -> *const c_char;
     pub fn consort_reserve(class: *const c_char, rate: f64, period_ns: u64) -> c_int;
     pub fn consort_release() -> c_int;
     pub fn consort_lend(to: c_int, rate: f64) -> c_int;

@@ -3,11 +3,14 @@
 
 mod by_header;
 mod crowd;
+pub mod errant;
 mod header;
 mod honest;
+mod late;
 mod lock;
 mod rising;
 mod storm;
+mod teller;
 mod vandal;
 
 use std::process::ExitCode;
@@ -45,10 +48,16 @@ const ROLES: &[(&str, Role)] = &[
     ("calls", lock::calls),
     ("lock-storm", lock::storm),
     ("riser", rising::riser),
+    ("sufferer", late::sufferer),
+    ("bursts", late::bursts),
+    ("interrupts", late::interrupts),
+    ("events", late::events),
+    ("teller", teller::teller),
     ("speaker", by_header::speaker),
     ("punctual", by_header::punctual),
     ("looper", by_header::looper),
     ("patron", by_header::patron),
+    ("errant", errant::errant),
 ];
 
 pub fn run(name: &str, arguments: &[&str]) -> ExitCode {

@@ -183,7 +183,9 @@ impl Daemon {
         let mut ended = None;
         wait_until(LOADING, "the daemon to serve", || {
             ended = self.child.try_wait().ok().flatten();
-            Ok(ended.is_some() || consort(&["status"])?.code == 0)
+            // Without a daemon it says what there is at user level.
+            let serves = machine::scheduler_state() == "enabled";
+            Ok(ended.is_some() || (serves && consort(&["status"])?.code == 0))
         })?;
         if let Some(status) = ended {
             let log = std::fs::read(DAEMON_LOG).unwrap_or_default();

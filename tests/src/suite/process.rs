@@ -138,6 +138,8 @@ impl Role {
             .arg("role")
             .args(words.split(' '))
             .env(VARIABLE, board.path())
+            // Without the daemon they are alone: what they do among themselves is userlevel/tests'.
+            .env("CONSORT_HOST", "kernel")
             .stdin(Stdio::null());
         let child = command
             .spawn()
