@@ -39,7 +39,7 @@ def main() -> int:
     experiments = all_experiments(length)
     chosen = choose(experiments, options.only)
     if not chosen:
-        return fail(f"no row matches --only '{options.only}'; see bench/run --list")
+        return fail(f"no row matches --only {', '.join(map(repr, options.only))}; see bench/run --list")
     book = Book(options.out, experiments, Repository())
     if options.list or options.stale:
         show(chosen, book, options.stale)
@@ -92,7 +92,8 @@ def parse() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--only", default="*", metavar="GLOB", help="rows by id, or experiments by name")
+    only = "rows by id, or experiments by name (may be repeated; default all)"
+    add("--only", action="append", metavar="GLOB", help=only)
     add("--quick", action="store_true", help="one short start of each: to see that all works")
     add("--list", action="store_true", help="show the rows, their targets, and which are stale")
     add("--stale", action="store_true", help="show only rows that are to be measured anew, and why")
@@ -127,14 +128,18 @@ def at_least_1(text: str) -> int:
     return number
 
 
-def choose(experiments: list[Experiment], pattern: str) -> list[Experiment]:
-    """Those named, or with a row named, by the pattern; of the latter only these rows."""
+def choose(experiments: list[Experiment], patterns: list[str] | None) -> list[Experiment]:
+    """Those named, or with a row named, by one of the patterns, or all; of the latter only these rows."""
+
+    def is_named(name: str) -> bool:
+        return patterns is None or any(fnmatch(name, pattern) for pattern in patterns)
+
     chosen = []
     for experiment in experiments:
-        if fnmatch(experiment.name, pattern):
+        if is_named(experiment.name):
             chosen.append(experiment)
             continue
-        rows = tuple(row for row in experiment.rows if fnmatch(row.id, pattern))
+        rows = tuple(row for row in experiment.rows if is_named(row.id))
         if rows:
             chosen.append(replace(experiment, rows=rows, runs=needed(experiment, rows), plot=None))
     return chosen

@@ -54,7 +54,7 @@ def sweep_figure(samples: Samples, folder: Path, kind: str, figure: str) -> str:
         axis.grid(alpha=0.3)
     axes[0].legend(fontsize=7)
     drawing.suptitle(f"{TITLES[kind]} (drawn like Figure {figure} of the thesis)", fontsize=10)
-    return _save(drawing, folder, f"sweep-{kind}.svg")
+    return save(drawing, folder, f"sweep-{kind}.svg")
 
 
 def _line(axis, samples: Samples, path: str, run_of, label: str, colour=None, style="-") -> None:
@@ -94,7 +94,7 @@ def over_time_figure(samples: Samples, folder: Path, runs: tuple[str, ...]) -> s
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("frames shown per second")
     drawing.suptitle("Frame rates over time (drawn like Figure 3.21 of the thesis)", fontsize=10)
-    return _save(drawing, folder, "frames-over-time.svg")
+    return save(drawing, folder, "frames-over-time.svg")
 
 
 def panels_figure(folder: Path, name: str, title: str, panels: list[Panel], columns: int = 3) -> str:
@@ -110,7 +110,7 @@ def panels_figure(folder: Path, name: str, title: str, panels: list[Panel], colu
         for axis, panel in zip(axes, panels, strict=False):
             _panel(axis, panel)
         drawing.suptitle(title, fontsize=10)
-        _save(drawing, folder, name)
+        save(drawing, folder, name)
     # A hundredth of a point is seen by nobody, and half of the file is digits.
     file = folder / name
     file.write_text(re.sub(r"(\d\.\d\d)\d+", r"\1", file.read_text()))
@@ -130,7 +130,7 @@ def _panel(axis, panel: Panel) -> None:
         axis.legend(fontsize=6)
 
 
-def _save(drawing, folder: Path, name: str) -> str:
+def save(drawing, folder: Path, name: str) -> str:
     drawing.tight_layout()
     drawing.savefig(folder / name, metadata={"Date": None})
     plt.close(drawing)

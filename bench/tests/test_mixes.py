@@ -175,7 +175,7 @@ class Mixes(unittest.TestCase):
 
     def test_one_mix_does_not_need_the_others(self):
         def runs(pattern: str) -> list[str]:
-            (chosen,) = choose([self.experiment], pattern)
+            (chosen,) = choose([self.experiment], [pattern])
             return [run.name for run in chosen.runs]
 
         self.assertEqual(runs("mix.desktop.*"), ["mix.desktop"])
@@ -184,9 +184,15 @@ class Mixes(unittest.TestCase):
         )
         self.assertEqual(len(runs("mix")), 3 + mix.PARTS)
 
+    def test_several_patterns_choose_what_each_of_them_does(self):
+        (chosen,) = choose([self.experiment], ["mix.desktop.*", "mix.wd3.*"])
+        self.assertEqual({row.id.split(".")[1] for row in chosen.rows}, {"desktop", "wd3"})
+        self.assertEqual(choose([self.experiment, ORDERS], None), [self.experiment, ORDERS])
+        self.assertEqual(choose([self.experiment], ["nothing"]), [])
+
     def test_guests_keep_all_their_runs(self):
-        (whole,) = choose([ORDERS], "orders")
-        (part,) = choose([ORDERS], "coop.service.n12.share_cv_percent")
+        (whole,) = choose([ORDERS], ["orders"])
+        (part,) = choose([ORDERS], ["coop.service.n12.share_cv_percent"])
         self.assertEqual(part.runs, whole.runs)
 
     def test_every_seed_is_drawn_once(self):

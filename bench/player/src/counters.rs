@@ -14,6 +14,13 @@ pub fn context_switches() -> Result<u64, Error> {
         .ok_or_else(|| unexpected("/proc/stat", "a line `ctxt <count>`"))
 }
 
+/// Turns that members of a domain at user level have given to each other; none if there is no such domain.
+pub fn handovers(domain: &str) -> Option<u64> {
+    let domains = consort_userlevel::inspect::domains(&consort_userlevel::directory());
+    let named = domains.iter().find(|it| it.name == domain);
+    named.map(|it| it.handovers)
+}
+
 /// CPU time that a process has received, in ns.
 pub fn cpu_time_ns(pid: libc::pid_t) -> Result<u64, Error> {
     let path = format!("/proc/{pid}/schedstat");

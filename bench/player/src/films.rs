@@ -16,6 +16,8 @@ use std::process::{Child, Command, Stdio};
 const LEAD_NS: u64 = 4 * NS_PER_S;
 /// Frames go on after the window: players that end write their logs, all at the same time.
 const REST_NS: u64 = NS_PER_S;
+/// How long one player is measured for.
+const LOAD_S: u64 = 4;
 const DOMAIN: &str = "bench";
 
 #[derive(Clone, Debug, Args, Serialize)]
@@ -80,6 +82,46 @@ struct Seen {
     shown: BTreeMap<(usize, usize), u64>,
     wasted: u64,
     summaries: usize,
+}
+
+impl Films {
+    pub fn tardiness_mean_ms(&self) -> f64 {
+        self.tardiness.mean_ms
+    }
+
+    pub fn frames_per_s_sum(&self) -> f64 {
+        self.frames_per_s_sum
+    }
+}
+
+/// What part of a CPU one player needs for a film.
+pub fn load_of_one(program: &str, film: &Path) -> Result<f64, Error> {
+    let before_ns = children_cpu_ns();
+    let status = Command::new(program)
+        .args(["--no-consort", "--output", "none", "--loop"])
+        .args(["--duration", &LOAD_S.to_string()])
+        .arg(film)
+        .stdout(Stdio::null())
+        .status()
+        .map_err(|source| Error::io(format!("start {program}"), source))?;
+    if !status.success() {
+        return Err(Error::Usage(format!(
+            "{program} ended with {status}, expected 0"
+        )));
+    }
+    let used_ns = children_cpu_ns().saturating_sub(before_ns).max(1);
+    Ok(used_ns as f64 / (LOAD_S * NS_PER_S) as f64)
+}
+
+fn children_cpu_ns() -> u64 {
+    // SAFETY: all bits zero is a valid value, and the call fills it.
+    let used = unsafe {
+        let mut used: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut used);
+        used
+    };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * NS_PER_S + time.tv_usec as u64 * 1000;
+    ns(used.ru_utime) + ns(used.ru_stime)
 }
 
 /// Plays, and merges what the players logged.

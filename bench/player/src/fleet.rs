@@ -13,7 +13,7 @@ use consort_sim::random::Random;
 use serde::Serialize;
 
 /// The load of baseline measurements: six players just fit one CPU.
-const DEFAULT_LOAD: f64 = 1.0 / 6.5;
+pub const DEFAULT_LOAD: f64 = 1.0 / 6.5;
 /// Time for all processes to be started, and to join.
 const START_DELAY_NS: u64 = 500 * NS_PER_MS;
 /// Phases are spread evenly, and moved from there by up to this part of the gap, by the seed.
@@ -80,6 +80,14 @@ pub struct FleetOptions {
     pub polite_liars: usize,
 }
 
+impl FleetOptions {
+    /// From when to when is measured, of a fleet that is started now.
+    pub fn window_ns(&self, now_ns: u64) -> (u64, u64) {
+        let start_ns = now_ns + START_DELAY_NS + self.warmup_seconds * NS_PER_S;
+        (start_ns, start_ns + self.seconds * NS_PER_S)
+    }
+}
+
 /// The common times of all processes.
 #[derive(Clone, Copy)]
 pub struct Schedule {
@@ -136,6 +144,8 @@ struct Late {
 pub struct FleetResult {
     options: FleetOptions,
     tardiness: Distribution,
+    #[serde(skip)]
+    tardiness_ns: Vec<u64>,
     /// The latest due events, for whoever looks for the cause.
     worst: Vec<Late>,
     frames_per_s_mean: f64,
@@ -143,7 +153,13 @@ pub struct FleetResult {
     decode_cpu_percent: f64,
     useful_cpu_percent: f64,
     switches_per_s: f64,
+    /// Of the players alone.
+    own_switches_per_s: f64,
     polls_per_s: f64,
+    /// Turns that members at user level gave to each other.
+    handovers_per_s: Option<f64>,
+    /// The machine's, for each turn that members at user level gave to each other.
+    switches_per_handover: Option<f64>,
     /// Of the players' CPU time.
     share_cv_percent: Option<f64>,
     /// Between the players with the most and the fewest due events served, from the beginning on.
@@ -152,16 +168,35 @@ pub struct FleetResult {
     players: Vec<PlayerSummary>,
 }
 
+impl FleetResult {
+    pub fn tardiness_mean_ms(&self) -> f64 {
+        self.tardiness.mean_ms
+    }
+
+    pub fn decode_cpu_percent(&self) -> f64 {
+        self.decode_cpu_percent
+    }
+
+    /// Due events that were served later than that.
+    pub fn later_than(&self, ms: f64) -> u64 {
+        let is_later = |tardiness_ns: &&u64| **tardiness_ns as f64 > ms * NS_PER_MS as f64;
+        self.tardiness_ns.iter().filter(is_later).count() as u64
+    }
+}
+
 /// Counters of the machine, of the players' processes and of the bystanders at one instant.
 struct Snapshot {
     at_ns: u64,
     switches: u64,
+    own_switches: u64,
+    handovers: Option<u64>,
     players_cpu_ns: Vec<u64>,
     cpu_ns: Vec<u64>,
 }
 
 impl Snapshot {
     fn take(
+        domain: &str,
         players: &[Child<Vec<Record>>],
         bystanders: &[(&'static str, Child<()>)],
     ) -> Result<Self, Error> {
@@ -170,6 +205,11 @@ impl Snapshot {
         Ok(Self {
             at_ns: now_ns(),
             switches: counters::context_switches()?,
+            own_switches: players
+                .clone()
+                .map(|pid| counters::switches_of(pid).map(|(own, others)| own + others))
+                .sum::<Result<_, _>>()?,
+            handovers: counters::handovers(domain),
             players_cpu_ns: players
                 .map(counters::cpu_time_ns)
                 .collect::<Result<_, _>>()?,
@@ -177,6 +217,17 @@ impl Snapshot {
                 .map(counters::cpu_time_ns)
                 .collect::<Result<_, _>>()?,
         })
+    }
+
+    /// None where nobody gives turns away at user level.
+    fn handovers(&self, before: &Self) -> Option<u64> {
+        self.handovers?.checked_sub(before.handovers?)
+    }
+
+    fn switches_per_handover(&self, before: &Self) -> Option<f64> {
+        let handovers = self.handovers(before)?;
+        let switches = (self.switches - before.switches) as f64;
+        (handovers > 0).then(|| switches / handovers as f64)
     }
 
     /// Parts of the CPU since `before`, in percent.
@@ -202,19 +253,19 @@ pub fn run(options: FleetOptions) -> Result<FleetResult, Error> {
         ));
     }
     let begin_ns = now_ns() + START_DELAY_NS;
-    let window_start_ns = begin_ns + options.warmup_seconds * NS_PER_S;
+    let (window_start_ns, window_end_ns) = options.window_ns(begin_ns - START_DELAY_NS);
     let schedule = Schedule {
         begin_ns,
         window_start_ns,
-        window_end_ns: window_start_ns + options.seconds * NS_PER_S,
+        window_end_ns,
     };
     let players = start_players(&options, schedule)?;
     let bystanders = start_bystanders(&options, schedule)?;
 
     sleep_until_ns(schedule.window_start_ns - COUNTER_MARGIN_NS);
-    let before = Snapshot::take(&players, &bystanders)?;
+    let before = Snapshot::take(&options.membership.domain, &players, &bystanders)?;
     sleep_until_ns(schedule.window_end_ns + COUNTER_MARGIN_NS);
-    let after = Snapshot::take(&players, &bystanders)?;
+    let after = Snapshot::take(&options.membership.domain, &players, &bystanders)?;
 
     let kinds: Vec<&'static str> = bystanders.iter().map(|(kind, _)| *kind).collect();
     let mut records = Vec::new();
@@ -323,6 +374,7 @@ fn merge(
     let window_s = options.seconds as f64;
     let percent_of_window = |time_ns: u64| 100.0 * time_ns as f64 / (window_s * NS_PER_S as f64);
     let counted_ns = (after.at_ns - before.at_ns) as f64;
+    let per_s = |count: u64| count as f64 * NS_PER_S as f64 / counted_ns;
     let shares = after.shares_percent(before, |it| &it.players_cpu_ns);
     let is_each_alone = shares.len() == records.len();
     let players: Vec<PlayerSummary> = records
@@ -350,21 +402,24 @@ fn merge(
             share_percent,
         })
         .collect();
+    let tardiness_ns = records
+        .iter()
+        .flat_map(|it| it.tardiness_ns.iter().copied());
+    let tardiness_ns: Vec<u64> = tardiness_ns.collect();
     let served = || players.iter().map(|player| player.served);
     FleetResult {
         worst: worst(&records),
-        tardiness: Distribution::of_ns(
-            records
-                .into_iter()
-                .flat_map(|record| record.tardiness_ns)
-                .collect(),
-        ),
+        tardiness: Distribution::of_ns(tardiness_ns.clone()),
+        tardiness_ns,
         frames_per_s_mean: mean(&frame_rates),
         frames_per_s_cv_percent: variation_percent(&frame_rates),
         decode_cpu_percent,
         useful_cpu_percent: decode_cpu_percent - sum(|player| player.wasted_percent),
-        switches_per_s: (after.switches - before.switches) as f64 * NS_PER_S as f64 / counted_ns,
+        switches_per_s: per_s(after.switches - before.switches),
+        own_switches_per_s: per_s(after.own_switches.saturating_sub(before.own_switches)),
+        handovers_per_s: after.handovers(before).map(per_s),
         polls_per_s: sum(|player| player.polls_per_s),
+        switches_per_handover: after.switches_per_handover(before),
         share_cv_percent: is_each_alone.then(|| variation_percent(&shares)),
         served_spread: served().max().unwrap_or(0) - served().min().unwrap_or(0),
         bystanders,

@@ -11,6 +11,8 @@ pub mod films;
 pub mod fleet;
 pub mod micro;
 mod monolithic;
+pub mod moves;
+pub mod native;
 mod plain;
 mod player;
 pub mod processes;

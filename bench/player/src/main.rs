@@ -4,7 +4,7 @@
 
 use clap::{Parser, Subcommand};
 use consort_bench_player::error::Error;
-use consort_bench_player::{films, fleet, micro, processes, report, scenario, work};
+use consort_bench_player::{films, fleet, micro, moves, native, processes, report, scenario, work};
 use serde_json::{json, Value};
 
 /// Synthetic players and small workloads that measure a scheduler
@@ -30,6 +30,10 @@ enum Workload {
     Fleet(fleet::FleetOptions),
     /// Real video, played by consort-play: tardiness, frame rates
     Films(films::Options),
+    /// Adaptive players on this machine's kernel: stock scheduler, user level and one process in turn
+    Native(native::Options),
+    /// Adaptive players while a daemon comes and goes
+    Moves(moves::Options),
     /// A scenario of the simulator, by processes
     Scenario(scenario::Options),
     #[command(flatten)]
@@ -51,6 +55,8 @@ fn run(cli: Cli) -> Result<Value, Error> {
         match cli.workload {
             Workload::Fleet(options) => serde_json::to_value(fleet::run(options)?),
             Workload::Films(options) => serde_json::to_value(films::run(options)?),
+            Workload::Native(options) => serde_json::to_value(native::run(options)?),
+            Workload::Moves(options) => serde_json::to_value(moves::run(options)?),
             Workload::Scenario(options) => Ok(scenario::run(&options)?),
             Workload::Micro(workload) => Ok(micro::run(workload)?),
             Workload::Calibrate => Ok(json!({ "instructions_per_us": work::calibrate() })),

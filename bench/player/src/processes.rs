@@ -79,6 +79,14 @@ fn answer<Answer: Serialize>(result: Result<Answer, Error>, mut answers: std::fs
     }
 }
 
+impl<Answer> Child<Answer> {
+    /// Waits for a child that was killed, and has no answer.
+    pub fn reap(self) {
+        // SAFETY: the child is ours and not yet waited for; its status is not wanted.
+        unsafe { libc::waitpid(self.pid, std::ptr::null_mut(), 0) };
+    }
+}
+
 impl<Answer: DeserializeOwned> Child<Answer> {
     /// Waits for the child to end and returns its answer.
     pub fn wait(mut self) -> Result<Answer, Error> {
@@ -136,6 +144,33 @@ pub fn become_user(uid: u32) -> Result<(), Error> {
     // The kernel forgets that for another user.
     die_with_parent();
     Ok(())
+}
+
+/// Lets the calling process and its children go before all others of this machine, where that is permitted: a session of its
+/// own, of the least nice value, and the least nice value in it.
+pub fn go_before_others() {
+    // SAFETY: takes nothing; a leader of a group stays in its session.
+    unsafe { libc::setsid() };
+    // Without groups by session there is no such file.
+    let _ = std::fs::write("/proc/self/autogroup", "-20");
+    let _ = set_nice(-19);
+}
+
+/// The first CPU that the calling process may run on.
+pub fn first_cpu() -> Result<usize, Error> {
+    // SAFETY: the set is valid, and as large as said.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        match libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) {
+            0 => set,
+            _ => return Err(Error::last_os("see on which CPUs this runs")),
+        }
+    };
+    // SAFETY: below the number of the set's bits.
+    let is_in = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, &set) };
+    (0..libc::CPU_SETSIZE as usize)
+        .find(is_in)
+        .ok_or_else(|| Error::Usage("this may run on no CPU".into()))
 }
 
 /// Keeps the calling process, and its future children, on one CPU.

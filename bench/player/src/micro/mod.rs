@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Small workloads that each measure one thing.
 
+mod casualties;
 mod domain_switch;
 mod hackbench;
 mod hogs;
@@ -9,6 +10,7 @@ mod memory;
 mod pipe;
 mod poll_cost;
 mod stress;
+mod trace_event;
 mod wake;
 pub mod yielders;
 
@@ -31,12 +33,16 @@ pub enum Micro {
     MassiveIntr(massive_intr::Options),
     /// Members of one domain that each give way at every poll: us per switch
     DomainSwitch(domain_switch::Options),
+    /// Members at user level, of which one after the other is killed or stopped: how long nobody has a turn
+    Casualties(casualties::Options),
     /// A member alone: instructions of a poll when nobody else wants the CPU
     PollCost(poll_cost::Options),
     /// Memory that the kernel spends on threads, programs or members
     Memory(memory::Options),
     /// One of stress-ng's stressors: operations a second
     Stress(stress::Options),
+    /// What a program's own event costs it under `consort trace record`, in ns of this machine
+    TraceEvent(trace_event::Options),
     /// Sleeps beside hogs: how late the wake-up is
     Wake(wake::Options),
 }
@@ -49,9 +55,11 @@ pub fn run(workload: Micro) -> Result<Value, Error> {
         Micro::Hackbench(options) => json(hackbench::run(options)?),
         Micro::MassiveIntr(options) => json(massive_intr::run(options)?),
         Micro::DomainSwitch(options) => json(domain_switch::run(options)?),
+        Micro::Casualties(options) => json(casualties::run(options)?),
         Micro::PollCost(options) => json(poll_cost::run(options)?),
         Micro::Memory(options) => json(memory::run(options)?),
         Micro::Stress(options) => json(stress::run(options)?),
+        Micro::TraceEvent(options) => json(trace_event::run(options)?),
         Micro::Wake(options) => json(wake::run(options)?),
     }
 }
