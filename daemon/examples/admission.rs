@@ -30,7 +30,7 @@ use consort_daemon::{
 };
 use consort_kernel::{
     ClientPage, Counters, DomainOptions, ExitReport, JoinArgs, LeaveArgs, ReservationUsage, Terms,
-    Tunables,
+    Thread, Tunables,
 };
 use consort_rates::ClassTable;
 use nix::sys::socket::{connect, socket, AddressFamily, SockFlag, SockType, UnixAddr};
@@ -105,7 +105,7 @@ impl Host for Nodding {
         Ok(())
     }
 
-    fn add_to_reservation(&mut self, _reservation: u32, _tid: i32) -> Answer<()> {
+    fn add_to_reservation(&mut self, _reservation: u32, _thread: Thread) -> Answer<()> {
         Ok(())
     }
 

@@ -3,7 +3,7 @@
 
 use consort_kernel::{
     ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
-    Scheduler, Tardiness, Terms, Tunables,
+    Scheduler, Tardiness, Terms, Thread, Tunables,
 };
 use consort_rates::ClassTable;
 
@@ -52,7 +52,7 @@ pub trait Host {
     fn change_reservation(&mut self, reservation: u32, terms: Terms) -> Result<(), Error>;
 
     /// Lets a thread, and what it will start, use a reservation.
-    fn add_to_reservation(&mut self, reservation: u32, tid: i32) -> Result<(), Error>;
+    fn add_to_reservation(&mut self, reservation: u32, thread: Thread) -> Result<(), Error>;
 
     /// Makes it that of all that is in a cgroup, by the kernel's number of it.
     fn adopt_cgroup(&mut self, reservation: u32, cgroup: u64) -> Result<(), Error>;
@@ -133,8 +133,8 @@ impl Host for Scheduler {
         Scheduler::change_reservation(self, reservation, terms)
     }
 
-    fn add_to_reservation(&mut self, reservation: u32, tid: i32) -> Result<(), Error> {
-        Scheduler::add_to_reservation(self, reservation, tid)
+    fn add_to_reservation(&mut self, reservation: u32, thread: Thread) -> Result<(), Error> {
+        Scheduler::add_to_reservation(self, reservation, thread)
     }
 
     fn adopt_cgroup(&mut self, reservation: u32, cgroup: u64) -> Result<(), Error> {

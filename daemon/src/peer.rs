@@ -90,13 +90,7 @@ pub(crate) fn credentials(socket: impl AsFd) -> Result<UnixCredentials, Refusal>
         .map_err(|errno| Refusal::new(errno, format!("cannot tell who connected: {errno}")))
 }
 
-/// A thread that was found to belong to a peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Thread {
-    pub tid: i32,
-    /// Clock ticks after boot.
-    pub start: u64,
-}
+pub use consort_kernel::Thread;
 
 /// Policies of the kernel's uapi/linux/sched.h.
 const POLICIES_ABOVE_CONSORT: [(u32, &str); 3] =
@@ -229,10 +223,7 @@ impl Processes {
     /// EINVAL for a negative number or an ambiguous 0, ESRCH when it is no thread of that process, EPERM when
     /// the process is no longer the one that connected.
     pub fn thread(&self, peer: &Peer, named: i32) -> (LookupCost, Result<Thread, Refusal>) {
-        if let Err(refusal) = self.still_the_same(peer) {
-            return (1, Err(refusal));
-        }
-        match named {
+        let (cost, found) = match named {
             ..0 => (
                 1,
                 Err(Refusal::new(
@@ -243,7 +234,9 @@ impl Processes {
             0 => (1, self.only_thread(peer)),
             _ if peer.namespaced => self.namespaced_thread(peer, named),
             _ => (1, self.own_thread(peer, named, named)),
-        }
+        };
+        // Only now: the process that is there yet was there all the time, so what was read was its own.
+        (cost, self.still_the_same(peer).and(found))
     }
 
     /// CPU time that a thread has had; `None` when it has ended.
@@ -339,14 +332,13 @@ impl Processes {
     /// # Errors
     /// ESRCH when there is no such process or thread, EPERM when the one that connected has gone.
     pub(crate) fn number_of(&self, peer: &Peer, named: i32) -> Result<i32, Refusal> {
+        let number = match named {
+            0 => Some(peer.pid),
+            _ if !peer.namespaced => Some(named),
+            _ => self.outer_number(peer, named),
+        };
         self.still_the_same(peer)?;
-        if named == 0 {
-            return Ok(peer.pid);
-        }
-        if !peer.namespaced {
-            return Ok(named);
-        }
-        self.outer_number(peer, named).ok_or_else(|| {
+        number.ok_or_else(|| {
             let text = format!("there is no process or thread {named} in your pid namespace");
             Refusal::new(Errno::ESRCH, text)
         })

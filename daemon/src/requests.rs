@@ -221,7 +221,7 @@ impl Service {
 
         let domain = self.domain_for(peer.uid, name, options, now)?;
         let args = JoinArgs {
-            tid: thread.tid,
+            thread,
             client,
             slot: join.slot,
             domain,

@@ -21,7 +21,7 @@ use crate::{
     config::Division,
     credits::Credits,
     journal::{Entry, Journal},
-    peer::{Peer, Processes},
+    peer::{Peer, Processes, Thread},
     rate::{Rate, RATE_MIN},
     service::Service,
     targets::{Named, Target},
@@ -359,7 +359,7 @@ impl Service {
         &mut self,
         wanted: &Reservation,
         usable: Rate,
-        threads: &[i32],
+        threads: &[Thread],
     ) -> Result<u32, Refusal> {
         let id = self
             .host
@@ -391,13 +391,13 @@ impl Service {
     }
 
     /// Threads that are made meanwhile share their maker's reservation, or are found by looking again.
-    fn add_threads(&mut self, id: u32, target: &Target, threads: &[i32]) -> Result<(), Refusal> {
+    fn add_threads(&mut self, id: u32, target: &Target, threads: &[Thread]) -> Result<(), Refusal> {
         let mut threads = threads.to_vec();
         let mut added = 0;
         for _ in 0..SEARCHES_MAX {
             let before = added;
-            for tid in &threads {
-                match self.host.add_to_reservation(id, *tid) {
+            for thread in &threads {
+                match self.host.add_to_reservation(id, *thread) {
                     Ok(()) => added += 1,
                     Err(error) => refuse_thread(&error)?,
                 }

@@ -4,7 +4,7 @@
 
 use consort_kernel::{
     ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
-    SafeScheduler, Terms, Tunables,
+    SafeScheduler, Terms, Thread, Tunables,
 };
 use consort_rates::ClassTable;
 
@@ -64,7 +64,7 @@ impl Host for SafeScheduler {
         refuse("change a reservation")
     }
 
-    fn add_to_reservation(&mut self, _reservation: u32, _tid: i32) -> Result<(), Error> {
+    fn add_to_reservation(&mut self, _reservation: u32, _thread: Thread) -> Result<(), Error> {
         refuse("reserve for a thread")
     }
 

@@ -66,9 +66,9 @@ impl Service {
 
     pub(crate) fn usage(&self, id: u32, target: &Target) -> Result<ReservationUsage, Error> {
         let mut usage = self.host.reservation_usage(id)?;
-        if let Target::Cgroup { .. } = target {
+        if let Target::Cgroup { path, .. } = target {
             usage.ran_ns = self.ran_ns(id, target)?;
-            usage.tasks = self.processes.threads_of(target).len() as u32;
+            usage.tasks = self.processes.threads_in(path) as u32;
         }
         Ok(usage)
     }

@@ -142,6 +142,8 @@ struct consort_join_args {
 	unsigned int client;
 	unsigned int slot;
 	unsigned int error;
+	unsigned int reserved;
+	unsigned long long start_ticks; /* when the thread started, as /proc tells; 0: not known */
 };
 
 struct consort_leave_args {
@@ -179,6 +181,7 @@ struct consort_reservation_args {
 	unsigned long long ran_ns; /* usage: out; CPU time that they have had through it */
 	unsigned long long cgroup; /* adopt: in */
 	unsigned long long period_ns; /* create, change: in */
+	unsigned long long start_ticks; /* add: when the thread started, as /proc tells; 0: not known */
 };
 
 /*

@@ -23,7 +23,7 @@ use crate::{
         types, ConsortSkel, ConsortSkelBuilder, OpenConsortSkel,
     },
     syscall, ClassTable, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, Options,
-    ReservationUsage, Tardiness, Terms, Topology, Tunables,
+    ReservationUsage, Tardiness, Terms, Thread, Topology, Tunables,
 };
 
 /// `SCX_OPS_SWITCH_PARTIAL`: the same in every kernel that has sched_ext.
@@ -140,7 +140,8 @@ impl Scheduler {
     /// no such domain.
     pub fn join(&mut self, join: JoinArgs) -> Result<(), Error> {
         let mut args = consort_join_args {
-            tid: join.tid,
+            tid: join.thread.tid,
+            start_ticks: join.thread.start,
             domain: join.domain,
             client: join.client,
             slot: join.slot,
@@ -237,10 +238,11 @@ impl Scheduler {
     /// # Errors
     /// ESRCH when the thread is not under this scheduler, EEXIST when it has a reservation, EBUSY when it is a
     /// member of a domain, ENOENT when there is no such reservation.
-    pub fn add_to_reservation(&mut self, reservation: u32, tid: i32) -> Result<(), Error> {
+    pub fn add_to_reservation(&mut self, reservation: u32, thread: Thread) -> Result<(), Error> {
         let mut args = consort_reservation_args {
             reservation,
-            tid,
+            tid: thread.tid,
+            start_ticks: thread.start,
             ..Default::default()
         };
         let program = &self.skeleton.progs.consort_reservation_add;

@@ -9,7 +9,7 @@ use std::{
 use consort_daemon::{ejection::Mode, ClassTable, Host};
 use consort_kernel::{
     ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
-    Tardiness, Terms, Tunables, RATE_ONE,
+    Tardiness, Terms, Thread, Tunables, RATE_ONE,
 };
 use nix::sys::memfd::{memfd_create, MFdFlags};
 
@@ -166,10 +166,10 @@ impl Host for FakeHost {
         Self::refused(&record, "join")?;
         assert!(record.domains.contains_key(&args.domain));
         assert!(record.pages.contains(&args.client));
-        if record.members.contains_key(&args.tid) {
+        if record.members.contains_key(&args.thread.tid) {
             return Err(refusal("join", libc::EEXIST));
         }
-        record.members.insert(args.tid, args);
+        record.members.insert(args.thread.tid, args);
         record.joins += 1;
         Ok(())
     }
@@ -237,16 +237,16 @@ impl Host for FakeHost {
         Ok(())
     }
 
-    fn add_to_reservation(&mut self, id: u32, tid: i32) -> Result<(), Error> {
+    fn add_to_reservation(&mut self, id: u32, thread: Thread) -> Result<(), Error> {
         let mut record = self.record();
         Self::refused(&record, "add_to_reservation")?;
         record.live_or_die();
-        let has_one = |promise: &Promise| promise.threads.contains(&tid);
+        let has_one = |promise: &Promise| promise.threads.contains(&thread.tid);
         if record.reservations.values().any(has_one) {
             return Err(refusal("add_to_reservation", libc::EEXIST));
         }
         let promise = record.reservations.get_mut(&id).unwrap();
-        promise.threads.insert(tid);
+        promise.threads.insert(thread.tid);
         Ok(())
     }
 
