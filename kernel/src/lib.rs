@@ -6,8 +6,11 @@
 //! ejected it too often.
 
 mod counters;
+mod descriptors;
 mod error;
 mod exit;
+mod globals;
+mod handover;
 mod kernel;
 pub mod late;
 mod late_skeleton;
@@ -24,11 +27,13 @@ pub mod trace;
 mod tunables;
 mod types;
 
+pub use descriptors::Kept;
 pub use error::Error;
+pub use handover::{DomainLabel, Membership};
 pub use kernel::{attached_scheduler, kernel_release, KERNEL_NEEDED};
 pub use pages::ClientPage;
 pub use safe::SafeScheduler;
-pub use scheduler::Scheduler;
+pub use scheduler::{identity, Prepared, Scheduler};
 pub use topology::Topology;
 pub use tunables::*;
 pub use types::*;

@@ -1,16 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The scheduler in the kernel: load, attach, talk to, detach.
 
-use std::{mem::MaybeUninit, ptr};
+use std::{
+    collections::BTreeSet,
+    mem::MaybeUninit,
+    os::fd::{AsFd, OwnedFd},
+};
 
 use libbpf_rs::{
     skel::{OpenSkel, SkelBuilder},
-    Link, OpenObject,
+    OpenObject,
 };
 use tracing::info;
 
 use crate::{
-    counters, exit,
+    counters,
+    descriptors::{duplicate, link_name, Kept, Maps, Programs},
+    exit,
+    globals::{read, write, Globals},
+    handover::forget_domain,
     kernel::{self, explain_attach},
     log,
     pages::{ClientPage, Pages},
@@ -29,22 +37,33 @@ use crate::{
 /// `SCX_OPS_SWITCH_PARTIAL`: the same in every kernel that has sched_ext.
 pub(crate) const SWITCH_PARTIAL: u64 = 1 << 3;
 
-/// The loaded scheduler. Dropping it gives every task back to the stock scheduler.
+/// The loaded scheduler. Dropping it gives every task back to the stock scheduler, unless somebody else has its
+/// descriptors, too.
 pub struct Scheduler {
     // Dropped first: the scheduler leaves the kernel before its maps go.
-    link: Option<Link>,
-    skeleton: ConsortSkel<'static>,
+    link: OwnedFd,
+    identity: String,
+    pub(crate) programs: Programs,
+    pub(crate) maps: Maps,
+    pub(crate) bss: Globals<types::bss>,
+    data: Globals<types::data>,
+    rodata: Globals<types::rodata>,
     pages: Pages,
     partial: bool,
 }
 
-impl Scheduler {
-    /// Loads the scheduler and puts it in charge of all tasks, or with `partial` of those that opt in.
-    ///
-    /// A process loads it a few times at most: a little memory of libbpf's is not returned when the scheduler goes.
+/// A scheduler that the kernel has verified, and that is not in charge yet.
+pub struct Prepared {
+    skeleton: ConsortSkel<'static>,
+    options: Options,
+    topology: Topology,
+}
+
+impl Prepared {
+    /// Loads a scheduler beside the one that is in charge, if there is one.
     ///
     /// # Errors
-    /// See [`Error`]: no sched_ext, too old, not root, another scheduler attached.
+    /// See [`Error`]: no sched_ext, too old, not root.
     pub fn load(options: Options) -> Result<Self, Error> {
         kernel::check()?;
         log::capture();
@@ -55,40 +74,135 @@ impl Scheduler {
             .map_err(|error| kernel::explain_load(&error, &log::take()))?;
         let mut init = consort_init_args::default();
         syscall::call(&skeleton.progs.consort_init_arena, &mut init, "start")?;
-        let pages = Pages::new(&skeleton.maps.clients)?;
-        let mut scheduler = Scheduler {
-            link: None,
+        Ok(Prepared {
             skeleton,
-            pages,
-            partial: options.partial,
+            options,
+            topology,
+        })
+    }
+
+    pub(crate) fn maps(&self) -> Result<Maps, Error> {
+        Maps::of(&self.skeleton)
+    }
+
+    /// Puts it in charge; programs have the pages `taken` already.
+    pub(crate) fn attach(mut self, pages: Pages) -> Result<Scheduler, Error> {
+        let attached = self.skeleton.maps.consort_ops.attach_struct_ops();
+        let exited = || {
+            let info = &self.skeleton.maps.bss_data.as_deref()?.exit_info;
+            // SAFETY: the same C struct, mapped for as long as the skeleton lives.
+            unsafe { exit::report(std::ptr::from_ref(info).cast()) }
         };
-        scheduler.attach()?;
+        let link = attached.map_err(|error| explain_attach(&error, exited()))?;
+        if let Some(report) = exited() {
+            return Err(Error::Load {
+                doing: "keep the scheduler",
+                detail: report.to_string(),
+            });
+        }
+        let maps = Maps::of(&self.skeleton)?;
+        let scheduler = Scheduler {
+            // What the skeleton has is closed with it.
+            link: duplicate(&link)?,
+            identity: identity(&self.options),
+            programs: Programs::of(&self.skeleton)?,
+            bss: Globals::map(&maps.bss, false)?,
+            data: Globals::map(&maps.data, false)?,
+            rodata: Globals::map(&maps.rodata, true)?,
+            maps,
+            pages,
+            partial: self.options.partial,
+        };
         info!(
-            cpus = topology.shard_of_cpu.len(),
-            shards = topology.shards,
-            partial = options.partial,
+            cpus = self.topology.shard_of_cpu.len(),
+            shards = self.topology.shards,
+            partial = self.options.partial,
             kernel = kernel::kernel_release(),
             "scheduler attached"
         );
         Ok(scheduler)
     }
+}
 
-    fn attach(&mut self) -> Result<(), Error> {
-        let attached = self.skeleton.maps.consort_ops.attach_struct_ops();
-        let error = match attached {
-            Ok(link) => {
-                self.link = Some(link);
-                return match self.exited() {
-                    None => Ok(()),
-                    Some(report) => Err(Error::Load {
-                        doing: "keep the scheduler",
-                        detail: report.to_string(),
-                    }),
-                };
-            }
-            Err(error) => error,
+/// Names the build of the scheduler, with the options that cannot be changed while it runs.
+pub fn identity(options: &Options) -> String {
+    let partial = match options.partial {
+        true => "partial",
+        false => "all",
+    };
+    let object = env!("CONSORT_OBJECT");
+    format!("{object}-{partial}-{}", options.watchdog_ms)
+}
+
+impl Scheduler {
+    /// Loads the scheduler and puts it in charge of all tasks, or with `partial` of those that opt in.
+    ///
+    /// A process loads it a few times at most: a little memory of libbpf's is not returned when the scheduler goes.
+    ///
+    /// # Errors
+    /// See [`Error`]: no sched_ext, too old, not root, another scheduler attached.
+    pub fn load(options: Options) -> Result<Self, Error> {
+        kernel::check_free()?;
+        let prepared = Prepared::load(options)?;
+        let pages = Pages::new(prepared.maps()?.clients)?;
+        prepared.attach(pages)
+    }
+
+    /// Takes over a scheduler that is in charge and [is](Kept::is) what would be loaded. Programs have the pages
+    /// `clients`; `predecessor` is the process that had it, if that may be alive.
+    ///
+    /// # Errors
+    /// A descriptor is missing, or the scheduler has left the kernel.
+    pub fn adopt(
+        kept: &Kept,
+        options: Options,
+        clients: &BTreeSet<u32>,
+        predecessor: Option<OwnedFd>,
+    ) -> Result<Self, Error> {
+        let (programs, maps) = (Programs::take(kept)?, Maps::take(kept)?);
+        let pages = Pages::beside(Maps::take(kept)?.clients, clients, predecessor);
+        let mut scheduler = Scheduler {
+            link: duplicate(&kept.link)?,
+            identity: kept.identity.clone(),
+            programs,
+            bss: Globals::map(&maps.bss, false)?,
+            data: Globals::map(&maps.data, false)?,
+            rodata: Globals::map(&maps.rodata, true)?,
+            maps,
+            pages,
+            partial: options.partial,
         };
-        Err(explain_attach(&error, self.exited()))
+        if let Some(report) = scheduler.exited() {
+            return Err(Error::Load {
+                doing: "take the scheduler over",
+                detail: report.to_string(),
+            });
+        }
+        let tunables = options.tunables.apply(scheduler.tunables())?;
+        scheduler.set_tunables(tunables)?;
+        info!(identity = scheduler.identity, "scheduler taken over");
+        Ok(scheduler)
+    }
+
+    /// Which build it is, with which options.
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// All that another daemon needs to take it over, by name.
+    pub fn descriptors(&self) -> Vec<(String, std::os::fd::BorrowedFd<'_>)> {
+        let mut named = vec![(link_name(&self.identity), self.link.as_fd())];
+        named.extend(self.programs.named());
+        named.extend(self.maps.named());
+        named
+    }
+
+    /// Begins to make pages for programs, with what this process may do now.
+    ///
+    /// # Errors
+    /// No thread can be made.
+    pub fn begin(&mut self) -> Result<(), Error> {
+        self.pages.begin()
     }
 
     /// A fresh page for a program. [`Scheduler::release_client`] gives its number back.
@@ -115,7 +229,7 @@ impl Scheduler {
             event_ns: options.event_ns,
             ..Default::default()
         };
-        let program = &self.skeleton.progs.consort_domain_create;
+        let program = &self.programs.domain_create;
         syscall::call(program, &mut args, "make a domain")?;
         Ok(args.domain)
     }
@@ -129,8 +243,10 @@ impl Scheduler {
             domain,
             ..Default::default()
         };
-        let program = &self.skeleton.progs.consort_domain_destroy;
-        syscall::call(program, &mut args, "remove a domain")
+        let program = &self.programs.domain_destroy;
+        syscall::call(program, &mut args, "remove a domain")?;
+        forget_domain(&self.maps, domain);
+        Ok(())
     }
 
     /// Makes a thread a member of a domain.
@@ -147,18 +263,18 @@ impl Scheduler {
             slot: join.slot,
             ..Default::default()
         };
-        records::begin(&self.skeleton.maps.records, join.client, join.slot);
-        let program = &self.skeleton.progs.consort_join;
+        records::begin(&self.maps.records, join.client, join.slot);
+        let program = &self.programs.join;
         let joined = syscall::call(program, &mut args, "let a thread join");
         if joined.is_err() {
-            records::end(&self.skeleton.maps.records, join.client, join.slot);
+            records::end(&self.maps.records, join.client, join.slot);
         }
         joined
     }
 
     /// How late a member was in the last ten seconds; `None`: nothing is recorded of it.
     pub fn tardiness(&self, client: u32, slot: u32) -> Option<Tardiness> {
-        let records = &self.skeleton.maps.records;
+        let records = &self.maps.records;
         records::read(records, client, slot, kernel::monotonic_ns(), 10)
     }
 
@@ -172,8 +288,8 @@ impl Scheduler {
             client: leave.client,
             ..Default::default()
         };
-        records::end(&self.skeleton.maps.records, leave.client, leave.slot);
-        let program = &self.skeleton.progs.consort_leave;
+        records::end(&self.maps.records, leave.client, leave.slot);
+        let program = &self.programs.leave;
         syscall::call(program, &mut args, "let a thread leave")
     }
 
@@ -183,21 +299,17 @@ impl Scheduler {
     /// EBUSY when a class that shall go, or change its order, has reservations, EINVAL when nothing is left for
     /// everybody else.
     pub fn set_classes(&mut self, table: &ClassTable) -> Result<(), Error> {
-        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
-            bss.class_table.capacity = table.capacity;
-            bss.class_table.flexible = table.flexible;
-            bss.class_table.order = table.order;
-        }
+        write!(self.bss, table.capacity, class_table.capacity);
+        write!(self.bss, table.flexible, class_table.flexible);
+        write!(self.bss, table.order, class_table.order);
         let mut args = consort_classes_args::default();
-        let program = &self.skeleton.progs.consort_classes;
+        let program = &self.programs.classes;
         syscall::call(program, &mut args, "divide the machine into classes")
     }
 
     /// The shortest period of all reservations, by which slices beside them are cut; 0 when there are none.
     pub fn set_shortest_period(&mut self, period_ns: u64) {
-        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
-            bss.class_table.shortest_period_ns = period_ns;
-        }
+        write!(self.bss, period_ns, class_table.shortest_period_ns);
     }
 
     /// Makes a reservation that no thread has yet, and returns its number.
@@ -212,7 +324,7 @@ impl Scheduler {
             period_ns: terms.period_ns,
             ..Default::default()
         };
-        let program = &self.skeleton.progs.consort_reservation_create;
+        let program = &self.programs.reservation_create;
         syscall::call(program, &mut args, "make a reservation")?;
         Ok(args.reservation)
     }
@@ -229,7 +341,7 @@ impl Scheduler {
             period_ns: terms.period_ns,
             ..Default::default()
         };
-        let program = &self.skeleton.progs.consort_reservation_change;
+        let program = &self.programs.reservation_change;
         syscall::call(program, &mut args, "change a reservation")
     }
 
@@ -245,7 +357,7 @@ impl Scheduler {
             start_ticks: thread.start,
             ..Default::default()
         };
-        let program = &self.skeleton.progs.consort_reservation_add;
+        let program = &self.programs.reservation_add;
         syscall::call(program, &mut args, "reserve for a thread")
     }
 
@@ -259,7 +371,7 @@ impl Scheduler {
             cgroup,
             ..Default::default()
         };
-        let program = &self.skeleton.progs.consort_reservation_adopt;
+        let program = &self.programs.reservation_adopt;
         syscall::call(program, &mut args, "reserve for a cgroup")
     }
 
@@ -272,7 +384,7 @@ impl Scheduler {
             reservation,
             ..Default::default()
         };
-        let program = &self.skeleton.progs.consort_reservation_end;
+        let program = &self.programs.reservation_end;
         syscall::call(program, &mut args, "end a reservation")
     }
 
@@ -285,7 +397,7 @@ impl Scheduler {
             reservation,
             ..Default::default()
         };
-        let program = &self.skeleton.progs.consort_reservation_usage;
+        let program = &self.programs.reservation_usage;
         syscall::call(program, &mut args, "tell a reservation's use")?;
         Ok(ReservationUsage {
             tasks: args.tasks,
@@ -295,13 +407,11 @@ impl Scheduler {
 
     /// CPUs that the classes divide.
     pub fn cpus(&self) -> u32 {
-        let rodata = self.skeleton.maps.rodata_data.as_ref();
-        rodata.map_or(1, |rodata| rodata.topology.nr_cpus)
+        read!(self.rodata, topology.nr_cpus)
     }
 
     pub fn tunables(&self) -> Tunables {
-        self.data()
-            .map_or_else(Tunables::default, |data| from_kernel(&data.tunables))
+        from_kernel(&read!(self.data, tunables))
     }
 
     /// Replaces the tunables; see [`crate::TunablesChange::apply`] for what is sensible.
@@ -309,9 +419,8 @@ impl Scheduler {
     /// # Errors
     /// None at present.
     pub fn set_tunables(&mut self, new: Tunables) -> Result<(), Error> {
-        if let Some(data) = self.skeleton.maps.data_data.as_deref_mut() {
-            write_tunables(&mut data.tunables, new);
-        }
+        // SAFETY: mapped for as long as `self` lives, and written by nobody else.
+        write_tunables(unsafe { &mut (*self.data.as_ptr()).tunables }, new);
         Ok(())
     }
 
@@ -320,14 +429,12 @@ impl Scheduler {
     /// # Errors
     /// None at present.
     pub fn counters(&self) -> Result<Counters, Error> {
-        let bss = self.skeleton.maps.bss_data.as_deref();
-        Ok(counters::sum(bss.map_or(&[], |bss| &bss.counters)))
+        Ok(counters::sum(&read!(self.bss, counters)))
     }
 
     /// The counter `ends` alone: cheap enough to be asked all the time.
     pub fn member_ends(&self) -> u64 {
-        let bss = self.skeleton.maps.bss_data.as_deref();
-        counters::ends(bss.map_or(&[], |bss| &bss.counters))
+        counters::ends(&read!(self.bss, counters))
     }
 
     pub fn partial(&self) -> bool {
@@ -336,13 +443,8 @@ impl Scheduler {
 
     /// Why the scheduler is no longer in charge; `None` while it is.
     pub fn exited(&self) -> Option<ExitReport> {
-        let info = &self.skeleton.maps.bss_data.as_deref()?.exit_info;
-        // SAFETY: the same C struct, mapped for as long as the skeleton lives.
-        unsafe { exit::report(ptr::from_ref(info).cast()) }
-    }
-
-    fn data(&self) -> Option<&types::data> {
-        self.skeleton.maps.data_data.as_deref()
+        // SAFETY: the same C struct, mapped for as long as `self` lives.
+        unsafe { exit::report((&raw const (*self.bss.as_ptr()).exit_info).cast()) }
     }
 }
 
@@ -413,6 +515,6 @@ fn write_tunables(to: &mut types::consort_tunables, new: Tunables) {
     for (field, value) in fields {
         // SAFETY: a field of mapped memory which the scheduler reads at any time; volatile, so that the
         // value is stored whole and now.
-        unsafe { ptr::write_volatile(field, value) };
+        unsafe { std::ptr::write_volatile(field, value) };
     }
 }
