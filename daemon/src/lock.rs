@@ -3,8 +3,8 @@
 
 use std::{
     fs::{self, OpenOptions},
-    io::{self, Write},
-    os::fd::AsRawFd,
+    io::{self, Seek, Write},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
@@ -24,7 +24,7 @@ use nix::{
 /// Held for as long as this lives.
 #[derive(Debug)]
 pub struct Lock {
-    _file: Flock<fs::File>,
+    file: Flock<fs::File>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +50,33 @@ pub enum LockError {
 }
 
 impl Lock {
+    /// Holds the lock of the daemon before, which has handed it over.
+    ///
+    /// # Errors
+    /// It is no lock file, or somebody else holds it.
+    pub fn inherit(file: OwnedFd, socket: &Path) -> Result<Self, LockError> {
+        let path = socket.with_extension("lock");
+        let failed = |source| LockError::File {
+            path: path.clone(),
+            source,
+        };
+        // Through the same open file it is held already.
+        let locked = Flock::lock(fs::File::from(file), FlockArg::LockExclusiveNonblock);
+        let mut file = locked.map_err(|(_, errno)| failed(errno.into()))?;
+        write_pid(&mut file).map_err(failed)?;
+        Ok(Lock { file })
+    }
+
+    /// Leaves it to whoever has its descriptor, too.
+    pub fn hand_on(self) {
+        // Unlocked, it would be everybody's. It is closed when the process ends, which is now.
+        std::mem::forget(self);
+    }
+
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
     /// Takes the lock of the daemon that listens at `socket`, and makes the socket's folder if need be.
     ///
     /// # Errors
@@ -71,7 +98,7 @@ impl Lock {
                     file.set_permissions(fs::Permissions::from_mode(MODE))
                         .and_then(|()| write_pid(&mut file))
                         .map_err(failed)?;
-                    return Ok(Lock { _file: file });
+                    return Ok(Lock { file });
                 }
                 Err((file, Errno::EWOULDBLOCK)) => {
                     match listener_of(socket) {
@@ -125,5 +152,6 @@ fn make_folder(folder: &Path) -> io::Result<()> {
 
 fn write_pid(file: &mut fs::File) -> io::Result<()> {
     file.set_len(0)?;
+    file.rewind()?;
     writeln!(file, "{}", std::process::id())
 }

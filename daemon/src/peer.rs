@@ -56,22 +56,7 @@ impl Eq for Descriptor {}
 impl Descriptor {
     /// The process at the other end of `socket`; `None` where the kernel does not tell.
     fn of_peer(socket: BorrowedFd<'_>) -> Option<Self> {
-        let (mut fd, mut length): (RawFd, _) = (-1, size_of::<RawFd>() as libc::socklen_t);
-        // SAFETY: the pointers are to one int and its length.
-        let told = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_PEERPIDFD,
-                ptr::from_mut(&mut fd).cast(),
-                &mut length,
-            )
-        };
-        if told != 0 || fd < 0 {
-            return None;
-        }
-        // SAFETY: the kernel just made this descriptor for us.
-        Some(Descriptor(Arc::new(unsafe { OwnedFd::from_raw_fd(fd) })))
+        Some(Descriptor(Arc::new(process_at(socket)?)))
     }
 
     /// The whole process has ended.
@@ -79,6 +64,23 @@ impl Descriptor {
         let mut ready = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
         poll(&mut ready, PollTimeout::ZERO).is_ok_and(|count| count > 0)
     }
+}
+
+/// The process at the other end of `socket`; `None` where the kernel does not tell.
+pub(crate) fn process_at(socket: BorrowedFd<'_>) -> Option<OwnedFd> {
+    let (mut fd, mut length): (RawFd, _) = (-1, size_of::<RawFd>() as libc::socklen_t);
+    // SAFETY: the pointers are to one int and its length.
+    let told = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERPIDFD,
+            ptr::from_mut(&mut fd).cast(),
+            &mut length,
+        )
+    };
+    // SAFETY: the kernel just made this descriptor for us.
+    (told == 0 && fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Whom the kernel vouches for at the other end of `socket`.
@@ -369,6 +371,12 @@ impl Processes {
             return (cost, found);
         }
         (cost, Err(not_a_thread(peer, named)))
+    }
+
+    /// What a process in a pid namespace of its own calls one of its threads.
+    pub(crate) fn inner_number(&self, pid: i32, tid: i32) -> Option<i32> {
+        let numbers = status_numbers(&self.task_folder(pid, tid), "NSpid:")?;
+        i32::try_from(*numbers.last()?).ok()
     }
 
     fn task_folder(&self, pid: i32, tid: i32) -> PathBuf {

@@ -214,6 +214,18 @@ impl Reservations {
         entries
     }
 
+    /// Another daemon may have replaced the journal's file, and has not taken over: it says what holds here again.
+    pub(crate) fn take_journal_back(&mut self) {
+        let entries = self.entries();
+        let rewritten = self
+            .journal
+            .as_mut()
+            .map(|journal| journal.rewrite(&entries));
+        if let Some(Err(error)) = rewritten {
+            warn!(%error, "the journal cannot be written anew");
+        }
+    }
+
     pub(crate) fn compact(&mut self) {
         let holding = self.ledger.len();
         if !self
@@ -329,8 +341,8 @@ impl Service {
         // Before its threads are looked for: a child that is forked meanwhile has a part in it.
         let since = self.processes.now_ticks();
         let threads = self.processes.threads_of(&wanted.target);
-        let id = self.put_in_force(&wanted, usable, &threads)?;
         let number = self.reservations.ledger.next_number();
+        let id = self.put_in_force(number, &wanted, usable, &threads)?;
         let entry = self.reservations.entry(number, &wanted, since);
         if let Err(refusal) = self.reservations.write(&entry) {
             self.end(id);
@@ -357,6 +369,7 @@ impl Service {
 
     pub(crate) fn put_in_force(
         &mut self,
+        number: u32,
         wanted: &Reservation,
         usable: Rate,
         threads: &[Thread],
@@ -364,10 +377,13 @@ impl Service {
         let id = self
             .host
             .create_reservation(terms(wanted, usable.max(RATE_MIN)))?;
-        let added = match &wanted.target {
-            Target::Cgroup { path, id: cgroup } => self.adopt_cgroup(id, path, *cgroup),
-            target => self.add_threads(id, target, threads),
-        };
+        let labelled = self.host.label_reservation(id, Some(number));
+        let added = labelled
+            .map_err(Refusal::from)
+            .and_then(|()| match &wanted.target {
+                Target::Cgroup { path, id: cgroup } => self.adopt_cgroup(id, path, *cgroup),
+                target => self.add_threads(id, target, threads),
+            });
         match added {
             Ok(()) => Ok(id),
             Err(refusal) => {
@@ -482,6 +498,10 @@ impl Service {
     }
 
     pub(crate) fn end(&mut self, id: u32) {
+        // Its number may be another one's before the scheduler has ended it.
+        if let Err(error) = self.host.label_reservation(id, None) {
+            warn!(reservation = id, %error, "a reservation that ends keeps its number");
+        }
         match self.host.end_reservation(id) {
             Ok(()) => {}
             Err(error) if error.errno() == libc::EAGAIN => self.reservations.doomed.push(id),

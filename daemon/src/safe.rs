@@ -3,7 +3,7 @@
 //! before it comes here.
 
 use consort_kernel::{
-    ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
+    ClientPage, Counters, DomainLabel, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
     SafeScheduler, Terms, Thread, Tunables,
 };
 use consort_rates::ClassTable;
@@ -30,7 +30,7 @@ impl Host for SafeScheduler {
 
     fn release_client(&mut self, _client: u32) {}
 
-    fn create_domain(&mut self, _options: DomainOptions) -> Result<u32, Error> {
+    fn create_domain(&mut self, _label: &DomainLabel) -> Result<u32, Error> {
         refuse("make a domain")
     }
 

@@ -249,7 +249,7 @@ impl Processes {
         threads
     }
 
-    fn living_threads(&self, pid: i32) -> Vec<Thread> {
+    pub(crate) fn living_threads(&self, pid: i32) -> Vec<Thread> {
         let tasks = self.folder(pid).join("task");
         let thread = |tid: i32| {
             let start = peer::thread_start(&tasks.join(tid.to_string()))?;

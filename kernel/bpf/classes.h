@@ -24,6 +24,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, RESERVATIONS_MAX);
 	__type(key, u32);
 	__type(value, u64); /* the struct reservation; 0: none */

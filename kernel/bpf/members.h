@@ -13,6 +13,7 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, DOMAINS_MAX);
 	__type(key, u32);
 	__type(value, u64); /* the domain's struct domain_set; 0: none */

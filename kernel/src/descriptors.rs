@@ -48,6 +48,14 @@ impl Kept {
         })
     }
 
+    /// The names of all its descriptors, as [`crate::Scheduler::descriptors`] has them.
+    pub fn names(&self) -> Vec<String> {
+        let programs = self.programs.keys().map(|name| format!("{PROGRAM}{name}"));
+        let maps = self.maps.keys().map(|name| format!("{MAP}{name}"));
+        let link = std::iter::once(link_name(&self.identity));
+        link.chain(programs).chain(maps).collect()
+    }
+
     /// Whether it is what this build would load with the same options.
     pub fn is(&self, identity: &str) -> bool {
         self.identity == identity

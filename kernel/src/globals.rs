@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The scheduler's global variables, mapped: what is written here it reads at once, and the other way round.
+//! Memory of the scheduler's, mapped: what is written here it reads at once, and the other way round.
 
 use std::{
     io,
@@ -11,7 +11,7 @@ use libbpf_rs::{MapCore, MapHandle};
 
 use crate::Error;
 
-/// The variables of one section, as its skeleton type says.
+/// The variables of one section, as its skeleton type says, or the entries of an array.
 #[derive(Debug)]
 pub(crate) struct Globals<T> {
     at: NonNull<T>,
@@ -21,11 +21,14 @@ pub(crate) struct Globals<T> {
 unsafe impl<T> Send for Globals<T> {}
 
 impl<T> Globals<T> {
-    /// Maps a section, to be read only if the kernel has frozen it.
+    /// Maps a section, or an array; those that the kernel has frozen can be read only.
     pub fn map(section: &MapHandle, is_frozen: bool) -> Result<Self, Error> {
         let failed = |error| Error::system("cannot map the scheduler's variables", error);
         let bytes = size_of::<T>();
-        if (section.value_size() as usize) < bytes {
+        // Rust counts what follows the last variable up to the next multiple of the alignment.
+        let value = (section.value_size() as usize).next_multiple_of(align_of::<T>());
+        let known = value * section.max_entries() as usize;
+        if known < bytes {
             let text =
                 "they are shorter than expected: kernel/bpf and kernel/src do not fit together";
             return Err(failed(io::Error::new(io::ErrorKind::InvalidData, text)));

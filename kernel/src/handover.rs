@@ -13,12 +13,13 @@ use tracing::info;
 
 use crate::{
     descriptors::{Kept, Maps},
-    globals::{read, write},
+    globals::{read, write, Globals},
     kernel,
     pages::{self, Pages},
     scheduler::Prepared,
     skeleton::interface::{
-        consort_domain_label, consort_init_args, consort_join_args, CLIENTS_MAX,
+        consort_domain_label, consort_init_args, consort_join_args, CLIENTS_MAX, DOMAINS_MAX,
+        RESERVATIONS_MAX,
     },
     syscall, DomainOptions, Error, JoinArgs, Scheduler, Thread,
 };
@@ -119,9 +120,7 @@ impl Scheduler {
         let mut numbers = BTreeMap::new();
         for (number, label) in domains {
             if let Some(label) = label {
-                let made = self.create_domain(label.options)?;
-                self.label_domain(made, &label)?;
-                numbers.insert(number, made);
+                numbers.insert(number, self.create_domain(&label)?);
             }
         }
         let mut joined = 0;
@@ -180,30 +179,6 @@ impl Scheduler {
         domains(&self.maps.domain_sets, &self.maps.domain_labels)
     }
 
-    /// Notes what a domain is called, for the next daemon.
-    ///
-    /// # Errors
-    /// No memory.
-    pub fn label_domain(&mut self, domain: u32, label: &DomainLabel) -> Result<(), Error> {
-        let mut raw = consort_domain_label {
-            uid: label.uid,
-            order: label.options.order,
-            flags: label.options.flags,
-            event_ns: label.options.event_ns,
-            ..Default::default()
-        };
-        let end = raw.name.len() - 1;
-        for (to, from) in raw.name[..end].iter_mut().zip(label.name.bytes()) {
-            *to = from as std::ffi::c_char;
-        }
-        // SAFETY: integers only, without padding, as the size below says.
-        let bytes: [u8; LABEL_BYTES] = unsafe { std::mem::transmute(raw) };
-        let labels = &self.maps.domain_labels;
-        labels
-            .update(&domain.to_ne_bytes(), &bytes, MapFlags::ANY)
-            .map_err(failed("note what a domain is called"))
-    }
-
     /// All reservations, each with the number that [`Scheduler::label_reservation`] has given it.
     ///
     /// # Errors
@@ -216,7 +191,7 @@ impl Scheduler {
                 .map_err(failed("read a reservation's number"))?;
             Ok(found.and_then(|bytes| Some(u32::from_ne_bytes(bytes.try_into().ok()?))))
         };
-        let ids = in_use(&self.maps.reservations)?.into_iter();
+        let ids = in_use::<{ RESERVATIONS_MAX as usize }>(&self.maps.reservations)?.into_iter();
         ids.map(|id| Ok((id, label(id)?))).collect()
     }
 
@@ -244,6 +219,26 @@ impl Scheduler {
     pub fn answering(&self) -> u32 {
         read!(self.bss, answering)
     }
+}
+
+/// Notes what a domain is called, for the next daemon.
+pub(crate) fn note_domain(maps: &Maps, domain: u32, label: &DomainLabel) -> Result<(), Error> {
+    let mut raw = consort_domain_label {
+        uid: label.uid,
+        order: label.options.order,
+        flags: label.options.flags,
+        event_ns: label.options.event_ns,
+        ..Default::default()
+    };
+    let end = raw.name.len() - 1;
+    for (to, from) in raw.name[..end].iter_mut().zip(label.name.bytes()) {
+        *to = from as std::ffi::c_char;
+    }
+    // SAFETY: integers only, without padding, as the size below says.
+    let bytes: [u8; LABEL_BYTES] = unsafe { std::mem::transmute(raw) };
+    maps.domain_labels
+        .update(&domain.to_ne_bytes(), &bytes, MapFlags::ANY)
+        .map_err(failed("note what a domain is called"))
 }
 
 /// Before the domain's number is another one's.
@@ -280,7 +275,7 @@ fn domains(sets: &MapHandle, labels: &MapHandle) -> Result<Vec<(u32, Option<Doma
             .map_err(failed("read what a domain is called"))?;
         Ok(found.as_deref().and_then(read_label))
     };
-    let numbers = in_use(sets)?.into_iter();
+    let numbers = in_use::<{ DOMAINS_MAX as usize }>(sets)?.into_iter();
     numbers.map(|domain| Ok((domain, label(domain)?))).collect()
 }
 
@@ -301,16 +296,14 @@ fn read_label(bytes: &[u8]) -> Option<DomainLabel> {
     })
 }
 
-/// The numbers under which an array of addresses has something.
-fn in_use(addresses: &MapHandle) -> Result<Vec<u32>, Error> {
-    let count = addresses.max_entries();
-    let entries = addresses
-        .lookup_batch(count, MapFlags::ANY, MapFlags::ANY)
-        .map_err(failed("read what the scheduler has"))?;
-    let is_used = |(_, address): &(Vec<u8>, Vec<u8>)| address.iter().any(|byte| *byte != 0);
-    let number = |key: Vec<u8>| Some(u32::from_ne_bytes(key.try_into().ok()?));
-    let used = entries.filter(is_used);
-    Ok(used.filter_map(|(key, _)| number(key)).collect())
+/// The numbers under which an array of `N` addresses has something.
+fn in_use<const N: usize>(addresses: &MapHandle) -> Result<Vec<u32>, Error> {
+    let mapped = Globals::<[u64; N]>::map(addresses, true)?;
+    let is_used = |index: &usize| {
+        // SAFETY: within the array, which is mapped; volatile, as the kernel writes it.
+        unsafe { std::ptr::read_volatile(mapped.as_ptr().cast::<u64>().add(*index)) != 0 }
+    };
+    Ok((0..N).filter(is_used).map(|index| index as u32).collect())
 }
 
 fn failed(doing: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {

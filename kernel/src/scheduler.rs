@@ -18,7 +18,7 @@ use crate::{
     descriptors::{duplicate, link_name, Kept, Maps, Programs},
     exit,
     globals::{read, write, Globals},
-    handover::forget_domain,
+    handover::{forget_domain, note_domain, DomainLabel},
     kernel::{self, explain_attach},
     log,
     pages::{ClientPage, Pages},
@@ -30,7 +30,7 @@ use crate::{
         },
         types, ConsortSkel, ConsortSkelBuilder, OpenConsortSkel,
     },
-    syscall, ClassTable, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, Options,
+    syscall, ClassTable, Counters, Error, ExitReport, JoinArgs, LeaveArgs, Options,
     ReservationUsage, Tardiness, Terms, Thread, Topology, Tunables,
 };
 
@@ -222,7 +222,8 @@ impl Scheduler {
     ///
     /// # Errors
     /// ENOSPC when the scheduler has no room for more.
-    pub fn create_domain(&mut self, options: DomainOptions) -> Result<u32, Error> {
+    pub fn create_domain(&mut self, label: &DomainLabel) -> Result<u32, Error> {
+        let options = label.options;
         let mut args = consort_domain_args {
             order: options.order,
             flags: options.flags,
@@ -231,7 +232,13 @@ impl Scheduler {
         };
         let program = &self.programs.domain_create;
         syscall::call(program, &mut args, "make a domain")?;
-        Ok(args.domain)
+        match note_domain(&self.maps, args.domain, label) {
+            Ok(()) => Ok(args.domain),
+            Err(error) => {
+                self.destroy_domain(args.domain)?;
+                Err(error)
+            }
+        }
     }
 
     /// Removes a domain.

@@ -8,8 +8,8 @@ use std::{
 
 use consort_daemon::{ejection::Mode, ClassTable, Host};
 use consort_kernel::{
-    ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
-    Tardiness, Terms, Thread, Tunables, RATE_ONE,
+    ClientPage, Counters, DomainLabel, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs,
+    ReservationUsage, Tardiness, Terms, Thread, Tunables, RATE_ONE,
 };
 use nix::sys::memfd::{memfd_create, MFdFlags};
 
@@ -17,6 +17,11 @@ use nix::sys::memfd::{memfd_create, MFdFlags};
 #[derive(Debug, Default)]
 pub struct Record {
     pub domains: BTreeMap<u32, DomainOptions>,
+    /// Of domains, by number.
+    pub labels: BTreeMap<u32, DomainLabel>,
+    /// The journal's numbers, by reservation.
+    pub numbers: BTreeMap<u32, u32>,
+    pub answering: u32,
     pub members: HashMap<i32, JoinArgs>,
     pub pages: BTreeSet<u32>,
     pub joins: u64,
@@ -139,12 +144,13 @@ impl Host for FakeHost {
         );
     }
 
-    fn create_domain(&mut self, options: DomainOptions) -> Result<u32, Error> {
+    fn create_domain(&mut self, label: &DomainLabel) -> Result<u32, Error> {
         let mut record = self.record();
         Self::refused(&record, "create_domain")?;
         record.next += 1;
         let id = record.next;
-        record.domains.insert(id, options);
+        record.domains.insert(id, label.options);
+        record.labels.insert(id, label.clone());
         Ok(id)
     }
 

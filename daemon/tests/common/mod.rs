@@ -97,6 +97,7 @@ impl Daemon {
             division: consort_daemon::config::Division::by_default(1),
             restarts: quick_restarts(),
             drops_privileges: false,
+            replaces: false,
         };
         let host = FakeHost::default();
         host.record().tunables = Tunables {
