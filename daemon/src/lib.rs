@@ -6,6 +6,7 @@
 //! [`peer`] who sent it, [`limits`] how much of it there is, and [`requests`] what it asks for. What happens when the
 //! kernel ejects the scheduler is in [`ejection`].
 
+mod absent;
 pub mod admission;
 mod adopt;
 pub mod audit;

@@ -2,7 +2,7 @@
 //! One daemon a machine: a lock file beside the socket, which the kernel releases when its holder dies.
 
 use std::{
-    fs::{self, OpenOptions},
+    fs::{self, OpenOptions, TryLockError},
     io::{self, Seek, Write},
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
@@ -11,7 +11,6 @@ use std::{
 
 use nix::{
     errno::Errno,
-    fcntl::{Flock, FlockArg},
     sys::{
         socket::{
             connect, getsockopt, setsockopt, socket, sockopt, AddressFamily, SockFlag, SockType,
@@ -21,10 +20,10 @@ use nix::{
     },
 };
 
-/// Held for as long as this lives.
+/// Held until the last descriptor of the open file is closed, be it in another process.
 #[derive(Debug)]
 pub struct Lock {
-    file: Flock<fs::File>,
+    file: fs::File,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -60,17 +59,18 @@ impl Lock {
             path: path.clone(),
             source,
         };
+        let file = fs::File::from(file);
         // Through the same open file it is held already.
-        let locked = Flock::lock(fs::File::from(file), FlockArg::LockExclusiveNonblock);
-        let mut file = locked.map_err(|(_, errno)| failed(errno.into()))?;
-        write_pid(&mut file).map_err(failed)?;
+        file.try_lock().map_err(|error| failed(error.into()))?;
         Ok(Lock { file })
     }
 
-    /// Leaves it to whoever has its descriptor, too.
-    pub fn hand_on(self) {
-        // Unlocked, it would be everybody's. It is closed when the process ends, which is now.
-        std::mem::forget(self);
+    /// Says in its file who holds it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn sign(&self) -> io::Result<()> {
+        write_pid(&self.file)
     }
 
     pub fn as_fd(&self) -> BorrowedFd<'_> {
@@ -92,15 +92,15 @@ impl Lock {
         }
         loop {
             let file = open(&path).map_err(failed)?;
-            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                Ok(mut file) => {
+            match file.try_lock() {
+                Ok(()) => {
                     // Earlier versions let everybody read it, so that everybody could hold it.
                     file.set_permissions(fs::Permissions::from_mode(MODE))
-                        .and_then(|()| write_pid(&mut file))
+                        .and_then(|()| write_pid(&file))
                         .map_err(failed)?;
                     return Ok(Lock { file });
                 }
-                Err((file, Errno::EWOULDBLOCK)) => {
+                Err(TryLockError::WouldBlock) => {
                     match listener_of(socket) {
                         Ok(holder) => return Err(LockError::Held { holder }),
                         Err(Errno::ENOENT | Errno::ECONNREFUSED) => {}
@@ -112,7 +112,7 @@ impl Lock {
                     // Nobody serves, and whoever holds it need not be a daemon: the next one is ours alone.
                     fs::remove_file(&path).map_err(failed)?;
                 }
-                Err((_, errno)) => return Err(failed(errno.into())),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
         }
     }
@@ -150,7 +150,7 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))
 }
 
-fn write_pid(file: &mut fs::File) -> io::Result<()> {
+fn write_pid(mut file: &fs::File) -> io::Result<()> {
     file.set_len(0)?;
     file.rewind()?;
     writeln!(file, "{}", std::process::id())

@@ -278,6 +278,12 @@ impl Processes {
         Ok(())
     }
 
+    /// True while a class above Consort's has the thread: its own, or one that it is lent by who waits for its lock.
+    pub(crate) fn is_in_higher_class(&self, thread: Thread) -> bool {
+        let stat = Stat::read(&self.root.join(thread.tid.to_string()));
+        stat.is_some_and(|stat| stat.start == thread.start && stat.priority < 0)
+    }
+
     fn still_the_same(&self, peer: &Peer) -> Result<(), Refusal> {
         let is_the_same = match &peer.descriptor {
             Some(process) => !process.has_ended(),
@@ -433,6 +439,8 @@ struct Stat {
     state: char,
     parent: i32,
     flags: u64,
+    /// Below 0: of a real-time class.
+    priority: i64,
     start: u64,
     policy: u32,
 }
@@ -441,14 +449,16 @@ impl Stat {
     fn read(folder: &Path) -> Option<Self> {
         let text = read_text(&folder.join("stat"))?;
         // The command in parentheses may contain anything, so fields are counted after the last one: the
-        // state is field 3, the parent field 4, the flags are field 9, the start time field 22, the policy field 41.
+        // state is field 3, the parent field 4, the flags are field 9, the priority is field 18, the start time field 22, the
+        // policy field 41.
         let (_, fields) = text.rsplit_once(')')?;
         let mut fields = fields.split_ascii_whitespace();
         Some(Stat {
             state: fields.next()?.chars().next()?,
             parent: fields.next()?.parse().ok()?,
             flags: fields.nth(4)?.parse().ok()?,
-            start: fields.nth(12)?.parse().ok()?,
+            priority: fields.nth(8)?.parse().ok()?,
+            start: fields.nth(3)?.parse().ok()?,
             policy: fields.nth(18)?.parse().ok()?,
         })
     }

@@ -25,7 +25,7 @@ use crate::{
     rate::{Rate, RATE_MIN},
     service::Service,
     targets::{Named, Target},
-    terms::{check_period, payer, refuse_thread, terms, unknown},
+    terms::{check_period, not_scheduled, payer, refuse_thread, terms, unknown},
     usage::History,
     Refusal,
 };
@@ -106,6 +106,8 @@ pub struct InForce {
     pub history: History,
     /// When it began, in clock ticks after boot.
     pub since: u64,
+    /// Threads that get it when they are back from another class: the scheduler has never had them.
+    pub absent: Vec<Thread>,
 }
 
 impl Reservations {
@@ -342,7 +344,11 @@ impl Service {
         let since = self.processes.now_ticks();
         let threads = self.processes.threads_of(&wanted.target);
         let number = self.reservations.ledger.next_number();
-        let id = self.put_in_force(number, &wanted, usable, &threads)?;
+        let (id, added) = self.put_in_force(number, &wanted, usable, &threads)?;
+        if added == 0 {
+            self.end(id);
+            return Err(not_scheduled(&wanted.target));
+        }
         let entry = self.reservations.entry(number, &wanted, since);
         if let Err(refusal) = self.reservations.write(&entry) {
             self.end(id);
@@ -350,13 +356,20 @@ impl Service {
         }
         debug!(number, target = wanted.target.number(), rate = %wanted.rate, "reserved");
         self.take_in(number, id, since, wanted);
+        self.note_absent(number, &threads);
         self.reservations.compact();
         Ok(number)
     }
 
     pub(crate) fn take_in(&mut self, number: u32, id: u32, since: u64, reservation: Reservation) {
         let history = History::default();
-        let in_force = InForce { id, history, since };
+        let absent = Vec::new();
+        let in_force = InForce {
+            id,
+            history,
+            since,
+            absent,
+        };
         self.reservations.in_force.insert(number, in_force);
         self.reservations.ledger.insert(number, reservation);
         self.tell_period();
@@ -367,13 +380,14 @@ impl Service {
         self.host.set_shortest_period(period_ns);
     }
 
+    /// Makes a reservation in the scheduler; returns its number there, and how many threads have got it.
     pub(crate) fn put_in_force(
         &mut self,
         number: u32,
         wanted: &Reservation,
         usable: Rate,
         threads: &[Thread],
-    ) -> Result<u32, Refusal> {
+    ) -> Result<(u32, usize), Refusal> {
         let id = self
             .host
             .create_reservation(terms(wanted, usable.max(RATE_MIN)))?;
@@ -381,11 +395,13 @@ impl Service {
         let added = labelled
             .map_err(Refusal::from)
             .and_then(|()| match &wanted.target {
-                Target::Cgroup { path, id: cgroup } => self.adopt_cgroup(id, path, *cgroup),
+                Target::Cgroup { path, id: cgroup } => {
+                    self.adopt_cgroup(id, path, *cgroup).map(|()| 1)
+                }
                 target => self.add_threads(id, target, threads),
             });
         match added {
-            Ok(()) => Ok(id),
+            Ok(added) => Ok((id, added)),
             Err(refusal) => {
                 self.end(id);
                 Err(refusal)
@@ -407,7 +423,12 @@ impl Service {
     }
 
     /// Threads that are made meanwhile share their maker's reservation, or are found by looking again.
-    fn add_threads(&mut self, id: u32, target: &Target, threads: &[Thread]) -> Result<(), Refusal> {
+    fn add_threads(
+        &mut self,
+        id: u32,
+        target: &Target,
+        threads: &[Thread],
+    ) -> Result<usize, Refusal> {
         let mut threads = threads.to_vec();
         let mut added = 0;
         for _ in 0..SEARCHES_MAX {
@@ -423,14 +444,7 @@ impl Service {
                 break;
             }
         }
-        if added > 0 {
-            return Ok(());
-        }
-        let text = format!(
-            "{} is not under the scheduler: it has ended, or a real-time policy, or has not opted in to a partial one",
-            target.number()
-        );
-        Err(Refusal::new(Errno::ESRCH, text))
+        Ok(added)
     }
 
     pub(crate) fn change(&mut self, number: u32, wanted: Reservation) -> Result<u32, Refusal> {

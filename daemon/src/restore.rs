@@ -17,7 +17,7 @@ use crate::{
     reservations::Reservations,
     service::Service,
     targets::Families,
-    terms::{check_period, terms},
+    terms::{check_period, not_scheduled, terms},
     Refusal,
 };
 
@@ -154,6 +154,7 @@ impl Service {
             })
         });
         let usable = credits.balance(number, Rate(*rate));
+        let mut threads = Vec::new();
         let restored = admitted.and_then(|reservation| {
             let id = match kept {
                 Some(id) => {
@@ -162,8 +163,13 @@ impl Service {
                     id
                 }
                 None => {
-                    let threads = self.processes.threads_below(target, families, *since);
-                    self.put_in_force(number, &reservation, usable, &threads)?
+                    threads = self.processes.threads_below(target, families, *since);
+                    let (id, added) = self.put_in_force(number, &reservation, usable, &threads)?;
+                    if added == 0 && !self.is_any_absent(&threads) {
+                        self.end(id);
+                        return Err(not_scheduled(target));
+                    }
+                    id
                 }
             };
             Ok((id, reservation))
@@ -172,6 +178,7 @@ impl Service {
             Ok((id, reservation)) => {
                 info!(number, target = target.number(), "reservation restored");
                 self.take_in(number, id, *since, reservation);
+                self.note_absent(number, &threads);
             }
             Err(refusal) => {
                 warn!(number, target = target.number(), %refusal, "a reservation cannot be restored");

@@ -143,10 +143,7 @@ pub fn serve(config: &Config, mut loader: impl Loader) -> Result<End, ServeError
         let taken_over = (std::mem::take(&mut connections), successor.take());
         let report = match life.serve_one(host, taken_over)? {
             Stop::Signal(signal) => return Ok(End::Signal(signal)),
-            Stop::Replaced => {
-                life.lock.hand_on();
-                return Ok(End::Replaced);
-            }
+            Stop::Replaced => return Ok(End::Replaced),
             Stop::Exited(report) => report,
         };
         host = match life.eject(mode, &report) {
@@ -326,6 +323,9 @@ impl Life<'_> {
         let mut server = Server::new(service, listener, connections, tools)?;
         if let Some(successor) = successor {
             successor.taken()?;
+            if let Err(error) = self.lock.sign() {
+                warn!(%error, "the lock file names the daemon before");
+            }
         }
         if let Some((_, true)) = self.listener {
             server.listener.own(socket);
