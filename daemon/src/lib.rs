@@ -19,6 +19,7 @@ pub mod domains;
 mod dumps;
 pub mod ejection;
 pub mod estate;
+mod force;
 pub mod handover;
 pub mod host;
 pub mod journal;

@@ -16,7 +16,7 @@ use crate::{
     globals::{read, write, Globals},
     kernel,
     pages::{self, Pages},
-    scheduler::Prepared,
+    prepared::Prepared,
     skeleton::interface::{
         consort_domain_label, consort_init_args, consort_join_args, CLIENTS_MAX, DOMAINS_MAX,
         RESERVATIONS_MAX,

@@ -13,8 +13,8 @@ use crate::{
     exit,
     kernel::{self, explain_attach},
     log,
+    prepared::SWITCH_PARTIAL,
     safe_skeleton::{ConsortSafeSkel, ConsortSafeSkelBuilder},
-    scheduler::SWITCH_PARTIAL,
     Error, ExitReport, Options, Topology,
 };
 

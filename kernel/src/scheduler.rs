@@ -3,14 +3,9 @@
 
 use std::{
     collections::BTreeSet,
-    mem::MaybeUninit,
-    os::fd::{AsFd, OwnedFd},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
 
-use libbpf_rs::{
-    skel::{OpenSkel, SkelBuilder},
-    OpenObject,
-};
 use tracing::info;
 
 use crate::{
@@ -19,23 +14,20 @@ use crate::{
     exit,
     globals::{read, write, Globals},
     handover::{forget_domain, note_domain, DomainLabel},
-    kernel::{self, explain_attach},
-    log,
+    kernel,
     pages::{ClientPage, Pages},
+    prepared::Prepared,
     records,
     skeleton::{
         interface::{
-            consort_classes_args, consort_domain_args, consort_init_args, consort_join_args,
-            consort_leave_args, consort_reservation_args, CPUS_MAX, SHARDS_MAX,
+            consort_classes_args, consort_domain_args, consort_join_args, consort_leave_args,
+            consort_reservation_args,
         },
-        types, ConsortSkel, ConsortSkelBuilder, OpenConsortSkel,
+        types,
     },
     syscall, ClassTable, Counters, Error, ExitReport, JoinArgs, LeaveArgs, Options,
-    ReservationUsage, Tardiness, Terms, Thread, Topology, Tunables,
+    ReservationUsage, Tardiness, Terms, Thread, Tunables,
 };
-
-/// `SCX_OPS_SWITCH_PARTIAL`: the same in every kernel that has sched_ext.
-pub(crate) const SWITCH_PARTIAL: u64 = 1 << 3;
 
 /// The loaded scheduler. Dropping it gives every task back to the stock scheduler, unless somebody else has its
 /// descriptors, too.
@@ -50,88 +42,6 @@ pub struct Scheduler {
     rodata: Globals<types::rodata>,
     pages: Pages,
     partial: bool,
-}
-
-/// A scheduler that the kernel has verified, and that is not in charge yet.
-pub struct Prepared {
-    skeleton: ConsortSkel<'static>,
-    options: Options,
-    topology: Topology,
-}
-
-impl Prepared {
-    /// Loads a scheduler beside the one that is in charge, if there is one.
-    ///
-    /// # Errors
-    /// See [`Error`]: no sched_ext, too old, not root.
-    pub fn load(options: Options) -> Result<Self, Error> {
-        kernel::check()?;
-        log::capture();
-        let topology = Topology::read()?;
-        let open = open(options, &topology)?;
-        let skeleton = open
-            .load()
-            .map_err(|error| kernel::explain_load(&error, &log::take()))?;
-        let mut init = consort_init_args::default();
-        syscall::call(&skeleton.progs.consort_init_arena, &mut init, "start")?;
-        Ok(Prepared {
-            skeleton,
-            options,
-            topology,
-        })
-    }
-
-    pub(crate) fn maps(&self) -> Result<Maps, Error> {
-        Maps::of(&self.skeleton)
-    }
-
-    /// Puts it in charge; programs have the pages `taken` already.
-    pub(crate) fn attach(mut self, pages: Pages) -> Result<Scheduler, Error> {
-        let attached = self.skeleton.maps.consort_ops.attach_struct_ops();
-        let exited = || {
-            let info = &self.skeleton.maps.bss_data.as_deref()?.exit_info;
-            // SAFETY: the same C struct, mapped for as long as the skeleton lives.
-            unsafe { exit::report(std::ptr::from_ref(info).cast()) }
-        };
-        let link = attached.map_err(|error| explain_attach(&error, exited()))?;
-        if let Some(report) = exited() {
-            return Err(Error::Load {
-                doing: "keep the scheduler",
-                detail: report.to_string(),
-            });
-        }
-        let maps = Maps::of(&self.skeleton)?;
-        let scheduler = Scheduler {
-            // What the skeleton has is closed with it.
-            link: duplicate(&link)?,
-            identity: identity(&self.options),
-            programs: Programs::of(&self.skeleton)?,
-            bss: Globals::map(&maps.bss, false)?,
-            data: Globals::map(&maps.data, false)?,
-            rodata: Globals::map(&maps.rodata, true)?,
-            maps,
-            pages,
-            partial: self.options.partial,
-        };
-        info!(
-            cpus = self.topology.shard_of_cpu.len(),
-            shards = self.topology.shards,
-            partial = self.options.partial,
-            kernel = kernel::kernel_release(),
-            "scheduler attached"
-        );
-        Ok(scheduler)
-    }
-}
-
-/// Names the build of the scheduler, with the options that cannot be changed while it runs.
-pub fn identity(options: &Options) -> String {
-    let partial = match options.partial {
-        true => "partial",
-        false => "all",
-    };
-    let object = env!("CONSORT_OBJECT");
-    format!("{object}-{partial}-{}", options.watchdog_ms)
 }
 
 impl Scheduler {
@@ -159,19 +69,10 @@ impl Scheduler {
         clients: &BTreeSet<u32>,
         predecessor: Option<OwnedFd>,
     ) -> Result<Self, Error> {
-        let (programs, maps) = (Programs::take(kept)?, Maps::take(kept)?);
         let pages = Pages::beside(Maps::take(kept)?.clients, clients, predecessor);
-        let mut scheduler = Scheduler {
-            link: duplicate(&kept.link)?,
-            identity: kept.identity.clone(),
-            programs,
-            bss: Globals::map(&maps.bss, false)?,
-            data: Globals::map(&maps.data, false)?,
-            rodata: Globals::map(&maps.rodata, true)?,
-            maps,
-            pages,
-            partial: options.partial,
-        };
+        let link = duplicate(&kept.link)?;
+        let (programs, maps) = (Programs::take(kept)?, Maps::take(kept)?);
+        let mut scheduler = Scheduler::of(link, programs, maps, pages, &options)?;
         if let Some(report) = scheduler.exited() {
             return Err(Error::Load {
                 doing: "take the scheduler over",
@@ -184,13 +85,34 @@ impl Scheduler {
         Ok(scheduler)
     }
 
+    /// The scheduler of these descriptors, which was loaded with these options.
+    pub(crate) fn of(
+        link: OwnedFd,
+        programs: Programs,
+        maps: Maps,
+        pages: Pages,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        Ok(Scheduler {
+            link,
+            identity: identity(options),
+            programs,
+            bss: Globals::map(&maps.bss, false)?,
+            data: Globals::map(&maps.data, false)?,
+            rodata: Globals::map(&maps.rodata, true)?,
+            maps,
+            pages,
+            partial: options.partial,
+        })
+    }
+
     /// Which build it is, with which options.
     pub fn identity(&self) -> &str {
         &self.identity
     }
 
     /// All that another daemon needs to take it over, by name.
-    pub fn descriptors(&self) -> Vec<(String, std::os::fd::BorrowedFd<'_>)> {
+    pub fn descriptors(&self) -> Vec<(String, BorrowedFd<'_>)> {
         let mut named = vec![(link_name(&self.identity), self.link.as_fd())];
         named.extend(self.programs.named());
         named.extend(self.maps.named());
@@ -455,55 +377,17 @@ impl Scheduler {
     }
 }
 
-/// Opens the program and sets what the verifier takes for constant.
-fn open(options: Options, topology: &Topology) -> Result<OpenConsortSkel<'static>, Error> {
-    // The skeleton borrows this for as long as the scheduler lives, which is as long as the process does.
-    let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = ConsortSkelBuilder::default()
-        .open(object)
-        .map_err(|error| kernel::explain_load(&error, &log::take()))?;
-    let missing = || Error::Load {
-        doing: "open the scheduler",
-        detail: "its constants are missing: kernel/bpf and kernel/src do not fit together"
-            .to_owned(),
+/// Names the build of the scheduler, with the options that cannot be changed while it runs.
+pub fn identity(options: &Options) -> String {
+    let partial = match options.partial {
+        true => "partial",
+        false => "all",
     };
-    let rodata = open.maps.rodata_data.as_deref_mut().ok_or_else(missing)?;
-    set_topology(&mut rodata.topology, topology)?;
-    rodata.one_cpu = topology.shard_of_cpu.len() == 1;
-    rodata.is_virtual = kernel::is_virtual();
-    rodata.use_timers = !kernel::is_realtime();
-    let data = open.maps.data_data.as_deref_mut().ok_or_else(missing)?;
-    let tunables = options.tunables.apply(from_kernel(&data.tunables))?;
-    write_tunables(&mut data.tunables, tunables);
-    let ops = open.struct_ops.consort_ops_mut();
-    ops.timeout_ms = options.watchdog_ms;
-    if options.partial {
-        ops.flags |= SWITCH_PARTIAL;
-    }
-    if kernel::is_realtime() {
-        info!("this kernel (PREEMPT_RT) refuses BPF timers: slices end with the tick, so at most every 1 to 10 ms");
-    }
-    Ok(open)
+    let object = env!("CONSORT_OBJECT");
+    format!("{object}-{partial}-{}", options.watchdog_ms)
 }
 
-fn set_topology(to: &mut types::consort_topology, from: &Topology) -> Result<(), Error> {
-    let cpus = from.shard_of_cpu.len();
-    if cpus > CPUS_MAX as usize {
-        return Err(Error::TooManyCpus {
-            cpus,
-            cpus_max: CPUS_MAX,
-        });
-    }
-    to.nr_cpus = cpus as u32;
-    to.nr_shards = from.shards.min(SHARDS_MAX);
-    for (place, shard) in to.shard_of.iter_mut().zip(&from.shard_of_cpu) {
-        // More caches than shards: some shards hold several.
-        *place = shard % SHARDS_MAX;
-    }
-    Ok(())
-}
-
-fn from_kernel(tunables: &types::consort_tunables) -> Tunables {
+pub(crate) fn from_kernel(tunables: &types::consort_tunables) -> Tunables {
     Tunables {
         granularity_ns: tunables.granularity_ns,
         min_slice_ns: tunables.min_slice_ns,
@@ -511,7 +395,7 @@ fn from_kernel(tunables: &types::consort_tunables) -> Tunables {
     }
 }
 
-fn write_tunables(to: &mut types::consort_tunables, new: Tunables) {
+pub(crate) fn write_tunables(to: &mut types::consort_tunables, new: Tunables) {
     let changes = to.changes + 1;
     let fields = [
         (&mut to.granularity_ns, new.granularity_ns),

@@ -43,7 +43,7 @@ pub const TESTS: &[Test] = &[
 /// Programs that must not notice: members of one domain, of which two have reservations, and hogs.
 struct Programs {
     members: Vec<Role>,
-    hogs: Vec<Role>,
+    _hogs: Vec<Role>,
 }
 
 /// How many members have reservations.
@@ -57,7 +57,7 @@ impl Programs {
         reserve(&members[1], "adaptive", "0.1")?;
         let programs = Programs {
             members,
-            hogs: hogs(hogs_beside)?,
+            _hogs: hogs(hogs_beside)?,
         };
         programs.forget_lateness();
         Ok(programs)

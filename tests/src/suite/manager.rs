@@ -8,7 +8,6 @@ use std::{
         fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
         unix::{net::UnixDatagram, process::CommandExt},
     },
-    process::Command,
     sync::{Arc, Mutex, PoisonError},
     thread,
 };
