@@ -13,6 +13,7 @@ use std::{
     collections::BTreeMap,
     io::{self, IoSlice},
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd},
+    os::unix::fs::MetadataExt,
     path::Path,
     time::{Duration, Instant},
 };
@@ -49,7 +50,9 @@ const NAMES_BYTES_MAX: usize = 65536;
 pub enum HandoverError {
     #[error("no daemon listens at {0} that could be replaced: start one without --replace")]
     Nobody(String),
-    #[error("whoever listens at {path} runs as user {uid}: expected root")]
+    #[error(
+        "whoever listens at {path} runs as user {uid}: expected root, or the owner of the folder"
+    )]
     Stranger { path: String, uid: u32 },
     #[error(
         "the daemon that runs cannot hand over: {0}. End it, and start this one without --replace"
@@ -89,9 +92,12 @@ impl Successor {
             Errno::ENOENT | Errno::ECONNREFUSED => HandoverError::Nobody(shown.clone()),
             errno => errno.into(),
         })?;
-        // What it hands over is trusted: its descriptors become the daemon's own.
+        // What it hands over is trusted: its descriptors become the daemon's own. Whose folder it is could put any socket
+        // there.
         let uid = getsockopt(&socket, sockopt::PeerCredentials)?.uid();
-        if uid != 0 && uid != geteuid().as_raw() {
+        let folder = path.parent().and_then(|folder| folder.metadata().ok());
+        let owner = folder.map_or(0, |folder| folder.uid());
+        if ![0, owner, geteuid().as_raw()].contains(&uid) {
             return Err(HandoverError::Stranger { path: shown, uid });
         }
         let mut successor = Successor {

@@ -19,6 +19,7 @@ use nix::{
         time::{TimeVal, TimeValLike},
     },
 };
+use tracing::debug;
 
 /// Held until the last descriptor of the open file is closed, be it in another process.
 #[derive(Debug)]
@@ -95,9 +96,13 @@ impl Lock {
             match file.try_lock() {
                 Ok(()) => {
                     // Earlier versions let everybody read it, so that everybody could hold it.
-                    file.set_permissions(fs::Permissions::from_mode(MODE))
-                        .and_then(|()| write_pid(&file))
-                        .map_err(failed)?;
+                    let signed = file
+                        .set_permissions(fs::Permissions::from_mode(MODE))
+                        .and_then(|()| write_pid(&file));
+                    // What it says is for people to read.
+                    if let Err(error) = signed {
+                        debug!(%error, "the lock file is another user's");
+                    }
                     return Ok(Lock { file });
                 }
                 Err(TryLockError::WouldBlock) => {
@@ -121,14 +126,17 @@ impl Lock {
 /// Only who may open it can hold it.
 const MODE: u32 = 0o600;
 
+/// Another user's, such as root's who has started a daemon by hand, can be held by whoever may read it.
 fn open(path: &Path) -> io::Result<fs::File> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(MODE)
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(path)
+    let mut options = OpenOptions::new();
+    options.mode(MODE).custom_flags(libc::O_NOFOLLOW);
+    let mut for_writing = options.clone();
+    match for_writing.write(true).create(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            options.read(true).open(path)
+        }
+        opened => opened,
+    }
 }
 
 fn is_anybodys(file: &fs::File) -> io::Result<bool> {
