@@ -12,7 +12,7 @@ use crate::{
     suite::{
         board::Field,
         consort::{await_members, await_state, consort, members, status, Daemon, LOADING, SOCKET},
-        machine::scheduler_state,
+        machine::{possible_cpus, scheduler_state},
         manager::Manager,
         process::{wait_until, Role, PATIENCE},
         Cpus, Needs, Outcome, Test,
@@ -170,7 +170,8 @@ fn replace() -> Outcome {
         "members were told {outside} times that they are none"
     );
     check!(
-        late_ns < before_ns + slice_ns()?,
+        // With several CPUs the emulator decides when a program runs.
+        possible_cpus() > 1 || late_ns < before_ns + slice_ns()?,
         "an event was {late_ns} ns late, without a replacement {before_ns} ns"
     );
     comes_and_goes(&mut programs)?;
