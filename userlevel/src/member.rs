@@ -26,7 +26,7 @@ const SWEEP: usize = 4;
 const LOOK_FOR_DAEMON_NS: u64 = 250_000_000;
 const LOOK_ITSELF_NS: u64 = 2_000_000_000;
 
-/// The seat is not this member's any more, or the memory is not a domain's: join again.
+/// The seat is not this member's any more, the memory is not a domain's, or the kernel refuses to wait: join again.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Lost;
 
@@ -259,8 +259,19 @@ impl<O: Os> Member<O> {
 
     /// Gives the seat back. True: no member is left that anybody knows of.
     pub fn leave(&self) -> bool {
-        let left = self.decide_and(|round| round.leave(), true);
-        left.is_ok() && self.table.seats_used() == 0
+        let left = self.decide(|round| round.leave());
+        left.is_ok() && self.give_back_seat().is_ok() && self.table.seats_used() == 0
+    }
+
+    /// After its last decision: whoever got its turn may have died, and then another decision is due.
+    fn give_back_seat(&self) -> Result<(), Lost> {
+        let held = lock::take(&self.table.header().lock, &self.os, self.ticket());
+        let held = held.map_err(|_| Lost)?;
+        if !self.is_mine() || !held.is_mine() {
+            return Err(Lost);
+        }
+        self.vacate_seat(self.index);
+        Ok(())
     }
 
     /// Forgets members that have died: a few seats at a time, and one member for all.
@@ -283,6 +294,8 @@ impl<O: Os> Member<O> {
             let is_others = index != self.index && self.table.seat(index).owner.load(Relaxed) != 0;
             if is_others && self.is_useless(index, now_ns) {
                 self.bury(index)?;
+                // Its turn goes on to somebody.
+                self.decide(|_| {})?;
             }
         }
         Ok(())
@@ -347,8 +360,11 @@ impl<O: Os> Member<O> {
             let now_ns = self.os.now_ns();
             let looks_at_ns = seat.looks_at_ns.load(Relaxed).min(until_ns);
             if now_ns < looks_at_ns {
-                if self.os.wait(&seat.turn, turn, looks_at_ns) == Waited::Interrupted {
-                    return Ok(Waited::Interrupted);
+                match self.os.wait(&seat.turn, turn, looks_at_ns) {
+                    Waited::Over => {}
+                    Waited::Interrupted => return Ok(Waited::Interrupted),
+                    // To ask again and again would take the CPU from those that it waits for.
+                    Waited::Refused => return Err(Lost),
                 }
             } else {
                 looks += 1;
@@ -365,12 +381,27 @@ impl<O: Os> Member<O> {
         }
     }
 
+    /// Decides. Turns that have gone to members which died go on to others.
     fn decide(&self, change: impl Fn(&mut Round)) -> Result<(), Lost> {
-        self.decide_and(change, false)
+        let mut decided = self.decide_once(change);
+        // Each time some have died for good: more often than there are seats is a trick.
+        for _ in 0..SEATS {
+            match decided {
+                Ok(dead) if !dead.is_empty() => {
+                    let buried = dead.into_iter().try_for_each(|index| self.bury(index));
+                    decided = buried.and_then(|()| self.decide_once(|_| {}));
+                }
+                _ => break,
+            }
+        }
+        if decided.is_err() {
+            self.os.be_patient(false);
+        }
+        decided.map(|_| ())
     }
 
-    /// Reads, decides, writes, and wakes who has got a turn. `leaves`: the seat is free afterwards.
-    fn decide_and(&self, change: impl Fn(&mut Round), leaves: bool) -> Result<(), Lost> {
+    /// Reads, decides, writes, and wakes who has got a turn. Returns those that had got one, or were skipped, and have died.
+    fn decide_once(&self, change: impl Fn(&mut Round)) -> Result<Vec<usize>, Lost> {
         let mut books = self.books.try_borrow_mut().map_err(|_| Lost)?;
         for _ in 0..ATTEMPTS {
             let held = lock::take(&self.table.header().lock, &self.os, self.ticket());
@@ -386,18 +417,10 @@ impl<O: Os> Member<O> {
             }
             books.write(self.table, &self.os, self.index);
             self.count(held.was_taken_over, readmitted);
-            if leaves {
-                self.vacate_seat(self.index);
-            }
             drop(held);
             // Now: between waking another and sleeping there is to be nothing.
             self.os.be_patient(books.is_patient(self.index));
-            let dead = self.wake(&books);
-            drop(books);
-            for index in dead {
-                self.bury(index)?;
-            }
-            return Ok(());
+            return Ok(self.wake(&books));
         }
         Err(Lost)
     }
@@ -414,6 +437,7 @@ impl<O: Os> Member<O> {
 
     /// Wakes those that have got a turn. Returns those that are not there to take it.
     fn wake(&self, books: &Books) -> Vec<usize> {
+        let is_gone = |index: &usize| self.os.fate(&self.table.who(*index)) == Fate::Gone;
         let mut dead = Vec::new();
         for &index in books.nudged.iter().filter(|&&index| index != self.index) {
             self.os.wake(&self.table.seat(index).turn);
@@ -422,33 +446,32 @@ impl<O: Os> Member<O> {
             if self.os.makes(Mistake::NobodyIsWoken) {
                 continue;
             }
-            let is_gone = |index| self.os.fate(&self.table.who(index)) == Fate::Gone;
-            if !self.os.wake(&self.table.seat(index).turn) && is_gone(index) {
+            if !self.os.wake(&self.table.seat(index).turn) && is_gone(&index) {
                 dead.push(index);
             }
         }
-        dead.extend(
-            books
-                .skipped()
-                .iter()
-                .filter(|&&index| self.os.fate(&self.table.who(index)) == Fate::Gone),
-        );
+        dead.extend(books.skipped().iter().copied().filter(is_gone));
         dead
     }
 
-    /// A member has died: its seat is free, its turn another's.
+    /// A member has died: its seat is free, and so are those of its process' other members that have.
     fn bury(&self, index: usize) -> Result<(), Lost> {
         let held = lock::take(&self.table.header().lock, &self.os, self.ticket());
         let held = held.map_err(|_| Lost)?;
-        let seat = self.table.seat(index);
-        let is_gone = self.is_useless(index, self.os.now_ns());
-        if is_gone && seat.owner.load(Relaxed) != 0 && held.is_mine() {
-            self.vacate_seat(index);
+        let (pid, now_ns) = (self.table.who(index).pid, self.os.now_ns());
+        for other in 0..self.table.seats_used() {
+            let seat = self.table.seat(other);
+            let is_of_it = seat.owner.load(Relaxed) != 0 && seat.pid.load(Relaxed) == pid;
+            if other == self.index || !is_of_it || !self.is_useless(other, now_ns) {
+                continue;
+            }
+            if !held.is_mine() {
+                break;
+            }
+            self.vacate_seat(other);
             self.table.header().buried.fetch_add(1, Relaxed);
         }
-        drop(held);
-        // Its turn goes on to somebody.
-        self.decide(|_| {})
+        Ok(())
     }
 
     fn vacate_seat(&self, index: usize) {

@@ -32,6 +32,8 @@ pub enum Waited {
     Over,
     /// A signal handler has run.
     Interrupted,
+    /// The kernel refuses such waits: a filter of system calls, say.
+    Refused,
 }
 
 /// Mistakes that a model plants, to see that its rules find them.
