@@ -12,6 +12,7 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// The machine that this runs on, for one thread.
 #[derive(Clone, Debug)]
 pub struct Linux {
+    pid: u32,
     /// The namespace of this process' numbers; 0: unknown.
     pid_space: u64,
     is_patient: Cell<bool>,
@@ -21,6 +22,7 @@ impl Linux {
     /// For the calling thread.
     pub fn new() -> Linux {
         Linux {
+            pid: std::process::id(),
             pid_space: pid_space().unwrap_or(0),
             is_patient: Cell::new(false),
         }
@@ -136,7 +138,11 @@ impl Os for Linux {
     }
 
     fn wait(&self, word: &AtomicU32, expected: u32, until_ns: u64) -> Waited {
-        futex_wait(word, expected, until_ns)
+        match futex_wait(word, expected, until_ns) {
+            // The handler has forked, and returned in the child, too: that does not have the memory.
+            Waited::Interrupted if std::process::id() != self.pid => Waited::Refused,
+            waited => waited,
+        }
     }
 
     fn be_patient(&self, is_patient: bool) {

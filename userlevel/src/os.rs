@@ -32,7 +32,8 @@ pub enum Waited {
     Over,
     /// A signal handler has run.
     Interrupted,
-    /// The kernel refuses such waits: a filter of system calls, say.
+    /// There is no waiting: the kernel refuses to, by a filter of system calls, say; or this is a child by now, which does not
+    /// have the memory.
     Refused,
 }
 

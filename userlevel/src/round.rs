@@ -5,7 +5,7 @@
 use crate::layout::{ABSENT, ASLEEP, OUT, RUNNING, WAITING};
 use crate::os::{Mistake, Os, NEVER};
 use crate::policy::{self, DomainNumbers, Entry, Loaded, Policy, Told};
-use crate::room::{has_room, running, seats};
+use crate::room::{running, Room};
 use crate::table::{grace_ns, write, write_small, Place, Table, Terms};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -34,6 +34,7 @@ pub struct Books {
     places: Vec<Place>,
     before: Vec<Entry>,
     before_places: Vec<Place>,
+    room: Room,
     told: Vec<(usize, Told)>,
     /// Whom to wake afterwards: those that have a turn now, and those that are to look at their time again.
     pub granted: Vec<usize>,
@@ -53,8 +54,7 @@ pub struct Round<'a> {
     me: usize,
     pub now_ns: u64,
     grace_ns: u64,
-    /// How many members can have a turn.
-    seats: usize,
+    room: &'a Room,
     readmitted: bool,
 }
 
@@ -77,7 +77,7 @@ impl Books {
         let policy = self.policy.get_or_insert_with(Policy::new);
         let mut round = Round {
             loaded: policy.load(&mut domain, &mut self.entries),
-            seats: seats(&self.places),
+            room: &self.room,
             places: &mut self.places,
             granted: &mut self.granted,
             nudged: &mut self.nudged,
@@ -120,6 +120,7 @@ impl Books {
             self.entries.push(entry);
             self.places.push(place);
         }
+        self.room.find(&mut self.places);
     }
 
     /// Writes what has changed: first who gets a turn, last what `me` is up to, so that a writer who dies in between leaves
@@ -285,7 +286,7 @@ impl Round<'_> {
                     let since_ns = self.entry(other).since_ns;
                     self.loaded.take(other);
                     // Its own turn is the other's, where that may run.
-                    match has_room(self.places, other, Some(me)) {
+                    match self.room.is_for(self.places, other, Some(me)) {
                         true => {
                             self.grant(other);
                             is_undecided = false;
@@ -345,13 +346,14 @@ impl Round<'_> {
 
     /// Gives turns to those that wait, most important first, while there is room.
     fn fill(&mut self) {
-        while running(self.places) < self.seats {
+        let seats = self.room.seats();
+        while running(self.places) < seats {
             let Some(first) = self.loaded.first(None, self.now_ns) else {
                 break;
             };
             let since_ns = self.entry(first).since_ns;
             self.loaded.take(first);
-            match has_room(self.places, first, None) {
+            match self.room.is_for(self.places, first, None) {
                 true => self.grant(first),
                 false => self.aside.push((first, since_ns)),
             }
@@ -421,7 +423,7 @@ impl Round<'_> {
 
     /// Where CPUs idle nobody wakes those that sleep: as many as could run then wake by themselves, the first of all.
     fn sleepers_to_wake_exactly(&self) -> Vec<usize> {
-        let free = self.seats.saturating_sub(running(self.places));
+        let free = self.room.seats().saturating_sub(running(self.places));
         if free == 0 {
             return Vec::new();
         }
