@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 const RETRY_NS: u64 = 250_000_000;
 
 /// Chooses a host, and a directory of this test's own.
-fn choose(host: &str) -> PathBuf {
+pub fn choose(host: &str) -> PathBuf {
     let folder = scratch_folder(&format!("runtime-{host}"));
     std::fs::set_permissions(&folder, PermissionsExt::from_mode(0o700)).unwrap();
     std::env::set_var("CONSORT_HOST", host);
@@ -26,11 +26,11 @@ fn has_domain(folder: &Path) -> bool {
     std::fs::read_dir(folder).unwrap().count() > 0
 }
 
-fn join(name: &str) -> Member {
+pub fn join(name: &str) -> Member {
     Domain::named(name).event_ns(1_000_000).join().unwrap()
 }
 
-fn busy() -> Next {
+pub fn busy() -> Next {
     Next {
         due_ns: NEVER,
         best_effort: Some((1, 0)),
@@ -70,7 +70,7 @@ isolated!(members_cooperate_without_a_daemon, {
     std::fs::remove_dir(folder).unwrap();
 });
 
-fn pin_to_one_cpu() {
+pub fn pin_to_one_cpu() {
     pin_to(0);
 }
 
