@@ -8,7 +8,7 @@
 use crate::layout::{ASLEEP, AWAY, RUNNING, SEATS};
 use crate::lock;
 use crate::os::{Fate, Mistake, Os, Waited, Who};
-use crate::round::{Books, Round, FALLBACK_NS};
+use crate::round::{fallback_ns, Books, Round};
 use crate::table::{Table, Terms};
 use consort_abi::Slot;
 use std::cell::{Cell, RefCell};
@@ -248,7 +248,7 @@ impl<O: Os> Member<O> {
         let latest_ns = || {
             wants_at_ns
                 .max(self.os.now_ns())
-                .saturating_add(FALLBACK_NS)
+                .saturating_add(fallback_ns(self.table.seats_used()))
         };
         // What others write there may make it look sooner, and not later.
         let (mut looks, mut until_ns) = (0u32, latest_ns());

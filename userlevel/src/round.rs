@@ -18,7 +18,9 @@ const LOOK_NS: u64 = 8_000_000;
 /// A sleeper whom others are to wake looks by itself so much after its due time, beyond the longest event.
 const BACKSTOP_NS: u64 = 2_000_000;
 /// The same of one that waits for its turn, whatever happens. With the skip that may follow, nobody waits for 100 ms.
-pub const FALLBACK_NS: u64 = 80_000_000;
+const FALLBACK_NS: u64 = 80_000_000;
+/// So many look within that time. Of more, each looks more seldom, or they would do nothing else.
+const LOOKERS: usize = 8;
 /// Even alone, a member comes by this often: to see who is there otherwise.
 const COME_BY_NS: u64 = 250_000_000;
 /// Nobody looks again sooner.
@@ -201,6 +203,11 @@ impl Books {
     }
 }
 
+/// After what time the last of so many members has looked.
+pub fn fallback_ns(members: usize) -> u64 {
+    FALLBACK_NS * members.div_ceil(LOOKERS).max(1) as u64
+}
+
 impl Round<'_> {
     fn entry(&self, i: usize) -> &Entry {
         &self.loaded.entries[i]
@@ -251,6 +258,9 @@ impl Round<'_> {
                 self.loaded.entries[i].since_ns = self.now_ns;
                 self.places[i].state = ABSENT;
                 self.skipped.push(i);
+                // Nobody may have woken it when it got its turn.
+                self.places[i].looks_at_ns = self.now_ns;
+                self.nudged.push(i);
             }
         }
     }
@@ -414,11 +424,19 @@ impl Round<'_> {
 
     fn backstop_ns(&self, due_ns: u64) -> u64 {
         let at_ns = due_ns.saturating_add(self.grace_ns + BACKSTOP_NS);
-        let latest_ns = self.now_ns + FALLBACK_NS;
+        let latest_ns = self.now_ns + self.own_fallback_ns();
         match at_ns > self.now_ns + LOOK_AGAIN_NS {
             true => at_ns.min(latest_ns),
             false => latest_ns,
         }
+    }
+
+    /// Where many wait, they are spread over a longer time: many of them may be lost at once, all of a process' say.
+    fn own_fallback_ns(&self) -> u64 {
+        let can_look = |i: &usize| matches!(self.places[*i].state, ASLEEP | WAITING);
+        let more_ns = fallback_ns(self.members().filter(can_look).count()) - FALLBACK_NS;
+        let number = (self.me as u64 ^ self.now_ns).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        FALLBACK_NS + more_ns / 1000 * (number >> 32) / (1 << 32) * 1000
     }
 
     /// Where CPUs idle nobody wakes those that sleep: as many as could run then wake by themselves, the first of all.

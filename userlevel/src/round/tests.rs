@@ -101,6 +101,30 @@ fn a_member_is_skipped_once_its_event_and_its_grace_are_over() {
     assert_eq!(domain.state(0), ABSENT);
     assert_eq!(domain.standing(0), consort_abi::CONSORT_DEMOTED);
     assert_eq!(domain.table.seat(0).skips.load(Relaxed), 1);
+    // It may sleep, and not know that it had a turn.
+    assert!(domain.books.nudged.contains(&0));
+    assert!(domain.table.seat(0).looks_at_ns.load(Relaxed) <= domain.clock.now_ns());
+}
+
+#[test]
+fn some_of_many_that_wait_look_soon_and_not_all_of_them() {
+    let mut domain = Domain::new(PROGRAM, 801);
+    for index in 0..801 {
+        domain.polls(index, 1, 0);
+        domain.pass(1000);
+    }
+    let look_within = |ns: u64| {
+        let until_ns = domain.clock.now_ns() + ns;
+        let looks = |index: &usize| domain.table.seat(*index).looks_at_ns.load(Relaxed) <= until_ns;
+        (1..801).filter(looks).count()
+    };
+    assert_eq!(look_within(fallback_ns(801)), 800);
+    let spread = [1, 2, 3, 4].map(|times| look_within(times * FALLBACK_NS + MS));
+    assert!(spread[0] >= 1 && spread[3] <= 100, "{spread:?}");
+    assert!(
+        spread.windows(2).all(|pair| pair[0] < pair[1]),
+        "{spread:?}"
+    );
 }
 
 #[test]
