@@ -138,10 +138,11 @@ impl Os for Linux {
     }
 
     fn wait(&self, word: &AtomicU32, expected: u32, until_ns: u64) -> Waited {
-        match futex_wait(word, expected, until_ns) {
-            // The handler has forked, and returned in the child, too: that does not have the memory.
-            Waited::Interrupted if std::process::id() != self.pid => Waited::Refused,
-            waited => waited,
+        let waited = futex_wait(word, expected, until_ns);
+        // A signal handler may have forked, and returned in the child, too: that does not have the memory.
+        match std::process::id() == self.pid {
+            true => waited,
+            false => Waited::Refused,
         }
     }
 

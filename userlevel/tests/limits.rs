@@ -5,7 +5,7 @@ mod common;
 
 use common::{in_child, runtime, Directory, Seat, MS, TERMS};
 use consort_userlevel::{inspect, random, Lost, Meeting, Os, Runtime, Table, SEATS, WAITING};
-use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Makes members of those seats, which are of this process, ones of another process that has died while they waited.
@@ -148,13 +148,24 @@ fn refuse_futexes() {
 #[test]
 fn whoever_may_not_wait_does_not_spin_instead() {
     let directory = Directory::new();
-    let seat = Seat::take(&directory.0);
-    assert_eq!(seat.poll(), Ok(()));
-    let is_told = in_child(|| {
-        let own = Seat::take(&directory.0);
-        let could_wait = own.member.os().can_wait();
-        refuse_futexes();
-        could_wait && !own.member.os().can_wait() && own.poll() == Err(Lost)
+    let over = AtomicBool::new(false);
+    let is_told = std::thread::scope(|scope| {
+        let (over, directory) = (&over, &directory.0);
+        scope.spawn(move || {
+            let seat = Seat::take(directory);
+            while !over.load(Relaxed) {
+                assert_eq!(seat.poll(), Ok(()));
+            }
+        });
+        let is_told = in_child(|| {
+            let own = Seat::take(directory);
+            let could_wait = own.member.os().can_wait();
+            refuse_futexes();
+            let is_lost = (0..100_000).any(|_| own.poll() == Err(Lost));
+            could_wait && is_lost && !own.member.os().can_wait()
+        });
+        over.store(true, Relaxed);
+        is_told
     });
     assert_eq!(is_told, 0);
 }
