@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{file, runtime, work, Directory, Seat, TERMS};
+use common::{file, runtime, work, Directory, Seat, IS_CHOSEN, TERMS};
 use consort_userlevel::{inspect, random, Lost, Meeting, BYTES, SEATS};
 use std::fs;
 use std::os::unix::fs::{chown, symlink, PermissionsExt};
@@ -100,7 +100,7 @@ fn as_user(user: u32, group: u32, directory: &Path, what: impl Fn(&Path) -> bool
                     && libc::setgid(group) == 0
                     && libc::setuid(user) == 0
             };
-            std::env::set_var("CONSORT_RUNTIME_DIR", directory);
+            IS_CHOSEN.store(true, Relaxed);
             let is_well = became && what(directory);
             // SAFETY: ends the child.
             unsafe { libc::_exit(i32::from(!is_well)) }

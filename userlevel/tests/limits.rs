@@ -4,12 +4,14 @@
 mod common;
 
 use common::{in_child, runtime, Directory, Seat, MS, TERMS};
-use consort_userlevel::{inspect, random, Lost, Meeting, Os, Runtime, Table, SEATS, WAITING};
+use consort_userlevel::{
+    inspect, Linux, Lost, Meeting, Os, Runtime, Table, AWAY, NEVER, RUNNING, SEATS, WAITING,
+};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Makes members of those seats, which are of this process, ones of another process that has died while they waited.
-fn die(table: Table, indices: std::ops::Range<usize>, now_ns: u64) {
+/// Makes members of those seats, which are of this process, ones of another process that has died in that state.
+fn die(table: Table, indices: std::ops::Range<usize>, state: u32) {
     let mut process = std::process::Command::new("true").spawn().unwrap();
     let pid = process.id();
     process.wait().unwrap();
@@ -17,10 +19,17 @@ fn die(table: Table, indices: std::ops::Range<usize>, now_ns: u64) {
         let seat = table.seat(index);
         seat.pid.store(pid, Relaxed);
         seat.tid.store(pid, Relaxed);
-        seat.since_ns.store(now_ns - 2000 * MS, Relaxed);
-        seat.due_ns.store(now_ns - MS, Relaxed);
-        seat.state.store(WAITING, Relaxed);
+        be_in(table, index, state);
     }
+}
+
+/// A member that is due for long, in that state.
+fn be_in(table: Table, index: usize, state: u32) {
+    let (seat, now_ns) = (table.seat(index), Linux::new().now_ns());
+    seat.since_ns.store(now_ns - 2000 * MS, Relaxed);
+    seat.due_ns.store(now_ns - MS, Relaxed);
+    seat.state.store(state, Relaxed);
+    seat.turn.fetch_add(u32::from(state == RUNNING), Relaxed);
 }
 
 #[test]
@@ -28,7 +37,7 @@ fn a_thousand_members_that_died_at_once_are_buried_on_a_small_stack() {
     let directory = Directory::new();
     let seats: Vec<Seat> = (1..SEATS).map(|_| Seat::take(&directory.0)).collect();
     let table = seats[0].meeting.table();
-    die(table, 0..SEATS - 1, seats[0].member.os().now_ns());
+    die(table, 0..SEATS - 1, WAITING);
     let poll = || {
         let seat = Seat::take(&directory.0);
         let begun = Instant::now();
@@ -46,28 +55,33 @@ fn a_thousand_members_that_died_at_once_are_buried_on_a_small_stack() {
 #[test]
 fn a_turn_that_is_left_to_a_dead_member_goes_on_to_one_that_lives() {
     let directory = Directory::new();
-    let (leaver, dead) = (Seat::take(&directory.0), Seat::take(&directory.0));
+    let [leaver, dead, third] = [(); 3].map(|()| Seat::take(&directory.0));
     let table = dead.meeting.table();
     assert_eq!(leaver.poll(), Ok(()));
-    let (has_seen, is_seen) = std::sync::mpsc::channel();
-    std::thread::scope(|scope| {
-        let third = scope.spawn(move || {
-            let seat = Seat::take(&directory.0);
-            assert_eq!(seat.poll(), Ok(()));
-            is_seen.recv().unwrap();
-            seat.leave();
-            let files = std::fs::read_dir(&directory.0).unwrap().count();
-            assert_eq!(files, 0, "the last one removes");
-        });
-        while table.seat(2).state.load(Relaxed) != WAITING {
-            std::thread::yield_now();
-        }
-        die(table, 1..2, leaver.member.os().now_ns());
-        leaver.leave();
-        assert_eq!(table.seat(2).turn.load(Relaxed) & 1, 1, "at once");
-        has_seen.send(()).unwrap();
-        third.join().unwrap();
-    });
+    die(table, 1..2, WAITING);
+    be_in(table, 2, WAITING);
+    table.seat(2).due_ns.store(NEVER, Relaxed);
+    leaver.leave();
+    assert!(third.member.is_running(), "at once");
+    third.leave();
+    let files = std::fs::read_dir(&directory.0).unwrap().count();
+    assert_eq!(files, 0, "the last one removes");
+}
+
+#[test]
+fn members_that_died_asleep_are_forgotten_and_newcomers_have_none_of_theirs() {
+    let directory = Directory::new();
+    let seats: Vec<Seat> = (0..5).map(|_| Seat::take(&directory.0)).collect();
+    let (last, table) = (&seats[4], seats[4].meeting.table());
+    die(table, 0..3, AWAY);
+    die(table, 3..4, RUNNING);
+    let now_ns = last.member.os().now_ns();
+    (0..4).for_each(|second| last.member.tend(now_ns + second * 1000 * MS).unwrap());
+    assert_eq!(inspect::domains(&directory.0)[0].members.len(), 1);
+    for seat in [(); 4].map(|()| Seat::take(&directory.0)) {
+        let own = table.seat(seat.member.index());
+        assert_eq!(own.turn.load(Relaxed) & 1, 0, "no turn before it polls");
+    }
 }
 
 fn limit(what: libc::__rlimit_resource_t, most: u64) {
@@ -190,26 +204,6 @@ fn a_policy_that_was_chosen_after_joining_stays() {
         assert_eq!(policy(), libc::SCHED_IDLE);
     };
     std::thread::scope(|scope| scope.spawn(poll).join().unwrap());
-}
-
-#[test]
-fn a_thread_has_its_policy_again_when_its_seat_is_lost_while_it_waits() {
-    let directory = Directory::new();
-    let seat = Seat::take(&directory.0);
-    assert_eq!(seat.poll(), Ok(()));
-    let poll = || {
-        let own = Seat::take(&directory.0);
-        assert_eq!((own.poll(), policy()), (Err(Lost), libc::SCHED_OTHER));
-    };
-    std::thread::scope(|scope| {
-        let waiter = scope.spawn(poll);
-        let table = seat.meeting.table();
-        while table.seat(1).state.load(Relaxed) != WAITING {
-            std::thread::yield_now();
-        }
-        table.seat(1).owner.store(random(), Relaxed);
-        waiter.join().unwrap();
-    });
 }
 
 #[test]

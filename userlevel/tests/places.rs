@@ -3,12 +3,13 @@
 
 mod common;
 
-use common::{file, in_child, runtime, Directory, Seat, TERMS};
+use common::{file, in_child, runtime, Directory, Seat, IS_CHOSEN, TERMS};
 use consort_userlevel::{inspect, Linux, Meeting, Runtime};
 use std::fs;
 use std::os::unix::fs::{chown, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::Ordering::Relaxed;
 
 const GROUP: u32 = 60_000;
 
@@ -19,14 +20,14 @@ fn is_root() -> bool {
 }
 
 /// Becomes that user, of a group of its own and of GROUP.
-fn become_user(user: u32, directory: &Path) {
+fn become_user(user: u32) {
     // SAFETY: the one group is valid; in a child with one thread.
     unsafe {
         assert_eq!(libc::setgroups(1, &GROUP), 0);
         assert_eq!(libc::setgid(user), 0);
         assert_eq!(libc::setuid(user), 0);
     }
-    std::env::set_var("CONSORT_RUNTIME_DIR", directory);
+    IS_CHOSEN.store(true, Relaxed);
 }
 
 #[test]
@@ -40,7 +41,7 @@ fn users_of_a_group_meet_though_its_directory_does_not_hand_the_group_on() {
     let met = in_child(|| {
         // The second one comes, and goes, in a child of the first one's.
         let comes = || {
-            become_user(GROUP + 2, &directory.0);
+            become_user(GROUP + 2);
             let seat = Seat::take(&directory.0);
             inspect::domains(&directory.0)[0].members.len() == 2 && seat.meeting.is_current()
         };
@@ -50,7 +51,7 @@ fn users_of_a_group_meet_though_its_directory_does_not_hand_the_group_on() {
             assert_eq!(libc::setegid(GROUP + 1), 0);
             assert_eq!(libc::seteuid(GROUP + 1), 0);
         }
-        std::env::set_var("CONSORT_RUNTIME_DIR", &directory.0);
+        IS_CHOSEN.store(true, Relaxed);
         let seat = Seat::take(&directory.0);
         // SAFETY: as above.
         assert_eq!(unsafe { libc::seteuid(0) | libc::setegid(0) }, 0);

@@ -4,12 +4,17 @@
 
 use crate::process::isolated;
 use crate::user_level::{busy, choose, join, pin_to_one_cpu};
-use consort::{Error, EventLoop, Member, Next, When};
+use consort::{Error, EventLoop, Member, Next, Standing, When};
 use consort_userlevel::{Meeting, Runtime};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 const MS: u64 = 1_000_000;
+/// As [`join`] has them.
+const TERMS: consort_userlevel::Terms = consort_userlevel::Terms {
+    event_ns: MS,
+    order: 0,
+};
 
 isolated!(a_loop_inside_another_loop_has_no_turn_while_that_sleeps, {
     let folder = choose("user");
@@ -162,12 +167,8 @@ isolated!(cpus_and_nice_value_count_as_they_are_now, {
     let folder = choose("user");
     let member = join("studio");
     let share = || {
-        let terms = consort_userlevel::Terms {
-            event_ns: MS,
-            order: 0,
-        };
         let runtime = Runtime::at(&folder);
-        let meeting = Meeting::attend(&runtime, "studio", terms).unwrap();
+        let meeting = Meeting::attend(&runtime, "studio", TERMS).unwrap();
         let (table, now_ns) = (meeting.table(), consort::now_ns());
         let (entry, place) = table.read(0, now_ns);
         (entry.weight, place.cpus.count_ones(), place.cpus_most)
@@ -185,3 +186,20 @@ isolated!(cpus_and_nice_value_count_as_they_are_now, {
     member.leave().unwrap();
     std::fs::remove_dir(folder).unwrap();
 });
+
+isolated!(
+    a_member_whose_seat_was_taken_has_another_with_its_next_poll,
+    {
+        let folder = choose("user");
+        let member = join("studio");
+        let meeting = Meeting::attend(&Runtime::at(&folder), "studio", TERMS).unwrap();
+        meeting.table().seat(0).owner.store(1, Relaxed);
+        let now_ns = consort::now_ns();
+        let poll = || member.poll_at(Next::due(now_ns), now_ns).unwrap();
+        assert_eq!(poll().standing(), Standing::Outside, "it finds out");
+        let others = poll();
+        assert_eq!(others.standing(), Standing::Member);
+        drop(member);
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+);

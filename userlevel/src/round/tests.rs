@@ -4,6 +4,7 @@
 use super::*;
 use crate::layout::Shared;
 use crate::os::fake::Clock;
+use crate::table::PRIORITY_NONE;
 use std::ptr::NonNull;
 
 const MS: u64 = 1_000_000;
@@ -228,4 +229,36 @@ fn whatever_is_in_a_seat_is_taken_for_something_in_range() {
         assert!(entry.state <= policy::ASLEEP && entry.since_ns <= now_ns);
         assert_eq!(entry.due_ns, NEVER);
     }
+}
+
+#[test]
+fn a_member_without_room_keeps_since_when_it_waits() {
+    let mut domain = Domain::new(PROGRAM, 3);
+    domain.table.seat(2).cpus.store(0b10, Relaxed);
+    domain.polls(0, 1, 0);
+    domain.polls(1, 0, 0);
+    let since_ns = domain.table.seat(1).since_ns.load(Relaxed);
+    domain.pass(MS);
+    // There is a second CPU, and it is not for the one that waits.
+    domain.polls(2, 1, 0);
+    assert_eq!((domain.state(1), domain.state(2)), (WAITING, RUNNING));
+    assert_eq!(domain.table.seat(1).since_ns.load(Relaxed), since_ns);
+}
+
+#[test]
+fn of_those_that_sleep_while_a_cpu_idles_the_first_wakes_by_itself_and_the_others_do_not() {
+    let mut domain = Domain::new(PROGRAM, 4);
+    let due_ns = domain.clock.now_ns() + 50 * MS;
+    for index in 0..4 {
+        domain.decide(index, |round| {
+            round.publish(due_ns + index as u64 * MS / 10, PRIORITY_NONE, 0, 0);
+            round.sleep(ASLEEP);
+        });
+    }
+    let looks_when_due = |index: &usize| {
+        let seat = domain.table.seat(*index);
+        seat.looks_at_ns.load(Relaxed) <= seat.due_ns.load(Relaxed)
+    };
+    let looking: Vec<usize> = (0..4).filter(looks_when_due).collect();
+    assert_eq!(looking, [0]);
 }

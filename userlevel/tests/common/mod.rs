@@ -6,11 +6,11 @@
 
 use consort_userlevel::{
     path_of, random, Linux, Lost, Meeting, Member, Newcomer, Os, Runtime, Share, Terms, Wish,
-    DIRECTORY_VARIABLE,
 };
 use std::fs;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 pub const MS: u64 = 1_000_000;
@@ -46,11 +46,15 @@ pub fn file(directory: &Path) -> PathBuf {
     path_of(directory, "studio")
 }
 
-/// The directory as a member takes it: chosen, if the environment says so.
+/// Whether this process' directories are chosen, as by [`DIRECTORY_VARIABLE`]: forked children must not touch the environment,
+/// which another thread may have locked.
+///
+/// [`DIRECTORY_VARIABLE`]: consort_userlevel::DIRECTORY_VARIABLE
+pub static IS_CHOSEN: AtomicBool = AtomicBool::new(false);
+
 pub fn runtime(directory: &Path) -> Runtime {
-    let chosen = std::env::var_os(DIRECTORY_VARIABLE);
-    match chosen.is_some_and(|chosen| chosen == directory) {
-        true => Runtime::of_user(),
+    match IS_CHOSEN.load(Relaxed) {
+        true => Runtime::chosen(directory),
         false => Runtime::at(directory),
     }
 }
