@@ -449,7 +449,7 @@ impl State {
             return Ok(());
         }
         let Some(_inside) = self.go_inside() else {
-            return Err(Error::Running);
+            return Err(Error::Interrupted);
         };
         let is_child = !self.is_alive();
         self.process.set(LEFT);

@@ -163,7 +163,7 @@ mod tests {
 
     #[test]
     fn more_sets_of_cpus_than_are_told_apart_count_as_the_first() {
-        let bound = |i: usize| (1 << (i % 64) | 1 << (i / 64 % 64), 2, i % 2 == 0);
+        let bound = |i: usize| (1 << (i % 64) | 1 << (i / 64 % 64), 2, i.is_multiple_of(2));
         let members: Vec<_> = (1..=1023).map(bound).collect();
         let (mut places, mut room) = (domain(&members), Room::default());
         room.find(&mut places);
