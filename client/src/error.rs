@@ -90,6 +90,8 @@ pub enum Error {
     OtherLoop,
     #[error("this loop is running already: call this from outside its callbacks")]
     Running,
+    #[error("a signal handler has interrupted another call of this member: leave when that has returned")]
+    Interrupted,
     #[error("{what} is null: a valid pointer is expected")]
     Null { what: &'static str },
     #[error("thread {server} cannot answer: it has ended, or is none; begin another call, to a server that is there")]
@@ -150,7 +152,9 @@ impl Error {
             Error::NoAnswer { .. } => libc::ETIMEDOUT,
             Error::System { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
             Error::UnknownEvent => libc::ENOENT,
-            Error::Running | Error::OtherLoop | Error::CallUnderWay { .. } => libc::EBUSY,
+            Error::Running | Error::Interrupted | Error::OtherLoop | Error::CallUnderWay { .. } => {
+                libc::EBUSY
+            }
             Error::NoServer { .. } => libc::ESRCH,
             Error::NotAnswered { .. } => libc::ETIMEDOUT,
             Error::Circle => libc::EDEADLK,
