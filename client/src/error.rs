@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can go wrong, in words and as an errno.
 
-use crate::layout::{DUE_AHEAD_MAX_NS, EVENT_MAX_NS, EVENT_MIN_NS, NAME_MAX, PRIORITY_MAX, SLOTS};
+use crate::layout::{
+    DUE_AHEAD_MAX_NS, EVENT_MAX_NS, EVENT_MIN_NS, NAME_MAX, PRIORITY_MAX, RATE_ONE_CPU, SLOTS,
+};
 use crate::usage::USAGE_PERIOD_MIN_NS;
 
 /// Why a call failed: what was wrong, what was expected, what to do.
@@ -40,8 +42,9 @@ pub enum Error {
     NameEncoding,
     #[error("longest event of {event_ns} ns is out of range: {EVENT_MIN_NS} to {EVENT_MAX_NS} ns is expected, or 0 for the scheduler's choice")]
     EventRange { event_ns: u64 },
-    #[error("rate {rate} is out of range: a part of one CPU, above 0 and at most 1, is expected")]
-    RateRange { rate: f64 },
+    // In whole numbers: the standard library's formatting of others is a fiftieth of the library.
+    #[error("rate of {millionths} millionths of a CPU is out of range: 1 to {RATE_ONE_CPU} are expected, a CPU at most")]
+    RateRange { millionths: i64 },
     #[error("class name of {bytes} bytes is too long: at most {NAME_MAX} are expected")]
     ClassTooLong { bytes: usize },
     #[error("asking for the usage every {period_ns} ns is out of range: {USAGE_PERIOD_MIN_NS} to {DUE_AHEAD_MAX_NS} ns is expected, the daemon looks once a second")]
