@@ -24,6 +24,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, RESERVATIONS_MAX);
 	__type(key, u32);
 	__type(value, u64); /* the struct reservation; 0: none */
@@ -324,7 +325,7 @@ int consort_reservation_add(struct consort_reservation_args *args)
 	args->error = ENOENT;
 	if (!r)
 		return 0;
-	args->error = task_hold(&h, args->tid, false);
+	args->error = task_hold(&h, args->tid, args->start_ticks, false);
 	if (args->error)
 		return 0;
 	if (h.t->reservation)

@@ -136,18 +136,30 @@ struct consort_domain_args {
 	unsigned long long event_ns; /* 0: CONSORT_EVENT_MAX_NS */
 };
 
-struct consort_join_args {
+struct consort_join_args { /* tell: the thread is in, the rest is out */
 	int tid; /* in the initial pid namespace */
 	unsigned int domain;
 	unsigned int client;
 	unsigned int slot;
 	unsigned int error;
+	unsigned int reserved;
+	unsigned long long start_ticks; /* when the thread started, as /proc tells; 0: not known */
 };
 
 struct consort_leave_args {
 	int tid;
 	unsigned int client; /* the task must be a member through this client's page */
 	unsigned int error;
+};
+
+/* What the daemon knows of a domain and the scheduler does not, and what it was made with. */
+struct consort_domain_label {
+	unsigned int uid;
+	unsigned int order;
+	unsigned int flags;
+	unsigned int reserved;
+	unsigned long long event_ns;
+	char name[64]; /* ends with 0; empty: private */
 };
 
 /* Whose turn it is among the reservations of a class. */
@@ -179,6 +191,7 @@ struct consort_reservation_args {
 	unsigned long long ran_ns; /* usage: out; CPU time that they have had through it */
 	unsigned long long cgroup; /* adopt: in */
 	unsigned long long period_ns; /* create, change: in */
+	unsigned long long start_ticks; /* add: when the thread started, as /proc tells; 0: not known */
 };
 
 /*
@@ -188,6 +201,9 @@ struct consort_reservation_args {
  * consort_join           consort_join_args    ESRCH: no such task under this scheduler; EEXIST: is a member;
  *                                             ENOENT: no such domain; EINVAL: client or slot out of range
  * consort_leave          consort_leave_args   ESRCH; ENOENT: is not a member through this client
+ * consort_member_tell    consort_join_args    ESRCH; ENOENT: is no member
+ * consort_leave_others   consort_init_args    ends the memberships of those whose client `connected` has no bit for
+ * consort_keep_pages     consort_init_args    programs are not told when this scheduler goes: the next one is there
  * consort_classes        consort_classes_args takes over class_table, or leaves all as it is: EBUSY: a class that
  *                                             shall go, or change its order, has reservations; EINVAL: flexible is 0
  * consort_reservation_*  consort_reservation_args  ENOENT: no such reservation, or class
@@ -201,8 +217,10 @@ struct consort_reservation_args {
  *   usage
  *
  * Maps: clients (ARRAY_OF_MAPS of CLIENTS_MAX; inner: ARRAY, 1 entry of CONSORT_PAGE_BYTES, BPF_F_MMAPABLE).
+ * Of the daemon, kept here for the next one: domain_labels (consort_domain_label by domain), reservation_labels (the
+ * journal's number by reservation).
  * Globals: rodata `topology`, `use_timers`, `partial`; data `tunables`; bss `counters[CPUS_MAX]`, `exit_info`,
- * `class_table`.
+ * `class_table`, `connected`, `answering` (the client whose message the daemon is about to answer; 0: nobody's).
  */
 
 #endif

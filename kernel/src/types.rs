@@ -30,11 +30,19 @@ pub struct DomainOptions {
     pub flags: u32,
 }
 
+/// A thread that nobody else can be taken for, whoever gets its number later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Thread {
+    /// In the init pid namespace.
+    pub tid: i32,
+    /// When it started, in clock ticks after boot, as /proc tells.
+    pub start: u64,
+}
+
 /// One thread entering a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JoinArgs {
-    /// The thread, in the init pid namespace.
-    pub tid: i32,
+    pub thread: Thread,
     pub client: u32,
     pub slot: u32,
     pub domain: u32,

@@ -135,7 +135,7 @@ impl Consort {
             domain: number,
             client: client.number,
             slot: SLOT,
-            error: 0,
+            ..Default::default()
         };
         let page: *mut consort_page = &mut *client.page;
         self.enter_free(k);
