@@ -2,6 +2,7 @@
 //! A daemon follows another one, and programs notice nothing: by `consort serve --replace`, and where a service manager
 //! keeps what a killed one had.
 
+use consort_abi::CONSORT_HELLO;
 use nix::sys::signal::Signal;
 
 use super::rates::{hogs, reserve};
@@ -9,6 +10,7 @@ use crate::{
     check,
     suite::{
         board::Field,
+        client::{request, Client},
         consort::{
             await_members, await_state, consort, members, reservations, slice_ns, status, Daemon,
             SOCKET,
@@ -134,6 +136,9 @@ fn replace() -> Outcome {
     programs.check()?;
     let third = second.replaced(&[])?;
     programs.check()?;
+    // Who must not be is told of the one that serves.
+    let serving = third.pid().to_string();
+    consort(&["serve"])?.expect(6, &["another consort daemon", &serving])?;
     let (late_ns, outside) = programs.lateness();
     println!("late by at most {late_ns} ns, without a replacement {before_ns} ns");
     check!(
@@ -192,7 +197,11 @@ fn killed() -> Outcome {
             .members
             .iter()
             .try_for_each(|role| role.await_progress(Field::Served, 10))?;
+        // Who comes meanwhile waits for the next one.
+        let early = Client::connect()?;
         daemon = manager.start_daemon(&[])?;
+        let answer = early.ask(&request(CONSORT_HELLO))?;
+        check!(answer.error == 0, "who came meanwhile is told {answer:?}");
         programs.check()?;
     }
     let (_, outside) = programs.lateness();
