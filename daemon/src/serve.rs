@@ -313,8 +313,14 @@ impl Life<'_> {
                 source,
             })?;
         }
+        let left: BTreeSet<u32> = connections.iter().filter_map(|one| one.client).collect();
         let adopted = service.adopt_programs(connections, Instant::now());
         let connections = adopted.map_err(ServeError::Adopt)?;
+        let numbers = connections.iter().map(|(id, _)| service.number_at(*id));
+        let here: BTreeSet<u32> = numbers.flatten().collect();
+        // Their numbers may soon be others'.
+        let gone = left.difference(&here);
+        gone.for_each(|client| self.store.forget(&client_name(*client)));
         if self.config.drops_privileges {
             privileges::drop_most();
         }

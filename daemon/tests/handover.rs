@@ -141,12 +141,14 @@ fn whoever_was_being_answered_connects_anew() {
     let (mut host, now) = (FakeHost::default(), Instant::now());
     let mut first = service(&host);
     let mut ours = Vec::new();
-    let mut programs = Vec::new();
+    let (mut programs, mut stored) = (Vec::new(), Vec::new());
     for id in 10..13 {
         let (kind, flags) = (SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
         let (socket, theirs) = socketpair(AddressFamily::Unix, kind, None, flags).unwrap();
         first.connect_from(id, &socket, now).unwrap();
         let client = Some(ask(&mut first, id, request(CONSORT_HELLO)).client);
+        // As the service manager has it.
+        stored.push(socket.try_clone().unwrap());
         ours.push(Connection { client, socket });
         programs.push(Program::at(theirs));
     }

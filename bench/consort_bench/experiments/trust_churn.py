@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Members that leave their domain and join it again, all the time, beside honest ones that decode.
 
-All of them always want the CPU. What leaving and joining costs the daemon is taken from the honest, unless those
-who ask pay for it: what the honest lose is counted beyond the parts that the restless would have as quiet
+All of them always want the CPU. What leaving and joining costs the daemon is taken from the honest, unless
+those who ask pay for it: what the honest lose is counted beyond the parts that the restless would have as quiet
 members.
 """
 
@@ -60,7 +60,7 @@ def churn(seconds: int, are_restless: bool) -> dict:
     return {
         "global": {"duration": seconds, "warmup": WARMUP_S},
         "machine": {"cpus": 1},
-        "domains": {DOMAIN: {"event": f"{2 * WORK_US}us"}},
+        "domains": {DOMAIN: {"event": f"{2 * WORK_US}us", "order": "service"}},
         "tasks": {
             "honest": {"loop": 1, "phases": honest, "instance": HONEST},
             "other": {**others, "instance": RESTLESS},

@@ -10,7 +10,7 @@ use super::number;
 use crate::suite::{
     board::Field,
     client::Client,
-    consort::{members, reservations, Daemon},
+    consort::{await_state, members, reservations, Daemon},
     machine::attached,
     manager::Manager,
     process::{set_policy, Role},
@@ -67,6 +67,10 @@ pub fn kills(arguments: &[&str]) -> Result<Value, String> {
         young += u64::from(dies_young);
         lost.look(&changes, kills)?;
     }
+    let anew = attached()? - attached_before;
+    drop(daemon);
+    manager.let_go();
+    await_state("disabled")?;
     Ok(json!({
         "kills": kills,
         "while_starting": young,
@@ -77,7 +81,7 @@ pub fn kills(arguments: &[&str]) -> Result<Value, String> {
         "first_loss": lost.first,
         "requests": changes.made,
         "requests_cut": changes.cut,
-        "attached_anew": attached()? - attached_before,
+        "attached_anew": anew,
         "told_outside": changes.outside(),
     }))
 }
