@@ -2,8 +2,8 @@
 """Members that leave their domain and join it again, all the time, beside honest ones that decode.
 
 All of them always want the CPU. What leaving and joining costs the daemon is taken from the honest, unless
-those who ask pay for it: what the honest lose is counted beyond the parts that the restless would have as quiet
-members.
+those who ask pay for it. What the honest lose is counted beyond the parts that the restless would have as
+quiet members.
 """
 
 from __future__ import annotations
