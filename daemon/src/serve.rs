@@ -27,7 +27,7 @@ use crate::{
     config::Division,
     dumps,
     ejection::{Ejections, Mode, Restarts, Step},
-    estate::{client_name, Connection, Estate},
+    estate::{client_name, Connection, Estate, LISTENER},
     handover::{HandoverError, Successor},
     limits::Limits,
     listen::Listener,
@@ -276,8 +276,14 @@ impl Life<'_> {
     fn listen(&self) -> io::Result<Listener> {
         let socket = &self.config.socket;
         match &self.listener {
-            None => Listener::bind(socket),
-            Some((inherited, _)) => Listener::adopt(inherited.try_clone()?),
+            Some((inherited, is_own)) if !is_own || socket.exists() => {
+                Listener::adopt(inherited.try_clone()?)
+            }
+            _ => {
+                let listener = Listener::bind(socket)?;
+                self.store.keep(LISTENER, listener.as_fd());
+                Ok(listener)
+            }
         }
     }
 
@@ -307,8 +313,14 @@ impl Life<'_> {
                 source,
             })?;
         }
+        let left: BTreeSet<u32> = connections.iter().filter_map(|one| one.client).collect();
         let adopted = service.adopt_programs(connections, Instant::now());
         let connections = adopted.map_err(ServeError::Adopt)?;
+        let numbers = connections.iter().map(|(id, _)| service.number_at(*id));
+        let here: BTreeSet<u32> = numbers.flatten().collect();
+        // Their numbers may soon be others'.
+        let gone = left.difference(&here);
+        gone.for_each(|client| self.store.forget(&client_name(*client)));
         if self.config.drops_privileges {
             privileges::drop_most();
         }
@@ -330,6 +342,9 @@ impl Life<'_> {
         if let Some((_, true)) = self.listener {
             server.listener.own(socket);
         }
+        if let Err(error) = server.listener.sign() {
+            warn!(%error, "who asks which process serves is told of the one that made the socket");
+        }
         // Only now: what was done up to here, nobody waits for.
         priority::raise();
         info!(socket = %socket.display(), "serving");
@@ -340,9 +355,18 @@ impl Life<'_> {
         let stop = server.run()?;
         self.totals = server.service.totals;
         match stop {
+            Stop::Signal(_) if self.store.is_there() => {
+                // The next daemon finds the socket in the store, and programs find its file.
+                server.listener.hand_on();
+                notify("STOPPING=1");
+            }
             Stop::Signal(_) | Stop::Replaced => notify("STOPPING=1"),
             Stop::Exited(_) => {
                 server.close_all();
+                if server.listener.is_own() {
+                    self.listener = None;
+                    self.store.forget(LISTENER);
+                }
                 let gone = server.service.host.descriptors().into_iter();
                 gone.for_each(|(name, _)| self.store.forget(&name));
                 self.is_stored = false;
