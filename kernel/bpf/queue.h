@@ -319,13 +319,14 @@ static __always_inline void carry_debt(struct task __arena *t, struct domain_set
 }
 
 /*
- * Moves a task: to a cgroup, into or out of a domain, to another place. What it was (waiting, active) it is again
- * afterwards; asleep in its domain it is no longer.
+ * Moves a task: to a cgroup, into or out of a domain, to another place. What it was (waiting, active, interrupted) it is
+ * again afterwards; asleep in its domain it is no longer.
  */
 core_fn task_move(struct task __arena *t in_arena, struct group_set __arena *home in_arena,
 		  struct domain_set __arena *set in_arena, u32 place, u32 demoted)
 {
 	bool was_waiting = t->member.node.ready.queued, was_active = t->member.node.active;
+	u8 was_interrupted = t->member.interrupted;
 	u64 lead_ns;
 
 	task_take(t);
@@ -339,8 +340,10 @@ core_fn task_move(struct task __arena *t in_arena, struct group_set __arena *hom
 	t->place = place;
 	t->demoted = demoted;
 	task_arrive(t, lead_ns);
-	if (was_active)
+	if (was_active) {
 		task_activate(t, bpf_ktime_get_ns());
+		t->member.interrupted = was_interrupted;
+	}
 	if (was_waiting)
 		task_wait(t, bpf_ktime_get_ns());
 	return 0;

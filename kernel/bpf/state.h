@@ -101,6 +101,7 @@ struct task {
 	u8 demoted;
 	u8 stays; /* enum stay */
 	u8 resumes; /* times that it lost the CPU since its last poll */
+	u8 is_new; /* it has joined, and not polled since */
 	u8 on_the_way; /* to another place: it has left its account there, and not come to the one here */
 	u8 blocked; /* sleeps until it gets a lock whose holder the kernel knows */
 	struct task __arena *holder; /* of that lock: who may ride in its seat; NULL: not one of ours */
