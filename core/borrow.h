@@ -40,6 +40,7 @@ struct place {
 	u32 nr_runnable; /* tasks */
 	u32 nr_blocked; /* domains that have borrowed enough */
 	u32 nr_cpus; /* that choose from it; kept by the host */
+	u64 offset; /* what its virtual time is behind that of the place beside which CPUs choose from it; kept by the host */
 	u64 changes; /* of what its slice and window follow: how many of them are in these */
 	u64 unblocks_at_ns; /* of the last look: see place.h */
 };

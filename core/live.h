@@ -32,18 +32,38 @@ struct waiters {
 	struct waiter __arena *last;
 	u64 again_at_ns; /* when the rule may be used again */
 	u64 busy_since_ns; /* since when somebody has waited, but for moments; kept by the host, as the next one */
-	u64 emptied_ns; /* when the last one was taken */
+	u64 busy_until_ns; /* while nobody waits: until when somebody has, or keeps others waiting */
 };
 
 /* Between two waiters who follow each other, the list is empty for less. */
 #define QUIET_NS 1000000ULL
+
+/* Whether nobody has waited for longer than a moment, where nobody waits now. */
+static __always_inline int live_is_quiet(const struct waiters __arena *all, u64 now_ns)
+{
+	return (s64)(now_ns - all->busy_until_ns) > (s64)QUIET_NS;
+}
+
+static __always_inline void live_busy_until(struct waiters __arena *all, u64 until_ns)
+{
+	if ((s64)(until_ns - all->busy_until_ns) > 0)
+		all->busy_until_ns = until_ns;
+}
+
+/* It is as if somebody waited from now until then. */
+static __always_inline void live_keep_busy(struct waiters __arena *all, u64 now_ns, u64 until_ns)
+{
+	if (!all->first && live_is_quiet(all, now_ns))
+		all->busy_since_ns = now_ns;
+	live_busy_until(all, until_ns);
+}
 
 static __always_inline void live_wait(struct waiters __arena *all, struct waiter __arena *w,
 				      u64 now_ns)
 {
 	struct waiter __arena *last = all->last;
 
-	if (!last && now_ns - all->emptied_ns > QUIET_NS)
+	if (!last && live_is_quiet(all, now_ns))
 		all->busy_since_ns = now_ns;
 	w->before = last;
 	w->next = NULL;
@@ -72,7 +92,7 @@ static __always_inline void live_wait_no_more(struct waiters __arena *all, struc
 /* For how long, up to now, tasks have waited: what others had before that was not owed to anybody. */
 static __always_inline u64 live_busy_ns(const struct waiters __arena *all, u64 now_ns)
 {
-	if (!all->first && now_ns - all->emptied_ns > QUIET_NS)
+	if (!all->first && live_is_quiet(all, now_ns))
 		return 0;
 	return now_ns - all->busy_since_ns;
 }

@@ -26,9 +26,12 @@ struct choice {
 	struct tree_node __arena *pays; /* the seat that was picked: the task's own, or its domain's */
 	struct tree_node __arena *running; /* as given: the task that may go on; NULL: none */
 	struct tree_node __arena *running_seat; /* that with which it competes */
+	struct group __arena *from; /* in which the accounts begin to decide */
 	u64 due_ns; /* its expired due time if that is why, else NEVER_NS */
 	u64 waited_ns; /* how long the task has waited, if that is why, else 0 */
 	u8 looks; /* set by the caller: virtual times do not move on, whoever is chosen */
+	u8 defers; /* set by the caller: they move on in place_accept, if the choice is one of several and the best */
+	u8 is_busy; /* set by the caller where there are several CPUs: for another one somebody has just waited, or does */
 	u8 is_alone; /* set by the caller where there are several CPUs: nobody of another place waits for this one */
 };
 
@@ -81,7 +84,7 @@ core_fn place_descend(struct group __arena *g in_arena, u64 now_ns,
 		      struct choice __arena *c in_arena)
 {
 	struct tree_node __arena *first, *up, *n = NULL, *running = c->running_seat;
-	u8 looks = c->looks, alone = c->is_alone;
+	u8 looks = c->looks | c->defers, alone = c->is_alone, busy = c->is_busy;
 
 	c->task = NULL;
 	while (can_loop) {
@@ -98,17 +101,17 @@ core_fn place_descend(struct group __arena *g in_arena, u64 now_ns,
 		if (!n)
 			break;
 		/* The running one is behind, and has had all that it can use. */
-		if (!looks && !n->ready.queued && g->node.kind == NODE_FAIR)
+		if (!c->looks && !n->ready.queued && g->node.kind == NODE_FAIR)
 			fair_forget_lag(g, n);
 		/*
 		 * It is the smallest of those that wait, and the one that was may have left without being charged. But where
-		 * nobody waits (the others run, on other CPUs), what it had is not owed to anybody. The time of an RC group is
-		 * the clock's.
+		 * nobody waits (the others run, on other CPUs), what it had is not owed to anybody, unless others will have it in
+		 * turns. The time of an RC group is the clock's.
 		 */
 		if (!looks && vtime_before(g->vmin, n->vtime) && g->node.kind != NODE_RC) {
 			if (first || !alone || g->node.kind != NODE_FAIR)
 				g->vmin = n->vtime;
-			else
+			else if (!busy)
 				n->vtime = g->vmin;
 		}
 		if (n->kind == NODE_SEAT) {
@@ -172,6 +175,34 @@ core_fn place_make_room(struct place __arena *pl in_arena, struct seat __arena *
 	return 1;
 }
 
+/*
+ * The account, or the task, that keeps its CPU where several CPUs choose from the place: one that is behind in its group by a
+ * slice or more, though it has just run, is entitled to all that its runnable tasks can use. Were it compared at every level
+ * above, it would wait for its account's next turn there while the account's others, which are ahead of it, run on other
+ * CPUs. It keeps the CPU while no account above it is ahead by more than LAG_MAX_NS: the choice's `task`, NULL if there is none.
+ */
+core_fn place_look_kept(struct place __arena *pl in_arena, struct choice __arena *c in_arena)
+{
+	struct tree_node __arena *n = c->running_seat, *kept = NULL;
+
+	while (can_loop) {
+		struct group __arena *g = n->parent;
+
+		if (!g || g->node.kind != NODE_FAIR)
+			break;
+		if (vtime_before(n->vtime + vtime_of_ns(pl->quantum_ns, node_weight(n)), g->vmin))
+			kept = n;
+		else if (kept &&
+			 vtime_before(g->vmin + vtime_of_ns(LAG_MAX_NS, node_weight(n)), n->vtime))
+			kept = NULL;
+		n = &g->node;
+	}
+	c->task = kept;
+	if (kept && kept->kind >= NODE_FAIR)
+		c->from = group_of(kept);
+	return 0;
+}
+
 /* As the accounts decide, but that a domain which is due in a moment makes room. */
 static __always_inline void place_choose_fair(struct place __arena *pl, u64 now_ns,
 					      struct choice __arena *c)
@@ -179,7 +210,15 @@ static __always_inline void place_choose_fair(struct place __arena *pl, u64 now_
 	struct seat __arena *s;
 	struct tree_node __arena *n;
 
-	place_descend(place_head(pl), now_ns, c);
+	c->task = NULL;
+	c->from = place_head(pl);
+	if (c->is_alone && pl->nr_cpus > 1 && c->running_seat && !pl->root.node.parent)
+		place_look_kept(pl, c);
+	if (c->task && c->task->kind == NODE_TASK) {
+		c->pays = c->task;
+		return;
+	}
+	place_descend(c->from, now_ns, c);
 	if (!c->task || c->pays->kind != NODE_SEAT)
 		return;
 	/* Where several members work, one is always due soon: the domain would make room until it has to catch up. */
@@ -307,6 +346,34 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 	if (!c->looks && !c->pays->ready.queued && c->pays->parent->node.kind == NODE_FAIR)
 		fair_forget_lag(c->pays->parent, c->pays);
 	c->due_ns = &m->node == running ? m->due_ns : m->due.major;
+	return 0;
+}
+
+/*
+ * A choice by virtual time that was deferred is taken: at each level the minimum moves on to the one chosen, as far as those
+ * that wait allow. Of places among which a CPU chooses, one whose task is not taken keeps its time: what is ahead there has
+ * not had its turn, and what is behind has not missed it.
+ */
+core_fn place_accept(struct choice __arena *c in_arena)
+{
+	struct tree_node __arena *n = c->pays, *first;
+	u64 least;
+
+	while (can_loop) {
+		struct group __arena *g = n->parent;
+
+		if (!g || c->due_ns != NEVER_NS || c->waited_ns)
+			break;
+		if (!n->ready.queued && g->node.kind == NODE_FAIR)
+			fair_forget_lag(g, n);
+		first = group_next(g);
+		least = n->vtime;
+		if (first && g->node.kind == NODE_FAIR && vtime_before(first->vtime, least))
+			least = first->vtime;
+		if (g->node.kind != NODE_RC)
+			g->vmin = vtime_max(g->vmin, least);
+		n = &g->node;
+	}
 	return 0;
 }
 

@@ -55,6 +55,26 @@ static inline bool is_loaded(const struct place __arena *pl, u64 now_ns)
 	return live_busy_ns(&pl->waiters, now_ns);
 }
 
+/* The same for a shard: in its place, or in one of its subsets'. */
+static inline bool is_shard_loaded(struct shard __arena *s, u64 now_ns)
+{
+	bool loaded = is_loaded(&s->place, now_ns);
+
+	for (u32 i = hidden(0); s->nr_in_subsets && i < SUBSETS && can_loop; i = hidden(i + 1))
+		loaded |= is_loaded(&subset_at(s, i)->place, now_ns);
+	return loaded;
+}
+
+/* What the tasks of a shard weigh, but for those that are bound to one of its CPUs. */
+static inline u64 shard_load(struct shard __arena *s)
+{
+	u64 load = s->place.root.load;
+
+	for (u32 i = hidden(0); s->nr_in_subsets && i < SUBSETS && can_loop; i = hidden(i + 1))
+		load += subset_at(s, i)->place.root.load;
+	return load;
+}
+
 /* The weight of its average task, as its root sees it. */
 static inline u64 mean_weight(const struct shard __arena *s)
 {
@@ -96,15 +116,15 @@ static inline u64 weight_alone(const struct consort_cpu __arena *c)
  * By one of the shard's own CPUs. Where nobody has to wait its virtual time stands: its clock goes on as that of tasks that
  * have a CPU each, and is never behind. Where tasks wait, no more than BALANCE_LAG_MAX_NS of what they are owed is remembered.
  */
-static inline void shard_keep_up(const struct consort_cpu __arena *c, struct shard __arena *s,
-				 u64 clock, u64 now_ns)
+core_fn shard_keep_up(struct consort_cpu __arena *c in_arena, struct shard __arena *s in_arena,
+		      u64 clock, u64 now_ns)
 {
 	u64 gone_ns = now_ns - s->kept_up_ns, ahead, most, weight;
 	unsigned long flags;
 
 	bpf_local_irq_save(&flags);
 	lock_take(&s->lock);
-	if (!is_loaded(&s->place, now_ns)) {
+	if (!is_shard_loaded(s, now_ns)) {
 		if (gone_ns > BALANCE_NS)
 			gone_ns = BALANCE_NS;
 		weight = weight_alone(c);
@@ -117,6 +137,7 @@ static inline void shard_keep_up(const struct consort_cpu __arena *c, struct sha
 	s->kept_up_ns = now_ns;
 	lock_release(&s->lock);
 	bpf_local_irq_restore(&flags);
+	return 0;
 }
 
 /* Whether a place has given no task too lately. What it lags by is to grow still: else it is catching up. */
@@ -152,30 +173,35 @@ static inline bool gives_oldest(struct shard __arena *from, const struct shard _
 }
 
 /* Whether a shard's tasks are served no faster than those of another one: else they catch up as it is. */
-static inline bool is_slower(const struct shard __arena *s, const struct shard __arena *other)
+static inline bool is_slower(struct shard __arena *s, struct shard __arena *other)
 {
-	return s->place.root.load * other->nr_cpus >= other->place.root.load * s->nr_cpus;
+	return shard_load(s) * other->nr_cpus >= shard_load(other) * s->nr_cpus;
 }
 
 /* Whether tasks of a shard's place lag so far behind those of `to` that one should move. */
-static inline bool shard_should_give(struct shard __arena *from, const struct shard __arena *to,
+static inline bool shard_should_give(struct shard __arena *from, struct shard __arena *to,
 				     u64 clock, u64 now_ns)
 {
 	u64 lead = shard_clock(to) - shard_clock(from);
 
-	if (!is_loaded(&from->place, now_ns) || (s64)lead <= 0 ||
+	if (!is_shard_loaded(from, now_ns) || (s64)lead <= 0 ||
 	    lag_ns(from, lead) <= BALANCE_LAG_NS || !is_slower(from, to))
 		return false;
 	return may_give(&from->giver, clock - shard_clock(from), now_ns);
 }
 
-/* What a CPU's own place is behind its shard's, as CPU time of a task there; what it cannot keep up with is forgotten. */
-static inline s64 own_lag_ns(const struct consort_cpu __arena *c)
+/* What a place is behind its shard's, as CPU time of a task there; what it cannot keep up with is forgotten. */
+static inline s64 side_lag_ns(const struct place __arena *side, const struct shard __arena *s)
 {
-	const struct group __arena *own = &c->place.root;
-	s64 lag = shard_at(c->shard)->place.root.vmin - own->vmin - c->own_offset;
+	const struct group __arena *own = &side->root;
+	s64 lag = place_clock(&s->place) - place_clock(side);
 
 	return lag <= 0 ? 0 : vtime_to_ns(lag, own->weight_active / (own->nr_active ?: 1) ?: 1);
+}
+
+static inline s64 own_lag_ns(const struct consort_cpu __arena *c)
+{
+	return side_lag_ns(&c->place, shard_at(c->shard));
 }
 
 /* Whether tasks that are bound to some CPUs, one of which is this one, have less here than their part. */
@@ -199,83 +225,124 @@ static inline bool cpu_should_swap(const struct consort_cpu __arena *from,
 	       own_lag_ns(from) > 5 * LAG_MAX_NS;
 }
 
-/* Takes a task for the CPU from a place. What is noted of the giver several CPUs may write at a time: it is a hint. */
-static inline struct task_struct *pull(struct giver __arena *g, u32 place, u32 cpu, bool oldest,
-				       u64 lag, u64 now_ns)
+/* The place from which a CPU is to take a task, in its `pick`; PLACE_NONE: none. */
+static inline void pick_none(struct consort_cpu __arena *c)
 {
-	struct task_struct *p = steal_from(place, cpu, oldest, now_ns);
-
-	g->pause_ns = p ? BALANCE_PAUSE_NS : g->pause_ns * 2;
-	if (g->pause_ns < BALANCE_PAUSE_NS)
-		g->pause_ns = BALANCE_PAUSE_NS;
-	if (g->pause_ns > BALANCE_PAUSE_MAX_NS)
-		g->pause_ns = BALANCE_PAUSE_MAX_NS;
-	g->at_ns = now_ns + g->pause_ns;
-	g->lag = lag;
-	return p;
+	c->pick.place = PLACE_NONE;
+	c->pick.giver = NULL;
+	c->pick.swaps = NULL;
+	c->pick.oldest = 0;
+	c->pick.lag = 0;
 }
 
-/* From another shard, for one that is ahead; or from one of which a CPU idles beside work. */
-static inline struct task_struct *pull_from_shards(struct consort_cpu __arena *c, u32 cpu,
-						   u32 stuck, u64 clock, u64 now_ns)
+/* Another shard's, for one that is ahead; or that of one of which a CPU idles beside work. */
+core_fn pick_shard(struct consort_cpu __arena *c in_arena, u32 stuck, u64 clock, u64 now_ns)
 {
-	struct task_struct *p = NULL;
-
-	for (u32 i = 0; i < topology.nr_shards && can_loop; i++) {
+	for (u32 i = hidden(0); i < topology.nr_shards && can_loop; i = hidden(i + 1)) {
 		struct shard __arena *from = shard_at(i), *own = shard_at(c->shard);
 		bool oldest = gives_oldest(from, own, now_ns);
 
 		if (i == c->shard ||
 		    (i != stuck && !oldest && !shard_should_give(from, own, clock, now_ns)))
 			continue;
-		p = pull(&from->giver, place_of_shard(i), cpu, oldest, clock - shard_clock(from),
-			 now_ns);
-		if (p)
-			break;
+		c->pick.place = place_of_shard(i);
+		c->pick.giver = &from->giver;
+		c->pick.oldest = oldest;
+		c->pick.lag = clock - shard_clock(from);
+		break;
 	}
-	return p;
+	return 0;
+}
+
+/* That of another shard's subset which has all of its CPUs and yet lags behind its shard, for a shard that does not. */
+core_fn pick_subset(struct consort_cpu __arena *c in_arena, u64 now_ns)
+{
+	u64 clock = shard_clock(shard_at(c->shard));
+
+	for (u32 i = hidden(0); i < topology.nr_shards * SUBSETS && can_loop; i = hidden(i + 1)) {
+		struct shard __arena *from = shard_at(i / SUBSETS);
+		struct subset __arena *b = subset_at(from, i);
+
+		if (i / SUBSETS == c->shard || !b->place.nr_runnable || now_ns < b->giver.at_ns ||
+		    !is_loaded(&b->place, now_ns) || side_lag_ns(&b->place, from) <= LAG_MAX_NS ||
+		    vtime_before(clock, shard_clock(from)))
+			continue;
+		c->pick.place = place_of_subset(i / SUBSETS, i % SUBSETS);
+		c->pick.giver = &b->giver;
+		break;
+	}
+	return 0;
 }
 
 /* Of so many CPUs one looks at the own places. */
 #define BALANCE_CPUS 16
 
-/* From the own place of a CPU that has more than this one's: what waits for longest. Then it is another one's turn. */
-static inline struct task_struct *swap_from_cpu(struct consort_cpu __arena *c, u32 cpu,
-						struct consort_cpu __arena *from, u32 other,
-						u64 now_ns)
-{
-	struct task_struct *p = steal_from(place_of_cpu(other), cpu, true, now_ns);
-
-	c->swap_at_ns = now_ns + BALANCE_SWAP_NS;
-	if (p)
-		from->swap_at_ns = c->swap_at_ns;
-	return p;
-}
-
 /*
- * From another CPU's own place: for a CPU whose own place has less; or what lags behind that one's shard, for one whose own
- * shard does not.
+ * Another CPU's own: for a CPU whose own has less, whose turn it is then; or for one whose shard is not behind that one's, which
+ * its own lags behind.
  */
-static inline struct task_struct *pull_from_cpus(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
+core_fn pick_cpu(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 {
-	struct task_struct *p = NULL;
 	u64 clock = shard_clock(shard_at(c->shard));
 	bool is_full = own_lag_ns(c) > LAG_MAX_NS;
 
-	for (u32 i = 0; i < BALANCE_CPUS && i < topology.nr_cpus && can_loop; i++) {
+	for (u32 i = hidden(0); i < BALANCE_CPUS && i < topology.nr_cpus && can_loop;
+	     i = hidden(i + 1)) {
 		u32 other = c->balance_from++ % topology.nr_cpus;
 		struct consort_cpu __arena *from = cpu_at(other);
 
 		if (other == cpu)
 			continue;
-		if (cpu_should_swap(from, c, now_ns))
-			p = swap_from_cpu(c, cpu, from, other, now_ns);
-		else if (!is_full && cpu_should_give(from, now_ns) &&
-			 !vtime_before(clock, shard_clock(shard_at(from->shard))))
-			p = pull(&from->giver, place_of_cpu(other), cpu, false, 0, now_ns);
-		if (p)
-			break;
+		if (cpu_should_swap(from, c, now_ns)) {
+			c->pick.swaps = from;
+			c->pick.oldest = 1;
+		} else if (!is_full && cpu_should_give(from, now_ns) &&
+			   !vtime_before(clock, shard_clock(shard_at(from->shard)))) {
+			c->pick.giver = &from->giver;
+		} else {
+			continue;
+		}
+		c->pick.place = place_of_cpu(other);
+		break;
 	}
+	return 0;
+}
+
+/* What came of a CPU's pick. What is noted of the giver several CPUs may write at a time: it is a hint. */
+core_fn pick_end(struct consort_cpu __arena *c in_arena, bool took, u64 now_ns)
+{
+	struct giver __arena *g = c->pick.giver;
+
+	if (c->pick.swaps) {
+		c->swap_at_ns = now_ns + BALANCE_SWAP_NS;
+		if (took)
+			c->pick.swaps->swap_at_ns = c->swap_at_ns;
+	}
+	if (!g)
+		return 0;
+	g->pause_ns = took ? BALANCE_PAUSE_NS : g->pause_ns * 2;
+	if (g->pause_ns < BALANCE_PAUSE_NS)
+		g->pause_ns = BALANCE_PAUSE_NS;
+	if (g->pause_ns > BALANCE_PAUSE_MAX_NS)
+		g->pause_ns = BALANCE_PAUSE_MAX_NS;
+	g->at_ns = now_ns + g->pause_ns;
+	g->lag = c->pick.lag;
+	return 0;
+}
+
+/* Takes a task from the place picked; where nobody of a shard's place can come, one of a subset's may. */
+static inline struct task_struct *pull(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
+{
+	u32 place = c->pick.place;
+	struct task_struct *p = NULL;
+
+	for (u32 i = hidden(0); !p && i <= SUBSETS && can_loop; i = hidden(i + 1)) {
+		if (i && (place >= SHARDS_MAX || !shard_at(place)->nr_in_subsets))
+			break;
+		p = steal_from(i ? place_of_subset(place, i - 1) : place, cpu, c->pick.oldest,
+			       now_ns);
+	}
+	pick_end(c, p, now_ns);
 	return p;
 }
 
@@ -293,12 +360,17 @@ core_fn balance(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	stuck = attend_others(cpu, now_ns);
 	clock = machine_clock();
 	shard_keep_up(c, own, clock, now_ns);
+	pick_none(c);
 	/* Whose own place has more than it can run does not take more of others. */
-	p = own_lag_ns(c) > LAG_MAX_NS && stuck == SHARDS_MAX ?
-		    NULL :
-		    pull_from_shards(c, cpu, stuck, clock, now_ns);
-	if (!p)
-		p = pull_from_cpus(c, cpu, now_ns);
+	if (own_lag_ns(c) <= LAG_MAX_NS || stuck != SHARDS_MAX)
+		pick_shard(c, stuck, clock, now_ns);
+	if (c->pick.place == PLACE_NONE)
+		pick_subset(c, now_ns);
+	if (c->pick.place == PLACE_NONE)
+		pick_cpu(c, cpu, now_ns);
+	if (c->pick.place == PLACE_NONE)
+		return 0;
+	p = pull(c, cpu, now_ns);
 	if (!p)
 		return 0;
 	/* There may be more. */

@@ -8,6 +8,7 @@
 #define CONSORT_CHARGE_H
 
 #include "queue.h"
+#include "subsets.h"
 
 /* The seat that pays for a task's run: the one that was picked, if it still is its domain's. */
 static __always_inline struct tree_node __arena *pays_of(struct task __arena *t)
@@ -22,17 +23,37 @@ static __always_inline struct tree_node __arena *pays_of(struct task __arena *t)
 }
 
 /*
- * On several CPUs: how much of a run, which ends now, was while others waited for the CPU, in its place or its CPU's other
- * one. The rest is nobody's loss. On one CPU virtual time itself moves on with a task that runs alone.
+ * For how long, up to now, others have waited for a CPU in any of its places: its `busy_ns`. Functions of their own keep the
+ * paths of their callers below what Linux 6.18 follows.
+ */
+core_fn look_busy(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
+{
+	struct shard __arena *s = shard_at(c->shard);
+	u64 busy_ns = live_busy_ns(&s->place.waiters, now_ns), ns;
+
+	for (u32 i = hidden(0); i <= SUBSETS && can_loop; i = hidden(i + 1)) {
+		struct place __arena *pl = beside(c, cpu, i);
+
+		ns = pl ? live_busy_ns(&pl->waiters, now_ns) : 0;
+		if (ns > busy_ns)
+			busy_ns = ns;
+		if (!s->nr_in_subsets)
+			break;
+	}
+	c->busy_ns = busy_ns;
+	return 0;
+}
+
+/*
+ * On several CPUs: how much of a run, which ends now, was while others waited for the CPU, in its place or its CPU's
+ * others. The rest is nobody's loss. On one CPU virtual time itself moves on with a task that runs alone.
  */
 static __always_inline u64 owed_part_ns(const struct task __arena *t, u64 ran_ns, u64 now_ns)
 {
 	struct consort_cpu __arena *c = cpu_at(t->cpu);
-	u64 own_ns = live_busy_ns(&c->place.waiters, now_ns);
-	u64 shard_ns = live_busy_ns(&shard_at(c->shard)->place.waiters, now_ns);
-	u64 busy_ns = own_ns > shard_ns ? own_ns : shard_ns;
 
-	return ran_ns < busy_ns ? ran_ns : busy_ns;
+	look_busy(c, t->cpu, now_ns);
+	return ran_ns < c->busy_ns ? ran_ns : c->busy_ns;
 }
 
 /* A seat pays for a run that ends now, and every account above it. */
@@ -96,33 +117,50 @@ static inline u64 weight_beside_classes(const struct place __arena *pl, u64 root
 	return classes + (roots ? flexible->weight * ((root << 16) / roots) >> 16 : 0);
 }
 
+/* What the tasks of a place that are in no class weigh on each of its CPUs, with one of `more` that does not count there. */
+static inline u64 root_weight(const struct place __arena *pl, u32 nr_cpus, u64 more)
+{
+	return (pl->root.weight_active + more) / (nr_cpus ?: 1);
+}
+
 /*
- * The two places of a CPU have virtual times of their own; the CPU's time is divided between them in proportion to
- * their weights, the shard's being spread over its CPUs. What one place did not want is not owed to it later.
+ * Where classes are active, the places of a CPU have virtual times that cannot be compared: the CPU's time is divided between
+ * its shard's and all beside it in proportion to their weights, those with more CPUs being spread over these. What one did not
+ * want is not owed to it later.
  */
-static inline void divide(const struct task __arena *t, u64 ran_ns)
+core_fn divide(struct task __arena *t in_arena, u64 ran_ns)
 {
 	struct consort_cpu __arena *c = cpu_at(t->cpu);
 	struct shard __arena *s = shard_at(c->shard);
-	bool is_own = t->place >= SHARDS_MAX;
+	bool is_beside = t->place >= SHARDS_MAX;
 	/* One that sleeps already was runnable while it ran. */
 	u64 asleep = t->member.node.active ? 0 : t->member.node.weight;
-	u64 own = c->place.root.weight_active + (is_own ? asleep : 0);
-	u64 shared = s->place.root.weight_active + (is_own ? 0 : asleep);
+	u64 own = root_weight(&c->place, 1, is_beside ? asleep : 0), others = 0;
+	u64 shared = root_weight(&s->place, s->nr_cpus, is_beside ? 0 : asleep);
 	s64 bound_ns = lead_max_ns(), lead_ns = c->own_lead_ns;
+	bool has_classes = c->place.root.node.parent || s->place.root.node.parent;
 
-	shared /= s->nr_cpus ?: 1;
-	if (c->place.root.node.parent || s->place.root.node.parent) {
+	for (u32 i = hidden(1); s->nr_in_subsets && i <= SUBSETS && can_loop; i = hidden(i + 1)) {
+		struct place __arena *pl = beside(c, t->cpu, i);
+
+		if (!pl)
+			continue;
+		own += root_weight(pl, pl->nr_cpus, 0);
+		others += weight_beside_classes(pl, 0, 0) / (pl->nr_cpus ?: 1);
+		has_classes |= !!pl->root.node.parent;
+	}
+	if (has_classes) {
 		u64 roots = own + shared;
 
-		own = weight_beside_classes(&c->place, own, roots);
+		own = weight_beside_classes(&c->place, own, roots) + others;
 		shared = weight_beside_classes(&s->place, shared, roots);
 	}
-	if (is_own)
+	if (is_beside)
 		lead_ns += ran_ns * part_of_both(shared, own) >> 16;
 	else
 		lead_ns -= ran_ns * part_of_both(own, shared) >> 16;
 	c->own_lead_ns = lead_ns > bound_ns ? bound_ns : lead_ns < -bound_ns ? -bound_ns : lead_ns;
+	return 0;
 }
 
 /*

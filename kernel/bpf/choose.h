@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A CPU's choice of its next task: the task that ran is charged, the CPU's two places are compared, the one chosen is handed
+ * A CPU's choice of its next task: the task that ran is charged, the CPU's places are compared, the one chosen is handed
  * to the kernel. Every function here is called with the shard's lock held.
  */
 #ifndef CONSORT_CHOOSE_H
 #define CONSORT_CHOOSE_H
 
 #include "custody.h"
+#include "way.h"
 
 /* What the task that just ran has done about its contract. */
 static inline void look_at_contract(struct task __arena *t, u64 total_ns,
@@ -58,41 +59,32 @@ static __always_inline s64 place_may_lead(const struct place __arena *pl,
 	return vtime_of_ns(pl->window_ns + pl->quantum_ns, node_weight(n));
 }
 
-/*
- * The CPU's own place goes by its shard's clock: what the shard's virtual time is, its own is with `own_offset` added. One
- * that cannot keep up, as more is bound to this CPU than is its part, has all of it, and earns no credit.
- */
-static __always_inline void own_clock_follow(struct consort_cpu __arena *c, struct place __arena *pl,
-					     const struct tree_node __arena *own_n,
-					     const struct tree_node __arena *n)
+/* Of two places: where somebody has waited for longer. */
+static __always_inline bool waits_longer(const struct place __arena *one,
+					 const struct place __arena *other)
 {
-	/* The shard's clock moves on by a slice of each of its CPUs at a time, and its domains may lead. */
-	u64 least = pl->root.vmin - vtime_of_ns(2 * LAG_MAX_NS, node_weight(own_n)) -
-		    2 * place_may_lead(pl, n);
+	const struct waiter __arena *a = one->waiters.first, *b = other->waiters.first;
 
-	if (vtime_before(c->place.root.vmin + c->own_offset, least))
-		c->own_offset = least - c->place.root.vmin;
+	return a && (!b || (s64)(a->since_ns - b->since_ns) < 0);
 }
 
-/* Whether the CPU's own place goes before its shard's, both of which have a task for it, and no classes. */
-static __always_inline bool own_goes_first(struct consort_cpu __arena *c, struct place __arena *pl,
-					   struct tree_node __arena *own_n,
-					   struct tree_node __arena *n)
+/* Whether of two places of a CPU that have a task for it `side` goes first, by their clocks. */
+static __always_inline bool
+clock_goes_first(struct place __arena *side, const struct tree_node __arena *side_n,
+		 const struct choice __arena *own, struct place __arena *pl,
+		 const struct tree_node __arena *n, const struct choice __arena *best)
 {
-	const struct choice __arena *best = &c->choice, *own = &c->own_choice;
-	s64 lead;
+	s64 lead = fair_key(side_n) + side->offset - fair_key(n) - pl->offset;
 
-	own_clock_follow(c, pl, own_n, n);
-	lead = own_n->vtime + c->own_offset - n->vtime;
 	if (own->due_ns < best->due_ns)
-		return lead <= place_may_lead(&c->place, own_n);
+		return lead <= place_may_lead(side, side_n);
 	if (best->due_ns < own->due_ns)
 		return -lead > place_may_lead(pl, n);
-	return lead <= 0;
+	return lead ? lead < 0 : waits_longer(side, pl);
 }
 
-/* The same beside classes: by what each has had of the CPU beside the other. */
-static __always_inline bool own_is_owed(const struct consort_cpu __arena *c)
+/* The same beside classes: by what the shard's place and the others have had of the CPU. */
+static __always_inline bool side_is_owed(const struct consort_cpu __arena *c)
 {
 	const struct choice __arena *best = &c->choice, *own = &c->own_choice;
 	s64 owed_ns = lead_max_ns();
@@ -104,56 +96,100 @@ static __always_inline bool own_is_owed(const struct consort_cpu __arena *c)
 	       (own->due_ns == best->due_ns && c->own_lead_ns <= 0);
 }
 
-/* Nobody else wants the CPU: what its own place has of it is not owed to anybody. */
-static __always_inline void own_clock_rest(struct consort_cpu __arena *c, struct place __arena *pl)
+/* Whether `side`, whose choice is the CPU's `own_choice`, goes before the place `pl` of its `choice`. */
+core_fn side_goes_first(struct consort_cpu __arena *c in_arena, struct place __arena *side in_arena,
+			struct place __arena *pl in_arena)
 {
-	s64 lead = c->place.root.vmin + c->own_offset - pl->root.vmin;
+	struct choice __arena *best = &c->choice, *own = &c->own_choice;
+	struct place __arena *shared = &shard_at(c->shard)->place;
+	struct tree_node __arena *side_n, *n;
 
-	if (lead > 0)
-		c->own_offset -= lead;
+	if (!best->task)
+		return true;
+	if (own->waited_ns || best->waited_ns)
+		return own->waited_ns > best->waited_ns;
+	side_n = root_member(side, own);
+	n = root_member(pl, best);
+	if (!side_n || !n || pl->root.node.parent || side->root.node.parent) {
+		if (pl == shared)
+			return side_is_owed(c);
+		return own->due_ns != best->due_ns ? own->due_ns < best->due_ns :
+						     waits_longer(side, pl);
+	}
+	return clock_goes_first(side, side_n, own, pl, n, best);
 }
 
-/* Chooses among the CPU's two places; `running` competes in its own. The result is the CPU's `choice`. */
-static __always_inline void choose(struct consort_cpu __arena *c, struct task __arena *running,
-				   u64 now_ns)
+/* Of the places beside its shard's that of a CPU's choice which goes first, if one does before the shard's. */
+core_fn choose_beside(struct consort_cpu __arena *c in_arena, u32 cpu,
+		      struct task __arena *running in_arena, u64 now_ns)
 {
-	struct place __arena *pl = &shard_at(c->shard)->place;
+	struct place __arena *shared = &shard_at(c->shard)->place, *pl = shared;
 	struct choice __arena *best = &c->choice, *own = &c->own_choice;
-	bool is_own = running && running->place >= SHARDS_MAX, own_first;
-	struct tree_node __arena *n = running ? &running->member.node : NULL, *own_n;
-	struct tree_node __arena *pays = running ? pays_of(running) : NULL;
 
-	place_deactivated(pl);
-	if (!one_cpu) {
-		place_deactivated(&c->place);
-		best->is_alone = !place_head(&c->place)->ready.top;
-	}
-	if (is_own || !place_choose_plain(pl, n, pays, now_ns, best))
-		place_choose(pl, is_own ? NULL : n, pays, now_ns, best);
-	if (one_cpu || (!is_own && !place_head(&c->place)->ready.top))
-		return;
-	own->is_alone = !best->task;
-	place_choose(&c->place, is_own ? n : NULL, pays, now_ns, own);
-	if (!own->task)
-		return;
-	if (!best->task) {
-		own_first = true;
-		own_clock_rest(c, pl);
-	} else if (own->waited_ns || best->waited_ns) {
-		own_first = own->waited_ns > best->waited_ns;
-	} else {
-		own_n = root_member(&c->place, own);
-		n = root_member(pl, best);
-		own_first = own_n && n && !pl->root.node.parent && !c->place.root.node.parent ?
-				    own_goes_first(c, pl, own_n, n) :
-				    own_is_owed(c);
-	}
-	if (own_first) {
+	USES_ARENA();
+	for (u32 i = hidden(0); i <= SUBSETS && can_loop; i = hidden(i + 1)) {
+		struct place __arena *side = beside(c, cpu, i);
+		bool runs = side && running && place_at(running->place) == side;
+
+		if (!side)
+			continue;
+		place_deactivated(side);
+		if (!runs && !place_head(side)->ready.top)
+			continue;
+		own->is_alone = !best->task;
+		own->defers = 1;
+		place_choose(side, runs ? &running->member.node : NULL,
+			     runs ? pays_of(running) : NULL, now_ns, own);
+		if (!own->task || !side_goes_first(c, side, pl))
+			continue;
+		pl = side;
 		/* Not as a whole: clang copies structs of the arena by addresses that the kernel refuses. */
 		best->task = own->task;
 		best->pays = own->pays;
 		best->due_ns = own->due_ns;
+		best->waited_ns = own->waited_ns;
 	}
+	own->defers = 0;
+	if (!best->task)
+		return 0;
+	if (pl != shared)
+		clocks_rest(c, cpu, running, pl);
+	place_accept(best);
+	if (best->due_ns == NEVER_NS && !best->waited_ns)
+		clock_serves(c, pl);
+	return 0;
+}
+
+/* Chooses among the CPU's places; `running` competes in its own. The result is the CPU's `choice`. */
+static __always_inline void choose(struct consort_cpu __arena *c, u32 cpu,
+				   struct task __arena *running, u64 now_ns)
+{
+	struct place __arena *pl = &shard_at(c->shard)->place;
+	struct choice __arena *best = &c->choice;
+	struct tree_node __arena *n, *pays;
+	bool is_beside;
+
+	place_deactivated(pl);
+	if (!one_cpu) {
+		place_deactivated(&c->place);
+		best->is_alone = !waits_beside(c, cpu);
+		best->is_busy = live_busy_ns(&pl->waiters, now_ns) > 0;
+	}
+	is_beside = running && running->place >= SHARDS_MAX;
+	best->defers = !one_cpu && (is_beside || !best->is_alone);
+	if (best->defers) {
+		clocks_compare(c, cpu, running);
+		if (running && !in_domain(running) && gives_way(c, cpu, running))
+			running = NULL;
+	}
+	n = running ? &running->member.node : NULL;
+	pays = running ? pays_of(running) : NULL;
+	if (best->defers || !place_choose_plain(pl, n, pays, now_ns, best))
+		place_choose(pl, is_beside ? NULL : n, pays, now_ns, best);
+	if (best->defers)
+		choose_beside(c, cpu, running, now_ns);
+	else if (!one_cpu)
+		clock_serves(c, pl);
 }
 
 /*

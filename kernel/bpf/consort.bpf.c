@@ -18,6 +18,7 @@
 #include "members.h"
 #include "setup.h"
 #include "shards.h"
+#include "subsets.h"
 #include "wake.h"
 
 char _license[] SEC("license") = "GPL";
@@ -69,11 +70,10 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		t->pid = p->pid;
 		return;
 	}
-	place = place_for(p, cpu, stays);
 	c = cpu_at(cpu);
 	s = shard_at(c->shard);
 	if (!one_cpu && shard_of_place(t->place) != c->shard)
-		leave_shard(t, p, place, bpf_ktime_get_ns());
+		leave_shard(t, p, place_of_shard(c->shard), bpf_ktime_get_ns());
 	lock_take(&s->lock);
 	t->pid = p->pid; /* a thread that executes a program takes its leader's */
 	t->thief = 0;
@@ -84,6 +84,7 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	if (t->member.node.active && in_domain(t))
 		slot_refresh(t, cpu, now_ns);
 	task_charge(t, p->se.sum_exec_runtime, now_ns);
+	place = place_for(p, cpu, stays, true);
 	if (t->place != place)
 		task_move(t, t->home, t->set, place, t->demoted);
 	task_take(t);
@@ -119,6 +120,8 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	} else {
 		task_wait(t, now_ns);
 		wake_inform(c, cpu, t, now_ns);
+		if (!one_cpu)
+			look_around(s, t, now_ns);
 	}
 	lock_release(&s->lock);
 
@@ -132,6 +135,8 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		kick(cpu, KICK(PREEMPT));
 	if (verdict == WAKE_WAIT && cpu == bpf_get_smp_processor_id() && timer_is_missing(c))
 		kick(cpu, KICK(PREEMPT));
+	if (!one_cpu)
+		way_given(c);
 }
 
 SEC("struct_ops/consort_dispatch")
@@ -161,7 +166,7 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 		if (t->member.node.active && is_queued(prev))
 			running = t;
 	}
-	choose(c, running && !running->member.node.ready.queued ? running : NULL, now_ns);
+	choose(c, cpu, running && !running->member.node.ready.queued ? running : NULL, now_ns);
 	if (!one_cpu)
 		c->told = 0;
 	if (!c->choice.task) {

@@ -2,13 +2,14 @@
 /*
  * Custody: in which of our queues a task waits, and how it is given to the kernel to run.
  *
- * Rule     A task that may run on all CPUs of a shard waits in the shard's place, any other in its own CPU's. A CPU's
- *          local queue never holds more than the task that runs next there.
+ * Rule     A task that may run on all CPUs of a shard waits in the shard's place, one that may run on some of them in that of
+ *          this subset, any other in its own CPU's. A CPU's local queue never holds more than the task that runs next there.
  */
 #ifndef CONSORT_CUSTODY_H
 #define CONSORT_CUSTODY_H
 
 #include "run.h"
+#include "subsets.h"
 
 /* Slices end by timer or kick; where no timer could be started, by the tick. A task alone is looked at this often. */
 #define SLICE_BY_TIMER_NS 100000000ULL
@@ -36,15 +37,27 @@ static inline bool may_run_in_shard(const struct task_struct *p, u32 shard)
 	return true;
 }
 
-/* The place in which a task may wait: its CPU's own if it cannot run on all of the shard's. */
-static inline u32 place_for(const struct task_struct *p, u32 cpu, u8 stays)
+/*
+ * The place in which a task may wait. Where its subset of the shard's CPUs has no place, or for a task that stays, the CPU's
+ * own. Without the shard's lock subsets may be others in a moment: whoever makes a task active there asks with `settles`,
+ * with the lock held.
+ */
+static __attribute__((noinline)) u32 place_for(const struct task_struct *p, u32 cpu, u8 stays,
+					       bool settles)
 {
+	u32 shard = cpu_at(cpu)->shard, place;
+
 	if (one_cpu)
 		return place_of_shard(0);
-	if (stays ||
-	    (p->nr_cpus_allowed < topology.nr_cpus && !may_run_in_shard(p, cpu_at(cpu)->shard)))
+	if (stays)
 		return place_of_cpu(cpu);
-	return place_of_shard(cpu_at(cpu)->shard);
+	if (p->nr_cpus_allowed >= topology.nr_cpus || may_run_in_shard(p, shard))
+		return place_of_shard(shard);
+	/* Beside reservations only two places of a CPU share it exactly: its shard's and its own. */
+	if (class_table.shortest_period_ns || !may_run_on_two(p, shard))
+		return place_of_cpu(cpu);
+	place = settles ? make_subset(p, shard) : find_subset(p, shard);
+	return place == PLACE_NONE ? place_of_cpu(cpu) : place;
 }
 
 /* Whether a waiting task may run there; the kernel throws a scheduler out that does not look. */

@@ -51,8 +51,7 @@ core_fn set_end_flights(struct group_set __arena *set in_arena)
 
 		bpf_local_irq_save(&flags);
 		lock_take(&s->lock);
-		if (c->flight_in == group_in(set, place_of_shard(c->shard)) ||
-		    c->flight_in == group_in(set, place_of_cpu(cpu)))
+		if (c->flight_in >= set->groups && c->flight_in < set->groups + nr_places())
 			flight_end(c);
 		lock_release(&s->lock);
 		bpf_local_irq_restore(&flags);

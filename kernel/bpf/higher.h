@@ -57,7 +57,7 @@ core_fn let_go(struct consort_cpu __arena *c in_arena, u32 cpu)
 	t->stays = p->migration_disabled ? STAY : STAY_NOT;
 	if (t->stays == STAY_NOT)
 		pid = t->pid;
-	place = place_for(p, cpu, t->stays);
+	place = place_for(p, cpu, t->stays, true);
 	if (place != t->place)
 		task_move(t, t->home, t->set, place, t->demoted);
 	bpf_task_release(p);

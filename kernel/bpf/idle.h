@@ -127,6 +127,20 @@ static inline bool tell_idle(const struct cpumask *allowed, s32 pid, u32 place)
 	return false;
 }
 
+/* Has a CPU look for the first that waits in a place that is not every CPU's. Without its lock: a hint. */
+static inline void tell_of_first(u32 place)
+{
+	struct waiter __arena *w =
+		*(struct waiter __arena *volatile __arena *)&place_at(place)->waiters.first;
+	s32 pid = w ? task_of_node(&outer_of(w, struct member, waiter)->node)->pid : 0;
+	struct task_struct *p = pid ? bpf_task_from_pid(pid) : NULL;
+
+	if (!p)
+		return;
+	tell_idle(p->cpus_ptr, pid, place);
+	bpf_task_release(p);
+}
+
 /* An idle CPU has been given a task at once: what it had been told of is told to another one. */
 core_fn pass_on(struct consort_cpu __arena *c in_arena)
 {
@@ -138,6 +152,10 @@ core_fn pass_on(struct consort_cpu __arena *c in_arena)
 	told = __sync_lock_test_and_set(&c->told, 0);
 	if (!told || !place_head(place_at(told - 1))->ready.top)
 		return 0;
+	if (told > SHARDS_MAX) {
+		tell_of_first(told - 1);
+		return 0;
+	}
 	all = scx_bpf_get_possible_cpumask();
 	tell_idle(all, 0, told - 1);
 	scx_bpf_put_cpumask(all);

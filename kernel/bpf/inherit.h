@@ -150,9 +150,9 @@ static inline void tell_better(const struct task __arena *t)
 	if (one_cpu || !t->member.node.ready.queued || t->place == cpu_at(here)->shard ||
 	    t->place == place_of_cpu(here))
 		return;
-	if (t->place >= SHARDS_MAX)
+	if (is_own(t->place))
 		kick(t->place - SHARDS_MAX, KICK(PREEMPT));
-	else if (cpu_at(t->cpu)->shard == t->place)
+	else if (cpu_at(t->cpu)->shard == shard_of_place(t->place))
 		kick(t->cpu, KICK(PREEMPT));
 }
 

@@ -8,8 +8,10 @@
 #define CPUS_MAX 64
 #define SHARDS_MAX 16
 #endif
-/* A place is a run queue: one for each shard, one for each CPU's own (pinned) tasks. */
-#define PLACES_MAX (SHARDS_MAX + CPUS_MAX)
+/* Sets of tasks that may run on the same some of a shard's CPUs, so many of a shard at a time: see subsets.h. */
+#define SUBSETS 4
+/* A place is a run queue: one for each shard, one for each CPU's own (pinned) tasks, one for each subset of a shard's CPUs. */
+#define PLACES_MAX (SHARDS_MAX + CPUS_MAX + SHARDS_MAX * SUBSETS)
 #define CLIENTS_MAX 4096
 #define DOMAINS_MAX 4096
 #define GROUPS_MAX 16384

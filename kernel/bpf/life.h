@@ -44,7 +44,7 @@ static inline void task_init(struct task __arena *t, const struct task_struct *p
 	t->kernel_task = (u64)p;
 	t->pid = p->pid;
 	t->home = cgroup_of(p);
-	t->place = place_for(p, scx_bpf_task_cpu(p), STAY_NOT);
+	t->place = place_for(p, scx_bpf_task_cpu(p), STAY_NOT, false);
 	t->weight = weight_of_task(p);
 	t->member.node.kind = NODE_TASK;
 	t->member.node.weight = t->weight;
@@ -72,7 +72,7 @@ static inline void come_back(struct task __arena *t, const struct task_struct *p
 	t->pid = p->pid;
 	t->weight = weight_of_task(p);
 	home = t->reservation ? &t->reservation->set : cgroup_of(p);
-	task_move(t, home, t->set, place_for(p, scx_bpf_task_cpu(p), STAY_NOT), t->demoted);
+	task_move(t, home, t->set, place_for(p, scx_bpf_task_cpu(p), STAY_NOT, false), t->demoted);
 	s = t->set ? slot_of(t) : NULL;
 	if (s) {
 		slot_read(t, s, bpf_get_smp_processor_id(), bpf_ktime_get_ns());

@@ -127,6 +127,7 @@ static inline void member_sleeps(struct task __arena *t, u64 now_ns)
 		return;
 	}
 	t->poll_seq = seq;
+	t->is_new = 0;
 	count_on(cpu)->sleeps++;
 	if (t->demoted && now_ns < t->yield_by_ns) {
 		count_on(cpu)->restorations++;
@@ -250,6 +251,8 @@ static inline void member_join(struct task __arena *t, struct domain_set __arena
 	t->slot = args->slot;
 	s = slot_of(t);
 	t->poll_seq = s ? *(volatile u32 *)&s->poll_seq : 0;
+	t->is_new = 1;
+	t->resumes = 0;
 	t->yield_by_ns = NEVER_NS;
 	t->member.due_ns = now_ns;
 	t->member.run_due_ns = now_ns;

@@ -7,7 +7,36 @@
 #ifndef CONSORT_QUEUE_H
 #define CONSORT_QUEUE_H
 
+#include "clocks.h"
 #include "flight.h"
+
+/* How many CPUs of a shard choose from the place. */
+static __always_inline u32 cpus_of_place(struct shard __arena *s, u32 place)
+{
+	u32 nr = s->nr_cpus ?: 1, nr_in_subset = 0;
+
+	if (place < SHARDS_MAX)
+		return nr;
+	if (is_own(place))
+		return 1;
+	for (u32 i = 0; i < MASK_WORDS && can_loop; i++)
+		nr_in_subset += __builtin_popcountll(subset_at(s, place - PLACE_SUBSETS)->cpus[i] &
+						     s->online[i]);
+	return nr_in_subset < nr ? nr_in_subset ?: 1 : nr;
+}
+
+/* The same of its shard; how many tasks are runnable for each CPU that chooses from the place. */
+static __always_inline u32 count_in_shard(struct place __arena *pl, u32 place, s32 more)
+{
+	struct shard __arena *s = shard_at(shard_of_place(place));
+
+	s->nr_runnable += more;
+	if (place >= PLACE_SUBSETS)
+		s->nr_in_subsets += more;
+	if (!is_own(place))
+		pl->nr_cpus = cpus_of_place(s, place);
+	return (pl->nr_runnable + pl->nr_cpus - 1) / pl->nr_cpus;
+}
 
 /* One more or one fewer task is runnable in the place: slices change. Or none, and tunables have. */
 static __always_inline void place_count(struct place __arena *pl, u32 place, s32 more)
@@ -17,11 +46,7 @@ static __always_inline void place_count(struct place __arena *pl, u32 place, s32
 	pl->changes = tunables.changes;
 	pl->nr_cpus = 1;
 	if (!one_cpu)
-		shard_at(shard_of_place(place))->nr_runnable += more;
-	if (!one_cpu && place < SHARDS_MAX) {
-		pl->nr_cpus = shard_at(place)->nr_cpus ?: 1;
-		nr_runnable = (nr_runnable + pl->nr_cpus - 1) / pl->nr_cpus;
-	}
+		nr_runnable = count_in_shard(pl, place, more);
 	pl->quantum_ns = slice_ns(tunables.granularity_ns, tunables.min_slice_ns, nr_runnable, 1);
 	if (pl->root.node.parent)
 		pl->quantum_ns = slice_beside_ns(pl->quantum_ns, tunables.min_slice_ns,
@@ -39,23 +64,42 @@ static __always_inline void count_load(struct task __arena *t, bool more)
 }
 
 /*
- * Before a task comes to a CPU's own place, and becomes active there. While that was empty its clock stood: it may not be
- * behind its shard's. It may be ahead, by what others there have had: that is theirs, whether they are there still or sleep,
- * and the newcomer begins at the shard's.
+ * Where a place beside its shard's begins: where the CPU is that the newcomer comes to, which for as long as it has nothing
+ * to do is where the shard is.
  */
-static __always_inline void own_place_meets(struct task __arena *t, struct place __arena *pl)
+static __always_inline u64 clock_of_newcomers(const struct task __arena *t)
 {
-	struct consort_cpu __arena *c;
-	u64 clock;
+	u32 shard = shard_of_place(t->place);
+	const struct consort_cpu __arena *c =
+		cpu_at(is_own(t->place) ? t->place - SHARDS_MAX : t->cpu);
 
-	if (one_cpu || t->place < SHARDS_MAX)
-		return;
-	c = cpu_at(t->place - SHARDS_MAX);
-	clock = shard_at(c->shard)->place.root.vmin - c->own_offset;
-	if (!pl->root.nr_active && vtime_before(pl->root.vmin, clock))
-		c->own_offset += clock - pl->root.vmin;
-	else if (vtime_before(clock, pl->root.vmin))
-		pl->root.vmin = clock;
+	return c->running && c->shard == shard ? c->clock : place_clock(&shard_at(shard)->place);
+}
+
+/*
+ * Before a task comes to a place beside its shard's, and becomes active there. While that was empty its clock stood: it may
+ * not be behind. It may be ahead, by what others there have had: that is theirs, whether they are there still or sleep.
+ */
+core_fn place_beside_meets(struct task __arena *t in_arena, struct place __arena *pl in_arena)
+{
+	u64 clock = clock_of_newcomers(t) - pl->offset, least;
+
+	USES_ARENA();
+	if (vtime_before(pl->root.vmin, clock)) {
+		if (!pl->root.nr_active)
+			pl->root.vmin = clock;
+		return 0;
+	}
+	/* The others of a subset may have been served by other CPUs, which are further. */
+	least = pl->root.vmin - clock_slack(pl);
+	pl->root.vmin = is_own(t->place) ? clock : vtime_max(clock, least);
+	return 0;
+}
+
+static __always_inline void place_meets(struct task __arena *t, struct place __arena *pl)
+{
+	if (!one_cpu && t->place >= SHARDS_MAX)
+		place_beside_meets(t, pl);
 }
 
 /*
@@ -87,7 +131,7 @@ static __always_inline void task_arrive(struct task __arena *t, u64 lead_ns)
 {
 	struct group __arena *account = group_in(t->home, t->place);
 
-	own_place_meets(t, place_at(t->place));
+	place_meets(t, place_at(t->place));
 	t->on_the_way = 0;
 	t->member.node.weight = t->weight;
 	t->pays = &t->member.node;
@@ -111,7 +155,7 @@ static __always_inline void activate_alone(struct task __arena *t, u64 now_ns)
 {
 	struct place __arena *pl = place_at(t->place);
 
-	own_place_meets(t, pl);
+	place_meets(t, pl);
 	count_load(t, true);
 	tree_activate(&t->member.node, now_ns);
 	place_activated(pl, &t->member.node);
@@ -140,7 +184,7 @@ static __always_inline void wait_no_more(struct task __arena *t)
 
 	place_wait_no_more(pl, &t->member);
 	if (!one_cpu && !pl->waiters.first)
-		pl->waiters.emptied_ns = bpf_ktime_get_ns();
+		live_busy_until(&pl->waiters, bpf_ktime_get_ns());
 }
 
 static __always_inline void take_alone(struct task __arena *t)
@@ -163,7 +207,7 @@ core_fn task_activate(struct task __arena *t in_arena, u64 now_ns)
 		activate_alone(t, now_ns);
 		return 0;
 	}
-	own_place_meets(t, pl);
+	place_meets(t, pl);
 	count_load(t, true);
 	seat_activate(&t->member, now_ns);
 	place_activated(pl, &t->member.seat->node);
@@ -319,13 +363,14 @@ static __always_inline void carry_debt(struct task __arena *t, struct domain_set
 }
 
 /*
- * Moves a task: to a cgroup, into or out of a domain, to another place. What it was (waiting, active) it is again
- * afterwards; asleep in its domain it is no longer.
+ * Moves a task: to a cgroup, into or out of a domain, to another place. What it was (waiting, active, interrupted) it is
+ * again afterwards; asleep in its domain it is no longer.
  */
 core_fn task_move(struct task __arena *t in_arena, struct group_set __arena *home in_arena,
 		  struct domain_set __arena *set in_arena, u32 place, u32 demoted)
 {
 	bool was_waiting = t->member.node.ready.queued, was_active = t->member.node.active;
+	u8 was_interrupted = t->member.interrupted;
 	u64 lead_ns;
 
 	task_take(t);
@@ -339,8 +384,10 @@ core_fn task_move(struct task __arena *t in_arena, struct group_set __arena *hom
 	t->place = place;
 	t->demoted = demoted;
 	task_arrive(t, lead_ns);
-	if (was_active)
+	if (was_active) {
 		task_activate(t, bpf_ktime_get_ns());
+		t->member.interrupted = was_interrupted;
+	}
 	if (was_waiting)
 		task_wait(t, bpf_ktime_get_ns());
 	return 0;

@@ -11,6 +11,7 @@
 #include "idle.h"
 #include "reason.h"
 #include "slots.h"
+#include "subsets.h"
 #include "timer.h"
 
 static inline u64 task_slice_ns(struct task __arena *t)
@@ -24,18 +25,47 @@ static inline u64 task_slice_ns(struct task __arena *t)
 #define LOOK_NS 20000000ULL
 
 /*
- * Whom nobody waits beside in its own place is compared all the same: with those that wait for this CPU in its other place,
+ * When to look next of slices that another CPU's may coincide with: who waits in turns there would always have been taken just
+ * before, or begin to wait just after.
+ */
+static __always_inline u64 out_of_step_ns(u64 now_ns, u64 slice)
+{
+	return slice / 2 + ((now_ns >> 4) * 0x9e3779b1 >> 8 & 0xff) * (slice / 2) / 256;
+}
+
+/*
+ * Whom nobody waits beside in its own place is compared all the same: with those that wait for this CPU in its other places,
  * and with those that run on the shard's other CPUs, which one of them will lose sooner or later.
  */
-static __always_inline u64 compare_beside_others_ns(struct consort_cpu __arena *c, u32 place,
+static __always_inline u64 compare_beside_others_ns(struct consort_cpu __arena *c, u32 cpu,
 						    u64 now_ns, u64 slice)
 {
 	struct shard __arena *s = shard_at(c->shard);
-	struct place __arena *other = place < SHARDS_MAX ? &c->place : &s->place;
 
-	if (place_head(other)->ready.top || s->nr_runnable > s->nr_cpus)
+	if (place_head(&s->place)->ready.top || waits_beside(c, cpu))
 		return now_ns + slice;
+	if (s->nr_runnable > s->nr_cpus)
+		return now_ns + out_of_step_ns(now_ns, slice);
 	return now_ns + LOOK_NS;
+}
+
+/*
+ * A task is about to run on a CPU for which tasks of another place wait. It could let them have that, and share one of those on
+ * which others of its own place run: for as long as it runs these are not alone there either.
+ */
+core_fn keep_others_waiting(struct consort_cpu __arena *c in_arena, u32 cpu,
+			    struct place __arena *own in_arena, u64 now_ns, u64 until_ns)
+{
+	USES_ARENA();
+	for (u32 i = hidden(0); i < PLACES_OF_CPU && can_loop; i = hidden(i + 1)) {
+		struct place __arena *pl = place_of_choice(c, cpu, i);
+
+		if (!pl || pl == own || !pl->waiters.first)
+			continue;
+		live_keep_busy(&own->waiters, now_ns, until_ns);
+		break;
+	}
+	return 0;
 }
 
 /* The task is not to be taken for the running one any more: it sleeps, ends, or goes to another shard. */
@@ -58,6 +88,8 @@ static __always_inline void task_has_cpu(struct consort_cpu __arena *c, u32 cpu,
 	t->cpu = cpu;
 	note_reason(cpu, t, now_ns);
 	t->member.node.has_run = 1;
+	if (!one_cpu && !c->running)
+		clock_serves(c, place_at(t->place));
 	c->running = t;
 	if (!one_cpu)
 		flight_begin(c, pays_of(t), place_at(t->place)->quantum_ns);
@@ -88,7 +120,7 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 	at_ns = place_compare_at_ns(pl, pays_of(t), now_ns, slice);
 
 	if (!one_cpu && at_ns > now_ns + slice) {
-		u64 beside_ns = compare_beside_others_ns(c, t->place, now_ns, slice);
+		u64 beside_ns = compare_beside_others_ns(c, cpu, now_ns, slice);
 
 		if (beside_ns < at_ns)
 			at_ns = beside_ns;
@@ -117,6 +149,9 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 		else if (in_domain(t) && at_ns <= now_ns)
 			at_ns = now_ns + tunables.min_slice_ns;
 	}
+	if (!one_cpu)
+		keep_others_waiting(c, cpu, pl, now_ns,
+				    at_ns < now_ns + slice ? at_ns : now_ns + slice);
 	task_has_cpu(c, cpu, t, at_ns, now_ns, here);
 	return 0;
 }

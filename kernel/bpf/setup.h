@@ -13,6 +13,37 @@ static inline void place_init(struct place __arena *pl)
 	pl->top.node.kind = NODE_FAIR;
 }
 
+static inline void shard_init(struct shard __arena *s)
+{
+	place_init(&s->place);
+	for (u32 i = hidden(0); i < SUBSETS && can_loop; i = hidden(i + 1))
+		place_init(&subset_at(s, i)->place);
+}
+
+/* Once CPUs know their shards. */
+static inline void directory_fill(void)
+{
+	for (u32 i = hidden(0); i < nr_places() && can_loop; i = hidden(i + 1)) {
+		u32 place = nth_place(i), number = place - PLACE_SUBSETS;
+		struct place_entry __arena *e = directory + place;
+
+		e->index = i;
+		if (place < SHARDS_MAX) {
+			e->kind = PLACE_OF_SHARD;
+			e->shard = place;
+			e->at = &shard_at(place)->place;
+		} else if (place < PLACE_SUBSETS) {
+			e->kind = PLACE_OF_CPU;
+			e->shard = cpu_at(place - SHARDS_MAX)->shard;
+			e->at = &cpu_at(place - SHARDS_MAX)->place;
+		} else {
+			e->kind = PLACE_OF_SUBSET;
+			e->shard = number / SUBSETS;
+			e->at = &subset_at(shard_at(e->shard), number)->place;
+		}
+	}
+}
+
 SEC("syscall")
 int consort_init_arena(struct consort_init_args *args)
 {
@@ -21,11 +52,12 @@ int consort_init_arena(struct consort_init_args *args)
 	cpus = alloc_pages(CPUS_MAX * sizeof(struct consort_cpu));
 	shards = alloc_pages(SHARDS_MAX * sizeof(struct shard));
 	root_set = alloc_pages(sizeof(struct group_set));
+	directory = alloc_pages(PLACES_MAX * sizeof(struct place_entry));
 	task_pool = alloc_pages(sizeof(struct task_pool));
-	if (!cpus || !shards || !root_set || !task_pool)
+	if (!cpus || !shards || !root_set || !directory || !task_pool)
 		return 0;
 	for (u32 shard = 0; shard < topology.nr_shards && can_loop; shard++)
-		place_init(&shard_at(shard)->place);
+		shard_init(shard_at(shard));
 	for (u32 cpu = 0; cpu < topology.nr_cpus && cpu < CPUS_MAX && can_loop; cpu++) {
 		struct consort_cpu __arena *c = cpu_at(cpu);
 
@@ -37,11 +69,13 @@ int consort_init_arena(struct consort_init_args *args)
 		shard_at(c->shard)->nr_cpus++;
 		shard_at(c->shard)->nr_possible++;
 		shard_at(c->shard)->cpus[cpu / 64 % MASK_WORDS] |= 1ULL << cpu % 64;
+		shard_at(c->shard)->online[cpu / 64 % MASK_WORDS] |= 1ULL << cpu % 64;
 		if (use_timers && timer_init(cpu)) {
 			args->error = EOPNOTSUPP; /* this kernel refuses BPF timers */
 			return 0;
 		}
 	}
+	directory_fill();
 	args->error = 0;
 	return 0;
 }

@@ -46,7 +46,7 @@ static inline void leave_shard(struct task __arena *t, const struct task_struct 
 /* How many tasks of a place are looked at: those of CPUs' own places may be bound elsewhere. */
 #define STEAL_LOOKS 8
 
-/* Whether a CPU may take a task: into its shard's place, or into its own if nobody is there, or if it `crowds`. */
+/* Whether a CPU may take a task: into its own place only if nobody is there, or if it `crowds`. */
 static inline bool may_take(const struct task __arena *t, u32 cpu, bool crowds)
 {
 	struct task_struct *p = bpf_task_from_pid(t->pid);
@@ -56,8 +56,8 @@ static inline bool may_take(const struct task __arena *t, u32 cpu, bool crowds)
 	if (!p)
 		return false;
 	if (may_run_on(t, p, cpu)) {
-		place = place_for(p, cpu, t->stays);
-		may = crowds || place < SHARDS_MAX || !place_at(place)->root.nr_active;
+		place = place_for(p, cpu, t->stays, false);
+		may = crowds || !is_own(place) || !place_at(place)->root.nr_active;
 	}
 	bpf_task_release(p);
 	return may;
@@ -178,7 +178,7 @@ static inline struct task_struct *steal_from(u32 from, u32 cpu, bool oldest, u64
 		t = task_of_node(best->task);
 		p = bpf_task_from_pid(t->pid);
 		t->thief = p ? cpu + 1 : 0;
-		task_change_shard(t, p ? place_for(p, cpu, t->stays) : place_of_cpu(cpu));
+		task_change_shard(t, p ? place_for(p, cpu, t->stays, false) : place_of_cpu(cpu));
 	}
 	lock_release(l);
 	return p;
@@ -191,9 +191,14 @@ static inline struct task_struct *steal_from(u32 from, u32 cpu, bool oldest, u64
 static inline bool take_over(struct task __arena *t, const struct task_struct *p, u32 cpu,
 			     u64 now_ns)
 {
+	u32 place;
+
 	if (t->thief != cpu + 1 || t->kernel_task != (u64)p)
 		return false;
 	t->thief = 0;
+	place = place_for(p, cpu, t->stays, true);
+	if (t->place != place)
+		task_move(t, t->home, t->set, place, t->demoted);
 	task_activate(t, now_ns);
 	count_on(cpu)->steals++;
 	return true;
@@ -233,7 +238,8 @@ core_fn steal(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	for (u32 i = 0; i < nr_places() && can_loop; i++) {
 		u32 place = nth_place((first + i) % nr_places());
 
-		if (place == own || place == place_of_cpu(cpu))
+		if (place == own || place == place_of_cpu(cpu) ||
+		    (place >= PLACE_SUBSETS && shard_of_place(place) == c->shard))
 			continue;
 		p = steal_from(place, cpu, false, now_ns);
 		if (p)
@@ -246,22 +252,48 @@ core_fn steal(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	return 0;
 }
 
-/* Runs a task there that waits in an offline CPU's own place. */
+/* Where tasks wait for an offline CPU and for no online one: in its own place, or in a subset's. PLACE_NONE: nowhere. */
+core_fn bound_place(struct consort_cpu __arena *c in_arena, u32 cpu)
+{
+	struct shard __arena *s = shard_at(c->shard);
+
+	if (place_head(&c->place)->ready.top)
+		return place_of_cpu(cpu);
+	for (u32 i = hidden(1); s->nr_in_subsets && i <= SUBSETS && can_loop; i = hidden(i + 1)) {
+		struct place __arena *pl = beside(c, cpu, i);
+		u64 online = 0;
+
+		if (!pl || !place_head(pl)->ready.top)
+			continue;
+		for (u32 w = 0; w < MASK_WORDS && can_loop; w++)
+			online |= subset_at(s, i - 1)->cpus[w] & s->online[w];
+		if (!online)
+			return place_of_subset(c->shard, i - 1);
+	}
+	return PLACE_NONE;
+}
+
+/* Runs a task that waits for an offline CPU, and for no online one, where the kernel has it. */
 static inline void run_bound(u32 cpu, u32 here, u64 now_ns)
 {
 	struct consort_cpu __arena *c = cpu_at(cpu);
 	struct lock __arena *l = &shard_at(c->shard)->lock;
 	struct choice __arena *best = &cpu_at(here)->own_choice;
 	struct task_struct *p = NULL;
+	u32 place;
 
 	lock_take(l);
-	place_choose(&c->place, NULL, NULL, now_ns, best);
+	place = bound_place(c, cpu);
+	best->task = NULL;
+	if (place != PLACE_NONE)
+		place_choose(place_at(place), NULL, NULL, now_ns, best);
 	if (best->task) {
 		struct task __arena *t = task_of_node(best->task);
 
 		task_take(t);
 		p = bpf_task_from_pid(t->pid);
 		if (p) {
+			cpu = scx_bpf_task_cpu(p);
 			insert_task(p, DSQ(LOCAL_ON) | cpu, SLICE_BY_TIMER_NS, 0);
 			kick(cpu, 0);
 		}
@@ -290,7 +322,7 @@ core_fn attend_others(u32 here, u64 now_ns)
 
 		if (cpu == here)
 			continue;
-		if (!c->online && place_head(&c->place)->ready.top)
+		if (!c->online && bound_place(c, cpu) != PLACE_NONE)
 			bound = cpu;
 		else if (idles || (!c->online && offline_waits(cpu)))
 			kick(cpu, 0);
@@ -312,6 +344,10 @@ static inline void cpu_set_online(u32 cpu, u32 online)
 	bpf_local_irq_save(&flags);
 	lock_take(&s->lock);
 	s->nr_cpus += online - c->online;
+	if (online)
+		s->online[cpu / 64 % MASK_WORDS] |= 1ULL << cpu % 64;
+	else
+		s->online[cpu / 64 % MASK_WORDS] &= ~(1ULL << cpu % 64);
 	c->online = online;
 	flight_end(c);
 	c->running = NULL;

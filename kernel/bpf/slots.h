@@ -54,6 +54,7 @@ static inline void slot_look_interrupted(struct task __arena *t, struct consort_
 {
 	if (*(volatile u32 *)&s->poll_seq != t->poll_seq) {
 		t->resumes = 0;
+		t->is_new = 0;
 		t->member.interrupted = 0;
 		return;
 	}
@@ -61,7 +62,10 @@ static inline void slot_look_interrupted(struct task __arena *t, struct consort_
 	t->resumes += t->member.interrupted;
 }
 
-/* Takes over what the member published. Values out of range count as absent. */
+/*
+ * Takes over what the member published. Values out of range count as absent. A new member that lost the CPU before its first
+ * poll has published nothing yet: it is due still, as when it joined.
+ */
 static inline void slot_read(struct task __arena *t, struct consort_slot *s, u32 cpu, u64 now_ns)
 {
 	u64 due_ns = *(volatile u64 *)&s->due_ns, key = *(volatile u64 *)&s->key;
@@ -73,6 +77,8 @@ static inline void slot_read(struct task __arena *t, struct consort_slot *s, u32
 	}
 	if (priority > CONSORT_PRIORITY_MAX)
 		priority = PRIORITY_NONE;
+	if (t->is_new && t->resumes < RESUMES_MAX && due_ns == NEVER_NS && priority == PRIORITY_NONE)
+		return;
 	member_publish(&t->member, due_ns, priority, key, now_ns);
 }
 

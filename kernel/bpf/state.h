@@ -4,6 +4,7 @@
  *
  *   shard 0..S-1   CPUs that share a last-level cache: one lock, one place for tasks that may run on any of them
  *   cpu 0..C-1     one place for tasks that may not (pinned, migration-disabled), under its shard's lock
+ *   subset         some of a shard's CPUs: one place for tasks that may run on just these, under the shard's lock
  *   group set      a cgroup, a class or a reservation: one group in each place
  *   domain set     a cooperation domain: one domain in each place
  *   task           a thread: in one place at a time
@@ -101,6 +102,7 @@ struct task {
 	u8 demoted;
 	u8 stays; /* enum stay */
 	u8 resumes; /* times that it lost the CPU since its last poll */
+	u8 is_new; /* it has joined, and not polled since */
 	u8 on_the_way; /* to another place: it has left its account there, and not come to the one here */
 	u8 blocked; /* sleeps until it gets a lock whose holder the kernel knows */
 	struct task __arena *holder; /* of that lock: who may ride in its seat; NULL: not one of ours */
@@ -122,6 +124,18 @@ struct giver {
 	u64 pause_ns; /* how long it is left alone then */
 };
 
+/* Those among which a CPU chooses: its own, those of its shard's subsets, its shard's. */
+#define PLACES_OF_CPU (SUBSETS + 2)
+
+/* From where a CPU takes a task, see balance.h. */
+struct pick {
+	struct giver __arena *giver; /* NULL: nothing is noted */
+	struct consort_cpu __arena *swaps; /* the CPU with whose own place it takes turns; NULL: none */
+	u64 lag; /* what the giver is behind */
+	u32 place;
+	u32 oldest; /* takes what has waited for longest */
+};
+
 struct consort_cpu {
 	struct task __arena *running; /* chosen last; NULL: idle */
 	struct task __arena *left; /* put aside for a moment when a higher class took the CPU */
@@ -129,10 +143,17 @@ struct consort_cpu {
 	u64 estimated_ns; /* of its run since then, charged already */
 	struct group __arena *flight_in; /* the account in which it runs, see flight.h */
 	u64 flight_ns; /* what is in flight there; 0: nothing */
+	u64 busy_ns; /* for how long others had waited for it, at the last look */
 	u64 compare_at_ns; /* when the running task is to be compared again; NEVER_NS: when it stops */
 	u64 timer_at_ns; /* when this CPU's one-shot timer fires; NEVER_NS: not armed */
-	u64 own_offset; /* what its own place's virtual time is behind its shard's, see choose.h */
-	s64 own_lead_ns; /* beside classes: by how much its own place has had more of it than its part beside its shard's */
+	u64 clock; /* of the place that it served last by its clock, see clocks.h */
+	u64 first_clock; /* the first of those of its places, at the last look */
+	u64 gaps[PLACES_OF_CPU]; /* how far the clock of each of its places was from that, at most */
+	u64 gap_elsewhere; /* the same of what another one serves, see way.h */
+	u32 first; /* the place whose clock was the first */
+	u32 elsewhere; /* the other CPU */
+	u32 gives_way_to; /* 1 + the CPU that is to take the task which has just run here; 0: none */
+	s64 own_lead_ns; /* beside classes: by how much places beside its shard's have had more of it than their part */
 	u64 balance_at_ns; /* when this CPU next compares its shard with the others */
 	u64 swap_at_ns; /* when its own place next takes a task from another one's that has more, or gives one */
 	u32 balance_from; /* the CPU at whose own place it looks next */
@@ -141,8 +162,16 @@ struct consort_cpu {
 	u32 shard;
 	u32 online;
 	struct giver giver;
+	struct pick pick;
 	struct choice choice; /* of the shard's place, and what came of it */
-	struct choice own_choice; /* of the CPU's own place, or of one that it steals from */
+	struct choice own_choice; /* of the CPU's own place, of a subset's, or of one that it steals from */
+	struct place place;
+};
+
+/* Some of a shard's CPUs, see subsets.h. */
+struct subset {
+	u64 cpus[MASK_WORDS]; /* a bit for each; none: nobody has needed it yet */
+	struct giver giver;
 	struct place place;
 };
 
@@ -151,12 +180,16 @@ struct shard {
 	u32 nr_thieves; /* CPUs that are about to take a task from its place */
 	u32 nr_cpus; /* online */
 	u32 nr_possible;
-	u32 nr_runnable; /* tasks, in its place and in its CPUs' own ones */
+	u32 nr_runnable; /* tasks, in its place, in its CPUs' own ones, and in those of subsets */
+	u32 nr_in_subsets; /* of these, in those of subsets */
 	u64 cpus[MASK_WORDS]; /* possible ones: a bit for each */
+	u64 online[MASK_WORDS]; /* of these */
+	u32 look_at; /* the CPU at which the next of its tasks that begins to wait looks, see wake.h */
 	u64 offset; /* what its virtual time is behind the machine's clock, see balance.h */
 	u64 kept_up_ns; /* when that was last looked at */
 	struct giver giver;
 	struct place place;
+	struct subset subsets[SUBSETS];
 };
 
 struct {
@@ -172,6 +205,18 @@ struct {
 struct consort_cpu __arena *cpus;
 struct shard __arena *shards;
 struct group_set __arena *root_set;
+
+/* Where a place is. Groups and domains have theirs densely, in the order of `index`, see nth_place. */
+struct place_entry {
+	struct place __arena *at;
+	u32 shard;
+	u32 index;
+	u32 kind; /* enum place_kind */
+};
+
+enum place_kind { PLACE_OF_SHARD, PLACE_OF_CPU, PLACE_OF_SUBSET };
+
+struct place_entry __arena *directory; /* by place */
 
 static inline struct consort_cpu __arena *cpu_at(u32 cpu)
 {
@@ -193,36 +238,70 @@ static inline u32 place_of_cpu(u32 cpu)
 	return SHARDS_MAX + cpu;
 }
 
+#define PLACE_SUBSETS (SHARDS_MAX + CPUS_MAX)
+
+static inline u32 place_of_subset(u32 shard, u32 subset)
+{
+	return PLACE_SUBSETS + shard * SUBSETS + subset;
+}
+
+/* A subset of a shard. Linux 6.18 lets only the first operand of a sum be an address in the arena, as a compiler need not. */
+static inline struct subset __arena *subset_at(struct shard __arena *s, u32 subset)
+{
+	struct subset __arena *b = s->subsets;
+	u64 bytes = subset % SUBSETS * sizeof(*b);
+
+#ifdef __bpf__
+	asm volatile("%0 += %1" : "+r"(b) : "r"(bytes));
+	return b;
+#else
+	return b + bytes / sizeof(*b);
+#endif
+}
+
+/* Looked up, not computed: kinds of places would be paths at each of hundreds of uses, and Linux 6.18 follows a million steps. */
 static inline u32 shard_of_place(u32 place)
 {
-	return place < SHARDS_MAX ? place : cpu_at(place - SHARDS_MAX)->shard;
+	return directory[place].shard;
 }
 
 static inline struct place __arena *place_at(u32 place)
 {
-	if (place < SHARDS_MAX)
-		return &shard_at(place)->place;
-	return &cpu_at(place - SHARDS_MAX)->place;
+	return directory[place].at;
 }
 
-/* Places are allocated densely: those of the shards that exist, then those of the CPUs that exist. */
+/* Two CPUs have no subset of which one alone is not a part. */
+static inline u32 subsets_of_shard(void)
+{
+	return topology.nr_cpus > 2 ? SUBSETS : 0;
+}
+
+/* Whether a place is a CPU's own. */
+static inline bool is_own(u32 place)
+{
+	return directory[place].kind == PLACE_OF_CPU;
+}
+
 static inline u32 place_index(u32 place)
 {
-	u32 i = place < SHARDS_MAX ? place : topology.nr_shards + place - SHARDS_MAX;
-
-	return i < PLACES_MAX ? i : 0;
+	return directory[place].index;
 }
 
 static inline u32 nr_places(void)
 {
 	/* One CPU has no use for a place of its own beside its shard's. */
-	return topology.nr_shards + (one_cpu ? 0 : topology.nr_cpus);
+	if (one_cpu)
+		return topology.nr_shards;
+	return topology.nr_shards + topology.nr_cpus + topology.nr_shards * subsets_of_shard();
 }
 
 /* The number of the i-th place that exists. */
 static inline u32 nth_place(u32 i)
 {
-	return i < topology.nr_shards ? i : SHARDS_MAX + i - topology.nr_shards;
+	if (i < topology.nr_shards)
+		return i;
+	i -= topology.nr_shards;
+	return i < topology.nr_cpus ? SHARDS_MAX + i : PLACE_SUBSETS + i - topology.nr_cpus;
 }
 
 static inline struct group __arena *group_in(struct group_set __arena *set, u32 place)

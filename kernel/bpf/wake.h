@@ -13,6 +13,7 @@
 
 #include "idle.h"
 #include "run.h"
+#include "way.h"
 
 enum wake_verdict {
 	WAKE_WAIT,
@@ -43,24 +44,22 @@ static inline bool goes_first(const struct tree_node __arena *n,
 	return !vtime_before(running->vtime + vtime_of_ns(ran_ns, node_weight(running)), n->vtime);
 }
 
-/* The same for the two places of a CPU: by their clocks, at the level of their roots. */
+/* The same for two places of a CPU: by their clocks, at the level of their roots. */
 static inline bool place_beats(struct tree_node __arena *n, const struct task __arena *t,
 			       struct tree_node __arena *other, const struct task __arena *running,
 			       u64 ran_ns)
 {
-	struct consort_cpu __arena *c = cpu_at(running->cpu);
-	u64 offset = c->own_offset, vtime;
+	u64 vtime;
 
-	if (!one_cpu && shard_of_place(t->place) != c->shard)
+	if (!one_cpu && shard_of_place(t->place) != cpu_at(running->cpu)->shard)
 		return false;
 	n = tree_member_above(n, &place_at(t->place)->root);
 	other = tree_member_above(other, &place_at(running->place)->root);
 	if (!n || !other)
 		return false;
 	vtime = other->vtime + vtime_of_ns(ran_ns, node_weight(other));
-	if (t->place >= SHARDS_MAX)
-		return vtime_before(n->vtime + offset, vtime);
-	return vtime_before(n->vtime, vtime + offset);
+	return vtime_before(n->vtime + place_at(t->place)->offset,
+			    vtime + place_at(running->place)->offset);
 }
 
 /* Whether virtual time puts the woken task before the running one, at the level where they part. */
@@ -161,6 +160,9 @@ core_fn wake_inform(struct consort_cpu __arena *c in_arena, u32 cpu,
 	u64 compare_at_ns = c->compare_at_ns, since_ns = c->since_ns;
 	u64 estimated_ns = c->estimated_ns;
 
+	if (running && running->place != t->place)
+		live_keep_busy(&place_at(running->place)->waiters, now_ns,
+			       now_ns + task_slice_ns(running));
 	if (!running || (!in_domain(t) && compare_at_ns <= now_ns + task_slice_ns(running)))
 		return 0;
 	task_begin(c, cpu, running, now_ns, cpu == bpf_get_smp_processor_id());
@@ -169,6 +171,23 @@ core_fn wake_inform(struct consort_cpu __arena *c in_arena, u32 cpu,
 	if (compare_at_ns < c->compare_at_ns)
 		c->compare_at_ns = compare_at_ns;
 	return 0;
+}
+
+/*
+ * A task waits that several CPUs may run. One of them may have begun to run another one when nobody waited, and look much later:
+ * it looks now. A task that begins to wait looks at one CPU, in turns.
+ */
+static inline void look_around(struct shard __arena *s, const struct task __arena *t, u64 now_ns)
+{
+	u32 cpu = cpu_after(s, s->look_at);
+	const struct consort_cpu __arena *c = cpu_at(cpu);
+	struct task __arena *running = c->running;
+
+	s->look_at = cpu;
+	if (is_own(t->place) || !running || !may_use(t->place, cpu) || c->compare_at_ns == NEVER_NS)
+		return;
+	if (c->compare_at_ns > now_ns + 2 * task_slice_ns(running))
+		kick(cpu, KICK(PREEMPT));
 }
 
 /* On many CPUs: makes the CPU that should run the task look for it. An idle one, if any: a busy one may go on. */

@@ -116,7 +116,7 @@ static void check_ledgers(struct checking *c)
 		if (!set || !set->parent || set->id != *(u64 *)sim_map_slot_key(&group_sets, i))
 			continue;
 		for (u32 n = 0; n < nr_places(); n++) {
-			const struct group *g = group_in(set, place_number(n));
+			const struct group *g = group_in(set, nth_place(n));
 
 			load += g->ledger ? g->load : 0;
 		}
@@ -129,7 +129,7 @@ static void check_ledgers(struct checking *c)
 static void check_loads(struct checking *c)
 {
 	for (u32 i = 0; i < nr_places(); i++)
-		each_group(place_number(i), add_load, c);
+		each_group(nth_place(i), add_load, c);
 	for (u32 i = 0; i < c->nr_tasks; i++) {
 		const struct task *t = find_task(c->tasks[i].task);
 
@@ -137,7 +137,7 @@ static void check_loads(struct checking *c)
 			add_task_load(t);
 	}
 	for (u32 i = 0; i < nr_places() && !c->broken; i++) {
-		struct visiting v = { c, place_number(i) };
+		struct visiting v = { c, nth_place(i) };
 
 		each_group(v.place, check_load, &v);
 	}
@@ -210,7 +210,7 @@ static void check_served(struct checking *c, const struct sim_task_ref *ref)
 static void check_accounts(struct checking *c)
 {
 	for (u32 i = 0; i < nr_places() && !c->broken; i++) {
-		struct visiting v = { c, place_number(i) };
+		struct visiting v = { c, nth_place(i) };
 
 		each_group(v.place, check_seats, &v);
 		check_waiters(c, v.place);

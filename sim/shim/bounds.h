@@ -201,14 +201,16 @@ static u64 weight_everywhere(void)
 	u64 weight = 0;
 
 	for (u32 i = 0; i < nr_places(); i++)
-		weight += sum_of(&place_at(place_number(i))->root)->weight_all;
+		weight += sum_of(&place_at(nth_place(i))->root)->weight_all;
 	return weight;
 }
 
-/* A CPU divides its time between its own place and its shard's, whose weight is that of all of its CPUs. */
+/* A CPU divides its time between its own place, its subsets' and its shard's, whose weight is that of all of their CPUs. */
 static u64 place_wait_ns(const struct checking *c, const struct task *t, u64 ns, u64 weight)
 {
-	u32 nr_cpus = t->place < SHARDS_MAX ? shard_at(t->place)->nr_cpus : 1;
+	u32 nr_cpus = t->place < SHARDS_MAX ? shard_at(t->place)->nr_cpus :
+		      is_own(t->place)	    ? 1 :
+					      place_at(t->place)->nr_cpus;
 
 	if (one_cpu)
 		return ns;

@@ -45,11 +45,6 @@ static int check_links(struct checking *c, struct heap_link *l, struct heap_link
 	return right < 0 ? -1 : left + right + 1;
 }
 
-static u32 place_number(u32 i)
-{
-	return i < topology.nr_shards ? i : SHARDS_MAX + i - topology.nr_shards;
-}
-
 /* Calls `visit` for each group of a place: the root's, the top's, the cgroups', the classes', the domains'. */
 static void each_group(u32 place, void (*visit)(void *context, struct group *g), void *context)
 {
@@ -297,7 +292,7 @@ static void check_places(struct checking *c)
 	forget_sums(nr_groups * nr_places());
 	memset(nr_runnable, 0, sizeof(nr_runnable));
 	for (u32 i = 0; i < nr_places(); i++)
-		each_group(place_number(i), add_group, c);
+		each_group(nth_place(i), add_group, c);
 	for (u32 i = 0; i < c->nr_tasks; i++) {
 		struct task *t = find_task(c->tasks[i].task);
 
@@ -308,7 +303,7 @@ static void check_places(struct checking *c)
 	}
 	add_flights(c);
 	for (u32 i = 0; i < nr_places(); i++)
-		each_group(place_number(i), note_borrowing, c);
+		each_group(nth_place(i), note_borrowing, c);
 	for (u32 i = 0; i < c->nr_tasks; i++) {
 		struct task *t = find_task(c->tasks[i].task);
 
@@ -317,9 +312,9 @@ static void check_places(struct checking *c)
 					borrow_max_ns(c, domain_in(t->set, t->place)));
 	}
 	for (u32 i = 0; i < nr_places(); i++)
-		each_group(place_number(i), add_run_max, c);
+		each_group(nth_place(i), add_run_max, c);
 	for (u32 i = 0; i < nr_places() && !c->broken; i++)
-		check_place(c, place_number(i), nr_runnable[i]);
+		check_place(c, nth_place(i), nr_runnable[i]);
 }
 
 /* ---- tasks ---- */

@@ -32,7 +32,9 @@ static u32 sets_left(void)
 static void begin_vtime(u64 vtime)
 {
 	for (u32 i = 0; i < nr_places(); i++)
-		place_at(place_number(i))->root.vmin = vtime;
+		place_at(nth_place(i))->root.vmin = vtime;
+	for (u32 cpu = 0; cpu < topology.nr_cpus; cpu++)
+		cpu_at(cpu)->clock = vtime;
 }
 
 static bool check(const struct sim_task_ref *tasks, u32 nr_tasks, struct sim_bounds bounds,

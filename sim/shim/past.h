@@ -24,14 +24,14 @@ struct past {
 	bool waited;
 };
 
-/* The same of a CPU's own place. */
-struct past_cpu {
-	u64 shard_vmin;
+/* The same of a place beside its shard's. */
+struct past_place {
+	u64 begins; /* where it would have begun at the last look */
 	u32 nr_active;
 	bool known;
 };
 
-static struct past_cpu past_cpus[CPUS_MAX];
+static struct past_place past_places[PLACES_MAX];
 
 /* Who ran on one CPU, and the least of the others of its group. */
 static const struct task *past_running;
@@ -44,7 +44,7 @@ static void forget_past(void)
 {
 	if (pasts)
 		memset(pasts, 0, nr_pasts * sizeof(*pasts));
-	memset(past_cpus, 0, sizeof(past_cpus));
+	memset(past_places, 0, sizeof(past_places));
 	past_running = NULL;
 }
 
@@ -203,20 +203,49 @@ static void check_patience(struct checking *c, struct past *old, const struct ta
 	old->held = ref->held;
 }
 
-/* ---- own clocks: that of a CPU's own place is not behind its shard's when somebody comes to it (queue.h) ---- */
+/* ---- own clocks: that of a place beside its shard's is not behind its CPUs' when somebody comes to it (queue.h) ---- */
 
-static void check_own_clock(struct checking *c, u32 cpu)
+/* Where a place may begin to which a task comes on one CPU: how busy that is changes between two looks. */
+static u64 cpu_clock(const struct consort_cpu *c)
 {
-	const struct consort_cpu *own = cpu_at(cpu);
-	struct past_cpu *old = &past_cpus[cpu];
-	u32 nr_active = own->place.root.nr_active;
-	u64 clock = own->place.root.vmin + own->own_offset;
+	u64 shared = place_clock(&shard_at(c->shard)->place);
 
-	if (old->known && !old->nr_active && nr_active && vtime_before(clock, old->shard_vmin))
-		broken(c, "own-clock",
-		       "CPU %u's own place begins %llu us of weight 1 behind its shard", cpu,
-		       vtime_to_ns(old->shard_vmin - clock, WEIGHT_ONE) / 1000);
-	old->shard_vmin = shard_at(own->shard)->place.root.vmin;
+	return vtime_before(c->clock, shared) ? c->clock : shared;
+}
+
+/* Where a place would begin, on that of its CPUs where this is earliest. */
+static u64 place_begins(u32 place)
+{
+	struct shard *s = shard_at(shard_of_place(place));
+	u64 least;
+
+	if (is_own(place))
+		return cpu_clock(cpu_at(place - SHARDS_MAX));
+	least = place_clock(&s->place);
+	for (u32 cpu = 0; cpu < topology.nr_cpus; cpu++) {
+		const struct consort_cpu *c = cpu_at(cpu);
+
+		if (c->shard == shard_of_place(place) && vtime_before(cpu_clock(c), least))
+			least = cpu_clock(c);
+	}
+	return least;
+}
+
+static void check_own_clock(struct checking *c, u32 i)
+{
+	const struct place *own = place_at(nth_place(i));
+	struct past_place *old = &past_places[i];
+	u32 nr_active = own->root.nr_active;
+	u64 begins = place_begins(nth_place(i)), least = old->begins;
+
+	if (vtime_before(begins, least))
+		least = begins;
+	/* Several events may have been since the last look, and the CPU's clock may have gone back by a place's course. */
+	least -= clock_slack(own) + clock_slack(&shard_at(shard_of_place(nth_place(i)))->place);
+	if (old->known && !old->nr_active && nr_active && vtime_before(place_clock(own), least))
+		broken(c, "own-clock", "place %u begins %llu us of weight 1 behind its CPUs'",
+		       nth_place(i), vtime_to_ns(least - place_clock(own), WEIGHT_ONE) / 1000);
+	old->begins = begins;
 	old->nr_active = nr_active;
 	old->known = true;
 }
@@ -251,6 +280,6 @@ static void check_past(struct checking *c)
 	}
 	if (one_cpu)
 		look_at_running(c);
-	for (u32 cpu = 0; !one_cpu && cpu < topology.nr_cpus && !c->broken; cpu++)
-		check_own_clock(c, cpu);
+	for (u32 i = topology.nr_shards; !one_cpu && i < nr_places() && !c->broken; i++)
+		check_own_clock(c, i);
 }

@@ -154,10 +154,10 @@ pub const MUTATIONS: [Mutation; 30] = [
         to: "if (*(volatile u32 __arena *)&l->next)\n\t\treturn false;\n\t__sync_lock_test_and_set(&l->next, 1);\n\treturn true;",
     },
     Mutation {
-        name: "other-place-mixed-up",
+        name: "place-beside-forgotten",
         file: "kernel/bpf/run.h",
-        from: "*other = place < SHARDS_MAX ? &c->place : &s->place;",
-        to: "*other = place < SHARDS_MAX ? &s->place : &c->place;",
+        from: "place_head(&s->place)->ready.top || waits_beside(c, cpu))",
+        to: "place_head(&s->place)->ready.top)",
     },
     Mutation {
         name: "look-restarts-the-wait",
@@ -190,10 +190,10 @@ pub const MUTATIONS: [Mutation; 30] = [
         to: "\treturn;",
     },
     Mutation {
-        name: "own-clock-set",
+        name: "place-begins-behind",
         file: "kernel/bpf/queue.h",
-        from: "c->own_offset += clock - pl->root.vmin;",
-        to: "c->own_offset = clock - pl->root.vmin;",
+        from: "if (!pl->root.nr_active)\n\t\t\tpl->root.vmin = clock;",
+        to: "",
     },
     Mutation {
         name: "served-below-zero",
