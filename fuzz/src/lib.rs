@@ -14,7 +14,7 @@ pub struct Target {
     pub run: fn(&[u8]),
 }
 
-pub const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 5] = [
     Target {
         name: "wire",
         run: wire::run,
@@ -30,6 +30,10 @@ pub const TARGETS: [Target; 4] = [
     Target {
         name: "scenario",
         run: texts::scenario,
+    },
+    Target {
+        name: "groups",
+        run: texts::groups,
     },
 ];
 

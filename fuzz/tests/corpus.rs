@@ -144,3 +144,8 @@ fn classes() {
 fn scenario() {
     fuzz("scenario");
 }
+
+#[test]
+fn groups() {
+    fuzz("groups");
+}
