@@ -132,6 +132,7 @@ enum consort_request_type {
 	CONSORT_LEND = 7, /* a part of the caller's reservation */
 	CONSORT_RECOLLECT = 8,
 	CONSORT_USAGE = 9, /* answered by struct consort_usage_reply, unless refused */
+	CONSORT_ANNOUNCE = 10, /* a thread says its name; group files name it (needs HELLO, ends with LEAVE) */
 };
 
 enum consort_reserve_flags {
@@ -162,16 +163,16 @@ struct consort_request {
 	__u32 magic;
 	__u16 version;
 	__u16 type; /* enum consort_request_type */
-	__s32 tid; /* JOIN, LEAVE: the thread, as the caller sees it; 0 is the caller's only thread.
+	__s32 tid; /* JOIN, LEAVE, ANNOUNCE: the thread, as the caller sees it; 0 is the caller's only thread.
 		    * RESERVE, RELEASE, USAGE: a process or thread, 0 is the caller's process.
 		    * LEND, RECOLLECT: the receiver; the lender is the caller's process */
-	__u32 slot; /* JOIN, LEAVE: index into consort_page.slots */
+	__u32 slot; /* JOIN, LEAVE, ANNOUNCE: index into consort_page.slots */
 	__u64 event_ns; /* JOIN: the longest event that a member runs; sets the domain's grace.
 			 * RESERVE: the period */
 	__u32 order; /* JOIN: enum consort_order. RESERVE, LEND: a rate. RECOLLECT: a rate, 0 is all */
 	__u32 flags; /* JOIN: enum consort_join_flags. RESERVE, RELEASE, USAGE: enum consort_reserve_flags */
 	char domain[CONSORT_NAME_MAX + 1]; /* JOIN: 0-terminated; empty: a private domain.
-					    * RESERVE: the class */
+					    * RESERVE: the class. ANNOUNCE: the thread's name */
 };
 
 #define CONSORT_TEXT_MAX 192

@@ -7,9 +7,9 @@ use consort_kernel::{
 };
 use consort_rates::ClassTable;
 
-use crate::ejection::Mode;
+use crate::{ejection::Mode, groups::host::GroupHost};
 
-pub trait Host {
+pub trait Host: GroupHost {
     /// What it can do.
     fn mode(&self) -> Mode {
         Mode::Full
@@ -78,6 +78,8 @@ pub trait Host {
     /// Why the scheduler is no longer in charge; `None` while it is.
     fn exited(&self) -> Option<ExitReport>;
 }
+
+impl GroupHost for Scheduler {}
 
 impl Host for Scheduler {
     fn client_page(&mut self) -> Result<ClientPage, Error> {

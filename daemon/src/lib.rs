@@ -16,6 +16,7 @@ pub mod division;
 pub mod domains;
 mod dumps;
 pub mod ejection;
+pub mod groups;
 pub mod host;
 pub mod journal;
 mod keep;

@@ -184,6 +184,7 @@ impl Life<'_> {
                 path: journal,
                 source,
             })?;
+            service.open_groups(&socket.with_extension("groups"));
         }
         // Only now: what was done up to here, nobody waits for.
         raise_priority();

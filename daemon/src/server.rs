@@ -75,6 +75,8 @@ pub(crate) struct Server<'a> {
     pause: Duration,
     watchdog: Watchdog,
     next_tick: Instant,
+    /// For one message.
+    buffer: Vec<u8>,
 }
 
 impl<'a> Server<'a> {
@@ -107,6 +109,7 @@ impl<'a> Server<'a> {
             pause,
             watchdog: Watchdog::asked_for(),
             next_tick: Instant::now(),
+            buffer: vec![0; MESSAGE_BYTES_MAX],
         })
     }
 
@@ -218,8 +221,7 @@ impl<'a> Server<'a> {
             return;
         };
         let fd = socket.as_raw_fd();
-        let mut buffer = [0; MESSAGE_BYTES_MAX];
-        let (length, descriptors) = match listen::receive(fd, &mut buffer) {
+        let (length, descriptors) = match listen::receive(fd, &mut self.buffer) {
             Ok((0, _)) => return self.close(id),
             Ok(received) => received,
             Err(Errno::EAGAIN | Errno::EINTR) => return,
@@ -236,7 +238,7 @@ impl<'a> Server<'a> {
             debug!(id, "a program does not read its replies");
             return self.close(id);
         }
-        let received = &buffer[..length.min(MESSAGE_BYTES_MAX)];
+        let received = &self.buffer[..length.min(MESSAGE_BYTES_MAX)];
         let (reply, next) = self.service.handle(id, received, length, now);
         let sent = listen::send(fd, &reply);
         match next {
@@ -285,6 +287,6 @@ impl<'a> Server<'a> {
 }
 
 /// The CPU time of this thread; 0 where the kernel does not tell.
-fn cpu_time() -> Duration {
+pub(crate) fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, TimeSpec::into)
 }

@@ -16,6 +16,7 @@ use crate::{
     config::Division,
     domains::Domains,
     ejection::{Ejections, Restarts},
+    groups::Groups,
     limits::Limits,
     peer::{self, Peer, Processes},
     reservations::Reservations,
@@ -48,6 +49,7 @@ pub struct Service {
     pub(crate) clients: Clients,
     pub(crate) domains: Domains,
     pub(crate) reservations: Reservations,
+    pub(crate) groups: Groups,
     pub(crate) totals: Totals,
     /// The operator's file; `None`: where it is by default.
     pub(crate) file: Option<PathBuf>,
@@ -76,6 +78,7 @@ impl Service {
             users: Users::new(limits),
             clients: Clients::default(),
             domains: Domains::default(),
+            groups: Groups::default(),
             totals: Totals::default(),
             file: None,
             left_out: 0,
@@ -151,6 +154,10 @@ impl Service {
             return;
         };
         let uid = client.peer.uid;
+        self.forget_names_of(id);
+        let Some(client) = self.clients.get(id) else {
+            return;
+        };
         let slots: Vec<u32> = client.members.keys().copied().collect();
         self.totals.lost_members += slots.len() as u64;
         for slot in slots {
@@ -219,6 +226,7 @@ impl Service {
         }
         self.sweep_dead_members(now);
         self.tick_reservations(now);
+        self.tick_groups();
         self.users.forget_idle(now);
     }
 

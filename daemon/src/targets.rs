@@ -26,6 +26,12 @@ pub enum Target {
     Thread { pid: i32, tid: i32, start: u64 },
     /// All that is in a cgroup: its folder below the hierarchy's root, and the number that the kernel knows it by.
     Cgroup { path: String, id: u64 },
+    /// The threads that are bound to the members of a group, of a user's file.
+    Group {
+        uid: u32,
+        file: String,
+        group: String,
+    },
 }
 
 /// The children of each process, and when they started, in clock ticks after boot.
@@ -60,15 +66,16 @@ impl fmt::Display for Target {
             Target::Process { pid, .. } => write!(f, "process {pid}"),
             Target::Thread { pid, tid, .. } => write!(f, "thread {tid} of process {pid}"),
             Target::Cgroup { path, .. } => write!(f, "cgroup {path}"),
+            Target::Group { file, group, .. } => write!(f, "group {file}/{group}"),
         }
     }
 }
 
 impl Target {
-    /// The number by which users know it; a cgroup has none, and is 0.
+    /// The number by which users know it; cgroups and groups have none, and are 0.
     pub fn number(&self) -> i32 {
         match self {
-            Target::Cgroup { .. } => 0,
+            Target::Cgroup { .. } | Target::Group { .. } => 0,
             Target::Process { pid, .. } => *pid,
             Target::Thread { tid, .. } => *tid,
         }
@@ -185,6 +192,7 @@ impl Processes {
                 let folder = fs::symlink_metadata(self.cgroups().join(path));
                 folder.is_ok_and(|folder| folder.ino() == *id)
             }
+            Target::Group { .. } => true,
         }
     }
 
@@ -201,6 +209,8 @@ impl Processes {
                     .filter_map(|line| line.parse().ok())
                     .collect()
             }
+            // Its members are bound one by one.
+            Target::Group { .. } => Vec::new(),
         }
     }
 
@@ -235,17 +245,31 @@ impl Processes {
         threads
     }
 
+    /// All processes.
+    pub(crate) fn all(&self) -> BTreeSet<i32> {
+        numbers_in(self.root()).into_iter().collect()
+    }
+
+    /// All threads of a process, the dead ones that nobody has waited for among them.
+    pub(crate) fn threads_in(&self, pid: i32) -> Vec<i32> {
+        numbers_in(&self.folder(pid).join("task"))
+    }
+
     fn living_threads(&self, pid: i32) -> Vec<i32> {
         let tasks = self.folder(pid).join("task");
-        let mut threads = numbers_in(&tasks);
+        let mut threads = self.threads_in(pid);
         threads.retain(|tid| peer::thread_start(&tasks.join(tid.to_string())).is_some());
         threads
     }
 
     /// What the process calls itself, or where the cgroup is; for display.
     pub fn command(&self, target: &Target) -> String {
-        if let Target::Cgroup { path, .. } = target {
-            return path.chars().filter(|c| !c.is_control()).collect();
+        match target {
+            Target::Cgroup { path, .. } => {
+                return path.chars().filter(|c| !c.is_control()).collect()
+            }
+            Target::Group { file, group, .. } => return format!("{file}/{group}"),
+            Target::Process { .. } | Target::Thread { .. } => {}
         }
         let name = peer::read_text(&self.folder(target.number()).join("comm"));
         let name = name.unwrap_or_default();

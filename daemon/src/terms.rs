@@ -61,7 +61,7 @@ pub(crate) fn refuse_thread(error: &consort_kernel::Error) -> Result<(), Refusal
 /// Who has no reservation.
 pub(crate) fn unknown(target: &Target) -> Refusal {
     let text = match target {
-        Target::Cgroup { path, .. } => format!("cgroup {path} has no reservation"),
+        Target::Cgroup { .. } | Target::Group { .. } => format!("{target} has no reservation"),
         target => format!("{} has no reservation", target.number()),
     };
     Refusal::new(Errno::ENOENT, text)

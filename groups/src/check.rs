@@ -6,9 +6,8 @@ use std::collections::HashMap;
 use consort_rates::rate::{Rate, RATE_MIN};
 
 use crate::{
-    function::{Function, Part},
-    read::Reader,
-    Description, Group, CHOICE_MAX, DEPTH_MAX, GROUPS_MAX, MEMBERS_MAX,
+    function::Function, read::Reader, Description, Group, CHOICE_MAX, DEPTH_MAX, GROUPS_MAX,
+    MEMBERS_MAX,
 };
 
 pub(crate) fn check(description: &Description, reader: &mut Reader) {
@@ -129,34 +128,79 @@ fn check_content(description: &Description, group: &Group, reader: &mut Reader) 
         );
         reader.tell(&key(group, "members"), text);
     }
-    match group.function {
-        Function::Pipeline(pipeline) if !group.members.is_empty() => {
-            check_pipeline(group, pipeline.bootstrap, reader);
+    check_sets(group, threads, reader);
+    check_follows(group, reader);
+    if let Function::Pipeline(pipeline) = group.function {
+        check_pipeline(group, pipeline.bootstrap, reader);
+    }
+}
+
+/// Where a function has to know a member, its name stands for one thread.
+fn check_sets(group: &Group, threads: u64, reader: &mut Reader) {
+    for (index, member) in group.members.iter().enumerate() {
+        let is_known = member.terms.follows.is_some() || member.terms.interval_ns.is_some();
+        if member.count > 1 && (is_known || !group.function.has_sets()) {
+            let text = format!(
+                "{} stands for {} threads: expected one, since it is to run at a time or place of its own; a name for each",
+                member.name, member.count
+            );
+            reader.tell(&key(group, &format!("members.{index}.count")), text);
+        } else if is_known && threads > CHOICE_MAX as u64 {
+            let text = format!(
+                "{} is to run at a time of its own, and its group has {threads} threads: expected at most {CHOICE_MAX} then",
+                member.name
+            );
+            reader.tell(&key(group, &format!("members.{index}")), text);
         }
-        Function::Follow(_) if !group.members.is_empty() => check_follow(group, reader),
-        _ => {}
+    }
+}
+
+fn check_follows(group: &Group, reader: &mut Reader) {
+    let mut servers = 0;
+    for (index, member) in group.members.iter().enumerate() {
+        let Some(follows) = &member.terms.follows else {
+            continue;
+        };
+        servers += 1;
+        let client = group
+            .members
+            .iter()
+            .find(|other| other.name == follows.whom);
+        if client.is_none_or(|client| client.name == member.name || client.count > 1) {
+            let text = format!(
+                "{:?} is nobody whom {} can follow: expected another member of this group, that stands for one thread",
+                follows.whom, member.name
+            );
+            reader.tell(&key(group, &format!("members.{index}.follows")), text);
+        }
+    }
+    if group.function == Function::Follow && servers == 0 && !group.members.is_empty() {
+        let text = "nobody follows anybody in this group: expected follows = \"show\" at a member, the name of another one";
+        reader.tell(&key(group, "members"), text);
     }
 }
 
 fn check_pipeline(group: &Group, bootstrap: u32, reader: &mut Reader) {
-    if group.members.len() < 2 {
+    let members = group.members.iter().enumerate();
+    let stages: Vec<_> = members
+        .filter_map(|(index, member)| Some((index, member, member.terms.stage?)))
+        .collect();
+    // The last stage has no output queue.
+    let Some((_, queues)) = stages.split_last().filter(|(_, queues)| !queues.is_empty()) else {
         reader.tell(
             &key(group, "members"),
             "a pipeline of one stage has no queue: expected at least two members, in the order of the stages",
         );
-    }
-    let first = group.members.first().map(|member| member.part);
-    if let Some(Part::Stage { high }) = first.filter(|_| group.members.len() > 1) {
-        if bootstrap > high {
+        return;
+    };
+    for (index, member, stage) in queues {
+        if stage.step > stage.high {
             let text = format!(
-                "{bootstrap} items never wait in the first queue, which is filled to {high}: expected at most {high}"
+                "{} items cannot be drained of a queue that is filled to {}: expected at most {}",
+                stage.step, stage.high, stage.high
             );
-            reader.tell(&key(group, "bootstrap"), text);
+            reader.tell(&key(group, &format!("members.{index}.step")), text);
         }
-    }
-    // The last stage has no output queue.
-    let stages = group.members.len().saturating_sub(1);
-    for (index, member) in group.members.iter().take(stages).enumerate() {
         if member.state.is_empty() {
             let text = format!(
                 "{} publishes nothing: expected state = {{ queued = 0 }}, of the group or of the member; its first variable is \
@@ -166,21 +210,12 @@ fn check_pipeline(group: &Group, bootstrap: u32, reader: &mut Reader) {
             reader.tell(&key(group, &format!("members.{index}.state")), text);
         }
     }
-}
-
-fn check_follow(group: &Group, reader: &mut Reader) {
-    let servers = group
-        .members
-        .iter()
-        .filter(|member| member.part == Part::Server);
-    let servers = servers.count();
-    if servers != 1 || group.members.len() < 2 {
+    let high = queues.last().map_or(0, |(_, _, stage)| stage.high);
+    if bootstrap > high {
         let text = format!(
-            "a follow group has one server and at least one client, and this one has {servers} and {}: \
-             expected role = \"server\" at one member",
-            group.members.len() - servers
+            "{bootstrap} items never wait for the last stage, whose queue is filled to {high}: expected at most {high}"
         );
-        reader.tell(&key(group, "members"), text);
+        reader.tell(&key(group, "bootstrap"), text);
     }
 }
 

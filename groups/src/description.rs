@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a group file says, once it has been read and found to be right.
 
+use std::ops::Range;
+
 use consort_rates::rate::Rate;
 
 use crate::{
-    function::{Function, Part},
+    function::{Function, Terms},
     rule::Rule,
     variable::Variable,
+    CHOICE_MAX,
 };
 
 /// A whole file: groups in the order in which they stand there.
@@ -44,11 +47,27 @@ pub struct Member {
     /// Binds threads that announce nothing.
     pub rule: Option<Rule>,
     /// What its group's function has to know of it.
-    pub part: Part,
+    pub terms: Terms,
     /// Published by the thread; at most [`crate::variable::VARIABLES_MAX`].
     pub state: Vec<Variable>,
     /// Published by the decision function.
     pub control: Vec<Variable>,
+}
+
+impl Group {
+    /// The numbers by which a decision function knows the threads of the member at `index`: each has one of its own, in the
+    /// order of the file. `None`: it does not tell them apart.
+    pub fn roles(&self, index: usize) -> Option<Range<u32>> {
+        let counts = self.members.iter().map(|member| member.count);
+        let has_roles = match self.function {
+            Function::Coop(_) => false,
+            Function::Fair => counts.clone().sum::<u32>() <= CHOICE_MAX as u32,
+            _ => true,
+        };
+        let first: u32 = counts.take(index).sum();
+        let last = first + self.members.get(index)?.count;
+        has_roles.then_some(first..last)
+    }
 }
 
 impl Description {

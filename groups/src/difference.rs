@@ -21,7 +21,7 @@ pub enum Step {
         from: Option<Box<Placed>>,
         to: Option<Box<Placed>>,
     },
-    /// What one member's part, first values, rule or count is; its threads stay bound if they still fit.
+    /// What one member's terms, first values or rule are; its threads stay bound if they still fit.
     Member {
         group: String,
         index: usize,
@@ -121,9 +121,11 @@ pub fn steps(from: &Description, to: &Description) -> Vec<Step> {
 
 /// Whether a group can stay as it is made: only what its members say of themselves differs.
 fn same_shape(old: &Placed, new: &Placed) -> bool {
-    let names = |one: &Placed| -> Vec<String> {
+    let names = |one: &Placed| -> Vec<(String, u32)> {
         let members = one.group.members.iter();
-        members.map(|member| member.name.clone()).collect()
+        members
+            .map(|member| (member.name.clone(), member.count))
+            .collect()
     };
     old.payer == new.payer
         && old.group.parent == new.group.parent
@@ -186,29 +188,50 @@ fn own_promises(description: &Description) -> Vec<(String, Promise)> {
     own.collect()
 }
 
-/// Does all of `steps` by calling `take`, or none: what was done is undone when one is refused.
+/// Who puts steps in force.
+pub trait Take {
+    type Error;
+
+    /// Does one step, or nothing.
+    ///
+    /// # Errors
+    /// Why it cannot be done.
+    fn take(&mut self, step: &Step) -> Result<(), Self::Error>;
+
+    /// All steps are done: lets them survive.
+    ///
+    /// # Errors
+    /// When they cannot.
+    fn keep(&mut self) -> Result<(), Self::Error>;
+
+    /// A step that undoes another one was refused.
+    fn stuck(&mut self, step: &Step, error: Self::Error);
+}
+
+/// Does all of `steps`, or none: what was done is undone when one is refused, or when all cannot be kept.
 ///
 /// # Errors
-/// That of the step that was refused. What could not be undone is told to `stuck`.
-pub fn take_all<E>(
-    steps: Vec<Step>,
-    mut take: impl FnMut(&Step) -> Result<(), E>,
-    mut stuck: impl FnMut(&Step, E),
-) -> Result<(), E> {
+/// That of the step that was refused.
+pub fn take_all<T: Take>(taker: &mut T, steps: Vec<Step>) -> Result<(), T::Error> {
     let mut done: Vec<Step> = Vec::new();
+    let mut outcome = Ok(());
     for step in steps {
-        if let Err(error) = take(&step) {
-            for step in done.into_iter().rev() {
-                let back = step.undo();
-                if let Err(error) = take(&back) {
-                    stuck(&back, error);
-                }
-            }
-            return Err(error);
+        outcome = taker.take(&step);
+        if outcome.is_err() {
+            break;
         }
         done.push(step);
     }
-    Ok(())
+    let outcome = outcome.and_then(|()| taker.keep());
+    if outcome.is_err() {
+        for step in done.into_iter().rev() {
+            let back = step.undo();
+            if let Err(error) = taker.take(&back) {
+                taker.stuck(&back, error);
+            }
+        }
+    }
+    outcome
 }
 
 /// The difference for people, a line for each thing that changes, in the order of the files: `+` comes, `-` goes, `~`
@@ -301,19 +324,22 @@ impl fmt::Display for Promise {
 
 impl fmt::Display for Member {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.part)?;
-        if self.count > 1 {
-            write!(f, " count={}", self.count)?;
-        }
-        if let Some(rule) = &self.rule {
-            write!(f, " {rule}")?;
-        }
+        let count = (self.count > 1).then(|| format!("count={}", self.count));
+        let mut said: Vec<String> = count.into_iter().collect();
+        said.push(self.terms.to_string());
+        said.extend(self.rule.as_ref().map(ToString::to_string));
         for (kind, variables) in [("state", &self.state), ("control", &self.control)] {
-            for variable in variables {
-                write!(f, " {kind} {variable}")?;
-            }
+            said.extend(
+                variables
+                    .iter()
+                    .map(|variable| format!("{kind} {variable}")),
+            );
         }
-        Ok(())
+        said.retain(|text| !text.is_empty());
+        match said.is_empty() {
+            true => f.write_str("plain"),
+            false => f.write_str(&said.join(" ")),
+        }
     }
 }
 

@@ -8,9 +8,10 @@
 //! class = "guaranteed"      # with rate and period: a reservation that all its members share
 //! rate = 0.4
 //! period = "33ms"
-//! high = 8                  # the function's own
+//! high = 8                  # items: the function's own
 //! state = { queued = 0 }    # what each member publishes, with its first value
-//! members = ["read", "scale", { name = "show", rule = { executable = "/usr/bin/player", thread = "show" } }]
+//! members = ["read", "scale", { name = "show", interval = "4ms" },
+//!     { name = "x", follows = "show", rule = { executable = "/usr/lib/xorg/Xorg", user = "root" } }]
 //! ```
 //!
 //! A member is a name: a thread announces it, or is found by rule; `docs/groups.md` has all of it.
@@ -30,7 +31,7 @@ pub use problem::{Problem, Problems};
 pub use read::read;
 
 /// The longest group file: it is sent in one message.
-pub const FILE_BYTES_MAX: usize = 128 << 10;
+pub const FILE_BYTES_MAX: usize = 96 << 10;
 /// Groups of one file.
 pub const GROUPS_MAX: usize = 64;
 /// Threads that the members of one file stand for.

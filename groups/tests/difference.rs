@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use consort_groups::{
-    difference::{lines, reserved, steps, take_all, Placed, Step},
+    difference::{lines, reserved, steps, take_all, Placed, Step, Take},
     read, Description, Promise,
 };
 use consort_rates::rate::Rate;
@@ -63,6 +63,7 @@ fn text(groups: &[Option<Made>]) -> String {
         let mut names: Vec<(u8, u32)> = made.members.clone();
         names.dedup_by_key(|member| member.0);
         let members = names.iter().enumerate().map(|(place, (name, count))| {
+            let count = if function == "plan" { 1 } else { *count };
             format!("{{ name = \"m{number}-{place}-{name}\", count = {count} }}")
         });
         let members: Vec<String> = members.collect();
@@ -145,6 +146,43 @@ impl InForce {
     }
 }
 
+/// Refuses the step of that number; keeping is the last one.
+struct Taker {
+    now: InForce,
+    most: Rate,
+    left: usize,
+}
+
+impl Taker {
+    fn refuses(&mut self) -> Result<(), &'static str> {
+        let is_due = self.left == 0;
+        self.left = self.left.wrapping_sub(1);
+        match is_due {
+            true => Err("refused"),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Take for Taker {
+    type Error = &'static str;
+
+    fn take(&mut self, step: &Step) -> Result<(), &'static str> {
+        self.refuses()?;
+        self.now.take(step);
+        assert!(self.now.sum() <= self.most);
+        Ok(())
+    }
+
+    fn keep(&mut self) -> Result<(), &'static str> {
+        self.refuses()
+    }
+
+    fn stuck(&mut self, step: &Step, error: &'static str) {
+        panic!("{step:?}: {error}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -152,27 +190,18 @@ proptest! {
     fn all_of_it_or_nothing(from in description(), to in description(), refused in 0usize..24) {
         let all = steps(&from, &to);
         let before = InForce::of(&from);
-        let most = reserved(&from).max(reserved(&to));
-        let mut now = before.clone();
-        let mut taken = 0;
-        let done = take_all(
-            all.clone(),
-            |step| {
-                taken += 1;
-                if taken == refused + 1 {
-                    return Err("refused");
-                }
-                now.take(step);
-                assert!(now.sum() <= most, "{:?} of {most:?}", now.sum());
-                Ok(())
-            },
-            |step, error| panic!("{step:?}: {error}"),
-        );
+        let mut taker = Taker {
+            now: before.clone(),
+            most: reserved(&from).max(reserved(&to)),
+            left: refused,
+        };
+        let done = take_all(&mut taker, all.clone());
+        let now = taker.now;
         let expected = match done {
             Ok(()) => InForce::of(&to),
             Err(_) => before,
         };
-        prop_assert_eq!(done.is_err(), refused < all.len());
+        prop_assert_eq!(done.is_err(), refused <= all.len());
         // What a parent promises for itself may differ where only its children's do: promises are compared as they are.
         let strip = |mut all: InForce| {
             for placed in all.groups.values_mut() {
@@ -224,18 +253,18 @@ fn the_difference_is_told() {
         "[group.a]\nclass = \"guaranteed\"\nrate = 0.3\nmembers = [\"x\", \"y\", \"z\"]\n[group.b]\nmembers = [\"w\"]",
     );
     let after = read_text(
-        "[group.a]\nclass = \"guaranteed\"\nrate = 0.4\nmembers = [{ name = \"y\", weight = 7 }, \"x\"]\n\
-         [group.c]\nfunction = \"follow\"\nmembers = [\"w\", { name = \"s\", role = \"server\" }]",
+        "[group.a]\nclass = \"guaranteed\"\nrate = 0.4\nmembers = [{ name = \"y\", count = 7 }, \"x\"]\n\
+         [group.c]\nfunction = \"follow\"\nmembers = [\"w\", { name = \"s\", follows = \"w\" }]",
     );
     assert_eq!(
         lines(&before, &after),
         [
             "~ group a rate: 0.3 of guaranteed in 30ms -> 0.4 of guaranteed in 30ms",
             "- member a/z",
-            "~ member a/y: weight=100 -> weight=7",
+            "~ member a/y: plain -> count=7",
             "~ group a order of members: y, x",
             "- group b",
-            "+ group c: follow interval=2ms",
+            "+ group c: follow",
             "+ member c/w",
             "+ member c/s",
         ]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use consort_groups::{
-    function::{Function, Part},
+    function::{Function, Stage},
     read,
     variable::Value,
     Description, FILE_BYTES_MAX, MEMBERS_MAX,
@@ -62,19 +62,29 @@ fn a_whole_file_is_understood() {
     assert_eq!(film.own_rate(whole), Some(Rate(300_000)));
     let stages = film.group("stages").unwrap();
     assert_eq!(film.payer(stages), Some(whole));
-    let highs: Vec<Part> = stages.members.iter().map(|member| member.part).collect();
-    assert_eq!(highs, [8, 2, 8].map(|high| Part::Stage { high }));
-    assert_eq!(stages.members[1].count, 2);
+    let in_pipeline: Vec<Option<Stage>> =
+        stages.members.iter().map(|one| one.terms.stage).collect();
+    let stage = |high| Some(Stage { high, step: 1 });
+    assert_eq!(in_pipeline, [stage(8), stage(2), stage(8), None]);
     let state: Vec<_> = stages.members[0].state.iter().collect();
     assert_eq!(state[1].first, Value::Boolean(false));
     assert!(stages.members[2].state.is_empty());
     assert_eq!(stages.members[2].control.len(), 1);
-    let screen = film.group("screen").unwrap();
-    assert_eq!(screen.members[0].state[0].first, Value::Duration(5_000_000));
-    let server = film.group("server").unwrap();
-    assert_eq!(server.members[1].part, Part::Server);
-    let rule = server.members[1].rule.as_ref().unwrap();
+    assert_eq!(stages.members[2].terms.interval_ns, Some(4_000_000));
+    let server = &stages.members[3];
+    let follows = server.terms.follows.as_ref().unwrap();
+    assert_eq!(
+        (follows.whom.as_str(), follows.at_most_ns),
+        ("show", 3_000_000)
+    );
+    let rule = server.rule.as_ref().unwrap();
     assert_eq!(rule.parent.as_deref(), Some("xinit"));
+    let screen = film.group("screen").unwrap();
+    assert_eq!(screen.members[0].terms.interval_ns, Some(2_000_000));
+    assert_eq!(screen.members[0].state[0].first, Value::Duration(5_000_000));
+    let periods = film.group("control").unwrap();
+    assert_eq!(periods.members[1].count, 3);
+    assert_eq!(periods.members[0].terms.budget_ns, Some(1_000_000));
     assert!(matches!(film.group("talk").unwrap().function, Function::Coop(coop) if coop.preempt));
 }
 
@@ -110,7 +120,7 @@ fn ten_thousand_members_are_refused_at_once() {
     );
     let many = "[group.a]\nmembers = [\"x\"]\n".to_owned() + &"#".repeat(FILE_BYTES_MAX);
     let problems = read("f.toml", "f", &many).unwrap_err().to_string();
-    assert!(problems.contains("expected at most 131072"), "{problems}");
+    assert!(problems.contains("expected at most 98304"), "{problems}");
     assert!(
         began.elapsed() < Duration::from_secs(2),
         "{:?}",

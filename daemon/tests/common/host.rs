@@ -3,10 +3,16 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    ops::Range,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use consort_daemon::{ejection::Mode, ClassTable, Host};
+use consort_daemon::{
+    ejection::Mode,
+    groups::host::{Bind, GroupHost, RoleStatus},
+    ClassTable, Host,
+};
+use consort_groups::{Group, Member};
 use consort_kernel::{
     ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
     Tardiness, Terms, Tunables, RATE_ONE,
@@ -23,9 +29,10 @@ pub struct Record {
     pub classes: Option<ClassTable>,
     pub reservations: BTreeMap<u32, Promise>,
     pub shortest_period_ns: u64,
+    pub groups: BTreeMap<u32, FakeGroup>,
     /// CPU time that each reservation has used.
     pub used_ns: HashMap<u32, u64>,
-    /// Fail like a killed process after so many more calls that change something about reservations.
+    /// Fail like a killed process after so many more calls that change something about reservations or groups.
     pub dies_after: Option<u32>,
     pub tunables: Tunables,
     /// What is recorded of every member.
@@ -37,6 +44,8 @@ pub struct Record {
     pub loads: Vec<Mode>,
     /// Refuse to load that one.
     pub unloadable: Option<Mode>,
+    /// Refuse to bind these threads.
+    pub unbindable: BTreeSet<i32>,
     /// Refuse the next calls of that name with that errno.
     pub refuse: HashMap<&'static str, i32>,
     next: u32,
@@ -51,6 +60,14 @@ pub struct Promise {
     pub threads: BTreeSet<i32>,
     /// That it is for; tests take it away when the cgroup shall have gone.
     pub cgroup: Option<u64>,
+}
+
+/// A group as the scheduler knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FakeGroup {
+    pub group: Group,
+    pub reservation: Option<u32>,
+    pub threads: BTreeMap<i32, Bind>,
 }
 
 /// Keeps the scheduler's side of the contract: members are in domains that exist, each once.
@@ -79,6 +96,7 @@ impl FakeHost {
         record.members.clear();
         record.pages.clear();
         record.reservations.clear();
+        record.groups.clear();
         record.classes = None;
         Ok(Box::new(self.clone()))
     }
@@ -269,6 +287,11 @@ impl Host for FakeHost {
         let mut record = self.record();
         Self::refused(&record, "end_reservation")?;
         record.live_or_die();
+        let uses = |group: &FakeGroup| group.reservation == Some(id);
+        assert!(
+            !record.groups.values().any(uses),
+            "reservation {id} is used by a group"
+        );
         let existed = record.reservations.remove(&id).is_some();
         assert!(existed, "no reservation {id}");
         Ok(())
@@ -308,5 +331,98 @@ impl Host for FakeHost {
 
     fn exited(&self) -> Option<ExitReport> {
         self.record().exit.clone()
+    }
+}
+
+impl GroupHost for FakeHost {
+    fn create_group(&mut self, group: &Group, reservation: Option<u32>) -> Result<u32, Error> {
+        let mut record = self.record();
+        Self::refused(&record, "create_group")?;
+        record.live_or_die();
+        let exists = |id: &u32| record.reservations.contains_key(id);
+        assert!(reservation.as_ref().is_none_or(exists));
+        assert!(!group.members.is_empty());
+        record.next += 1;
+        let id = record.next;
+        let made = FakeGroup {
+            group: group.clone(),
+            reservation,
+            threads: BTreeMap::new(),
+        };
+        record.groups.insert(id, made);
+        Ok(id)
+    }
+
+    fn destroy_group(&mut self, id: u32) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "destroy_group")?;
+        record.live_or_die();
+        let gone = record.groups.remove(&id).expect("the group exists");
+        assert!(gone.threads.is_empty(), "group {id} has threads");
+        Ok(())
+    }
+
+    fn set_member(&mut self, id: u32, roles: Range<u32>, member: &Member) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "set_member")?;
+        record.live_or_die();
+        let group = record.groups.get_mut(&id).expect("the group exists");
+        let members = 0..group.group.members.len();
+        let index = members
+            .into_iter()
+            .find(|index| group.group.roles(*index) == Some(roles.clone()));
+        group.group.members[index.expect("the roles of a member")] = member.clone();
+        Ok(())
+    }
+
+    fn bind(&mut self, bind: Bind) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "bind")?;
+        if record.unbindable.contains(&bind.tid) {
+            return Err(refusal("bind", libc::ESRCH));
+        }
+        record.live_or_die();
+        assert!(bind
+            .page
+            .is_none_or(|(client, _)| record.pages.contains(&client)));
+        let has_one = |group: &FakeGroup| group.threads.contains_key(&bind.tid);
+        if record.members.contains_key(&bind.tid) || record.groups.values().any(has_one) {
+            return Err(refusal("bind", libc::EEXIST));
+        }
+        let group = record
+            .groups
+            .get_mut(&bind.group)
+            .expect("the group exists");
+        let threads: u32 = group.group.members.iter().map(|member| member.count).sum();
+        assert!(bind.role.is_none_or(|role| role < threads));
+        let plays = |other: &Bind| bind.role.is_some() && other.role == bind.role;
+        assert!(!group.threads.values().any(plays), "the role is played");
+        group.threads.insert(bind.tid, bind);
+        Ok(())
+    }
+
+    fn unbind(&mut self, bind: Bind) -> Result<(), Error> {
+        let mut record = self.record();
+        record.live_or_die();
+        let group = record
+            .groups
+            .get_mut(&bind.group)
+            .expect("the group exists");
+        assert_eq!(group.threads.remove(&bind.tid), Some(bind));
+        Ok(())
+    }
+
+    fn role_status(&self, id: u32, role: u32) -> Result<RoleStatus, Error> {
+        let record = self.record();
+        let group = record.groups.get(&id);
+        let plays = |bind: &Bind| bind.role == Some(role);
+        match group.filter(|group| group.threads.values().any(plays)) {
+            Some(_) => Ok(RoleStatus {
+                awake: true,
+                state: [7, 0, 0, 0],
+                ..RoleStatus::default()
+            }),
+            None => Err(refusal("role_status", libc::ENOENT)),
+        }
     }
 }

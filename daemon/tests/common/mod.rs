@@ -20,7 +20,7 @@ use consort_daemon::{
 };
 use consort_kernel::{ExitReport, Tunables};
 
-pub use host::{FakeHost, Promise, Record};
+pub use host::{FakeGroup, FakeHost, Promise, Record};
 pub use program::{gettid, join, leave, request, Program};
 
 /// A fresh folder, removed when it is dropped.

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::{
     function::{
-        Coop, Follow, Function, Order, Pipeline, EVENTS_NS, FUNCTIONS, HIGH, INTERVALS_NS,
-        INTERVAL_NS, ITEMS, ORDERS, PERIODS_NS, PERIOD_NS,
+        Coop, Function, Order, Pipeline, Stage, EVENTS_NS, FUNCTIONS, HIGH, ITEMS, ORDERS,
+        PERIODS_NS, PERIOD_NS,
     },
     units::shown_ns,
     Group, Member, Promise, MEMBERS_MAX,
@@ -27,12 +27,15 @@ pub(super) fn read_group(reader: &mut Reader, path: &str, name: &str, table: &De
     let function = read_function(&mut fields);
     let parent = fields.text("parent");
     let promise = read_promise(&mut fields);
-    let high = match function {
-        Function::Pipeline(_) => fields.integer("high", ITEMS).unwrap_or(HIGH),
-        _ => HIGH,
+    let stage = match function {
+        Function::Pipeline(_) => Some(Stage {
+            high: fields.integer("high", ITEMS).unwrap_or(HIGH),
+            step: fields.integer("step", ITEMS).unwrap_or(1),
+        }),
+        _ => None,
     };
     let defaults = Defaults {
-        high,
+        stage,
         state: fields.variables("state").unwrap_or_default(),
         control: fields.variables("control").unwrap_or_default(),
     };
@@ -75,8 +78,7 @@ fn own_keys(function: &Function) -> &'static [&'static str] {
     match function {
         Function::Coop(_) => &["event", "order", "preempt"],
         Function::Pipeline(_) => &["high", "step", "bootstrap"],
-        Function::Follow(_) => &["interval"],
-        Function::Fair | Function::Period | Function::Plan => &[],
+        Function::Fair | Function::Period | Function::Plan | Function::Follow => &[],
     }
 }
 
@@ -94,14 +96,9 @@ fn read_function(fields: &mut Fields) -> Function {
         Some("period") => Function::Period,
         Some("plan") => Function::Plan,
         Some("pipeline") => Function::Pipeline(Pipeline {
-            step: fields.integer("step", ITEMS).unwrap_or(1),
             bootstrap: fields.integer("bootstrap", 0..=*ITEMS.end()).unwrap_or(0),
         }),
-        Some("follow") => Function::Follow(Follow {
-            interval_ns: fields
-                .duration("interval", INTERVALS_NS)
-                .unwrap_or(INTERVAL_NS),
-        }),
+        Some("follow") => Function::Follow,
         _ => Function::Fair,
     }
 }

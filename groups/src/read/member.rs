@@ -8,7 +8,7 @@ use toml::{
 
 use super::{fields::Fields, group::period_expected, Reader};
 use crate::{
-    function::{Function, Part, INTERVALS_NS, INTERVAL_NS, ITEMS, PERIODS_NS, WEIGHT, WEIGHTS},
+    function::{Follows, Function, Stage, Terms, INTERVALS_NS, INTERVAL_NS, ITEMS, PERIODS_NS},
     rule::{self, Rule, THREAD_BYTES_MAX},
     variable::Variable,
     Member, MEMBERS_MAX,
@@ -16,11 +16,11 @@ use crate::{
 
 /// Keys of every member.
 const KEYS: [&str; 5] = ["name", "count", "rule", "state", "control"];
-const ROLES: [&str; 2] = ["client", "server"];
 
 /// What a group says of each of its members.
 pub(super) struct Defaults {
-    pub high: u32,
+    /// Of a pipeline's.
+    pub stage: Option<Stage>,
     pub state: Vec<Variable>,
     pub control: Vec<Variable>,
 }
@@ -47,7 +47,7 @@ pub(super) fn read_member(
     let name = short.or_else(|| named(&mut fields));
     let count = fields.integer("count", 1..=MEMBERS_MAX as u32).unwrap_or(1);
     let rule = read_rule(&mut fields);
-    let part = read_part(&mut fields, function, defaults);
+    let terms = read_terms(&mut fields, function, defaults);
     let own = |own: Option<Vec<Variable>>, defaults: &[Variable]| {
         own.unwrap_or_else(|| defaults.to_vec())
     };
@@ -61,7 +61,7 @@ pub(super) fn read_member(
         name,
         count,
         rule,
-        part: part?,
+        terms,
         state,
         control,
     })
@@ -76,48 +76,54 @@ fn named(fields: &mut Fields) -> Option<String> {
 
 fn own_keys(function: &Function) -> &'static [&'static str] {
     match function {
-        Function::Fair => &["weight"],
         Function::Coop(_) => &[],
-        Function::Period => &["period"],
-        Function::Plan => &["interval"],
-        Function::Pipeline(_) => &["high"],
-        Function::Follow(_) => &["role"],
+        Function::Fair | Function::Plan | Function::Follow => &["interval", "follows", "at_most"],
+        Function::Period => &["period", "budget", "interval", "follows", "at_most"],
+        Function::Pipeline(_) => &["high", "step", "interval", "follows", "at_most"],
     }
 }
 
-fn read_part(fields: &mut Fields, function: &Function, defaults: &Defaults) -> Option<Part> {
-    Some(match function {
-        Function::Fair => Part::Fair {
-            weight: fields.integer("weight", WEIGHTS).unwrap_or(WEIGHT),
-        },
-        Function::Coop(_) => Part::Coop,
-        Function::Period => {
-            if !fields.has("period") {
-                let text = format!(
-                    "a member of a period group has a period: {}",
-                    period_expected()
-                );
-                fields.tell("period", text);
-            }
-            Part::Period {
-                period_ns: fields.duration("period", PERIODS_NS)?,
-            }
+fn read_terms(fields: &mut Fields, function: &Function, defaults: &Defaults) -> Terms {
+    let mut terms = Terms::default();
+    if let Function::Coop(_) = function {
+        return terms;
+    }
+    if let Function::Period = function {
+        if !fields.has("period") {
+            let text = format!(
+                "a member of a period group has a period: {}",
+                period_expected()
+            );
+            fields.tell("period", text);
         }
-        Function::Plan => Part::Plan {
-            interval_ns: fields
-                .duration("interval", INTERVALS_NS)
-                .unwrap_or(INTERVAL_NS),
-        },
-        Function::Pipeline(_) => Part::Stage {
-            high: fields.integer("high", ITEMS).unwrap_or(defaults.high),
-        },
-        Function::Follow(_) => match fields.has("role") {
-            false => Part::Client,
-            true => match fields.choice("role", "role", &ROLES)? {
-                0 => Part::Client,
-                _ => Part::Server,
-            },
-        },
+        terms.period_ns = fields.duration("period", PERIODS_NS);
+        let most = terms.period_ns.unwrap_or(*PERIODS_NS.end());
+        terms.budget_ns = fields.duration("budget", 1_000..=most);
+    }
+    terms.follows = read_follows(fields);
+    terms.interval_ns = fields.duration("interval", INTERVALS_NS);
+    if *function == Function::Plan && terms.follows.is_none() {
+        terms.interval_ns = terms.interval_ns.or(Some(INTERVAL_NS));
+    }
+    // A server has its own time, and no place among the stages.
+    if let Some(stage) = defaults.stage.filter(|_| terms.follows.is_none()) {
+        terms.stage = Some(Stage {
+            high: fields.integer("high", ITEMS).unwrap_or(stage.high),
+            step: fields.integer("step", ITEMS).unwrap_or(stage.step),
+        });
+    }
+    terms
+}
+
+fn read_follows(fields: &mut Fields) -> Option<Follows> {
+    if fields.has("at_most") && !fields.has("follows") {
+        let text = "at_most without whom it follows means nothing: expected follows = \"show\", or no at_most";
+        fields.tell("at_most", text);
+    }
+    let at_most_ns = fields.duration("at_most", INTERVALS_NS);
+    Some(Follows {
+        whom: fields.text("follows")?,
+        at_most_ns: at_most_ns.unwrap_or(INTERVAL_NS),
     })
 }
 

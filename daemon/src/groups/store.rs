@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The store: group files in force, and the names that processes were started with, so that a daemon that was killed has
+//! them again. A folder beside the socket, which a reboot empties. Each thing is a file that is there as a whole or not.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use consort_groups::FILE_BYTES_MAX;
+use tracing::warn;
+
+use super::FileKey;
+
+/// A process that `consort run --name` has started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launched {
+    pub pid: i32,
+    /// Clock ticks after boot.
+    pub start: u64,
+    pub uid: u32,
+    pub name: String,
+}
+
+/// What an earlier daemon left.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// By owner and name, each with its text.
+    pub files: Vec<(FileKey, String)>,
+    pub launched: Vec<Launched>,
+}
+
+#[derive(Debug)]
+pub struct Store {
+    folder: PathBuf,
+}
+
+const FILE_END: &str = ".toml";
+const NAME_END: &str = ".name";
+/// What was not finished; nobody was told that it holds.
+const UNFINISHED: &str = "unfinished";
+
+impl Store {
+    /// Reads what an earlier daemon left. What cannot be read is left alone, and said.
+    ///
+    /// # Errors
+    /// When the folder cannot be made or read.
+    pub fn open(folder: &Path) -> io::Result<(Store, Left)> {
+        match fs::DirBuilder::new().mode(0o700).create(folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let mut left = Left::default();
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+                continue;
+            };
+            if name == UNFINISHED {
+                continue;
+            }
+            let was_read = match (name.strip_suffix(FILE_END), name.strip_suffix(NAME_END)) {
+                (Some(key), _) => read_file(key, &path).map(|file| left.files.push(file)),
+                (_, Some(pid)) => read_name(pid, &path).map(|one| left.launched.push(one)),
+                _ => None,
+            };
+            if was_read.is_none() {
+                warn!(file = %path.display(), "a file of the store cannot be read");
+            }
+        }
+        left.files.sort();
+        let folder = folder.to_owned();
+        Ok((Store { folder }, left))
+    }
+
+    /// Keeps a group file in place of the one before, and returns when it will survive.
+    ///
+    /// # Errors
+    /// When it cannot be written; the one before then holds.
+    pub fn keep_file(&self, key: &FileKey, text: &str) -> io::Result<()> {
+        self.put(&self.path_of(key), text)
+    }
+
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn drop_file(&self, key: &FileKey) -> io::Result<()> {
+        self.take_away(&self.path_of(key))
+    }
+
+    /// # Errors
+    /// When it cannot be written.
+    pub fn keep_name(&self, launched: &Launched) -> io::Result<()> {
+        let Launched {
+            pid,
+            start,
+            uid,
+            name,
+        } = launched;
+        let path = self.folder.join(format!("{pid}{NAME_END}"));
+        self.put(&path, &format!("{start} {uid} {name}\n"))
+    }
+
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn drop_name(&self, pid: i32) -> io::Result<()> {
+        self.take_away(&self.folder.join(format!("{pid}{NAME_END}")))
+    }
+
+    fn path_of(&self, key: &FileKey) -> PathBuf {
+        // Names of files have no dots and slashes: the reader has seen to that.
+        self.folder
+            .join(format!("{}.{}{FILE_END}", key.uid, key.name))
+    }
+
+    fn put(&self, path: &Path, text: &str) -> io::Result<()> {
+        let new = self.folder.join(UNFINISHED);
+        let mut options = OpenOptions::new();
+        options.create(true).write(true).truncate(true).mode(0o600);
+        let mut file = options.open(&new)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_data()?;
+        fs::rename(&new, path)?;
+        self.sync()
+    }
+
+    fn take_away(&self, path: &Path) -> io::Result<()> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => self.sync(),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.folder)?.sync_all()
+    }
+}
+
+fn read_file(key: &str, path: &Path) -> Option<(FileKey, String)> {
+    let (uid, name) = key.split_once('.')?;
+    let uid = uid.parse().ok()?;
+    let name = name.to_owned();
+    let length = fs::metadata(path).ok()?.len();
+    if length > FILE_BYTES_MAX as u64 {
+        return None;
+    }
+    Some((FileKey { uid, name }, fs::read_to_string(path).ok()?))
+}
+
+fn read_name(pid: &str, path: &Path) -> Option<Launched> {
+    let text = fs::read_to_string(path).ok()?;
+    let mut words = text.strip_suffix('\n')?.splitn(3, ' ');
+    Some(Launched {
+        pid: pid.parse().ok()?,
+        start: words.next()?.parse().ok()?,
+        uid: words.next()?.parse().ok()?,
+        name: words.next()?.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("consort-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            Folder(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn key(uid: u32, name: &str) -> FileKey {
+        let name = name.to_owned();
+        FileKey { uid, name }
+    }
+
+    #[test]
+    fn what_was_kept_is_there_again() {
+        let folder = Folder::new("store");
+        let (store, left) = Store::open(&folder.0).unwrap();
+        assert!(left.files.is_empty() && left.launched.is_empty());
+        let launched = Launched {
+            pid: 70,
+            start: 12345,
+            uid: 1000,
+            name: "show".to_owned(),
+        };
+        store.keep_file(&key(0, "a"), "old").unwrap();
+        store.keep_file(&key(1000, "b-c"), "text").unwrap();
+        store.keep_file(&key(0, "a"), "new").unwrap();
+        store.keep_name(&launched).unwrap();
+        let (store, left) = Store::open(&folder.0).unwrap();
+        let files = [
+            (key(0, "a"), "new".to_owned()),
+            (key(1000, "b-c"), "text".to_owned()),
+        ];
+        assert_eq!(left.files, files);
+        assert_eq!(left.launched, [launched]);
+        store.drop_file(&key(0, "a")).unwrap();
+        store.drop_file(&key(0, "none")).unwrap();
+        store.drop_name(70).unwrap();
+        let (_, left) = Store::open(&folder.0).unwrap();
+        assert_eq!(left.files, files[1..]);
+        assert!(left.launched.is_empty());
+    }
+
+    #[test]
+    fn what_was_not_finished_or_is_damaged_counts_for_nothing() {
+        let folder = Folder::new("damaged-store");
+        let (store, _) = Store::open(&folder.0).unwrap();
+        store.keep_file(&key(7, "a"), "text").unwrap();
+        for (name, text) in [
+            (UNFINISHED, "half".as_bytes()),
+            ("x.b.toml", b"whose"),
+            ("8.c.toml", b"\xff\xfe"),
+            ("9.name", b"1 2"),
+            ("10.name", b"12 7 cut off"),
+            ("other", b""),
+        ] {
+            fs::write(folder.0.join(name), text).unwrap();
+        }
+        fs::write(folder.0.join("7.long.toml"), vec![b'#'; FILE_BYTES_MAX + 1]).unwrap();
+        let (store, left) = Store::open(&folder.0).unwrap();
+        assert_eq!(left.files, [(key(7, "a"), "text".to_owned())]);
+        assert!(left.launched.is_empty());
+        store.keep_file(&key(7, "d"), "more").unwrap();
+    }
+}
