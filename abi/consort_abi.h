@@ -51,6 +51,10 @@
 #define CONSORT_PAGE_BYTES 4096
 #define CONSORT_SLOT_BYTES 64
 #define CONSORT_SLOTS 63 /* threads of one program that may be members at a time */
+#define CONSORT_VARIABLES_BYTES 128
+#define CONSORT_MAPPING_BYTES 12288
+#define CONSORT_VARIABLES 4 /* state variables of a member, and control variables */
+#define CONSORT_ROLES 32 /* members of a group whose decision function is neither coop nor fair */
 #define CONSORT_NAME_MAX 63 /* bytes of a domain's name, without the final 0 */
 
 /* consort_slot.intent: what the thread is about to do; read when it gives the CPU up. */
@@ -106,7 +110,8 @@ struct consort_page_header {
 	__u32 magic;
 	__u32 version;
 	__u32 attached; /* 1 while the scheduler runs; the scheduler clears it when it goes */
-	__u32 reserved[13];
+	__u32 bytes; /* of the whole mapping, this page included; 0: there is nothing behind it */
+	__u32 reserved[12];
 };
 
 struct consort_page {
@@ -114,9 +119,36 @@ struct consort_page {
 	struct consort_slot slots[CONSORT_SLOTS];
 };
 
+/*
+ * What the thread of a slot and its group's decision function tell each other: behind the page, one for each slot. Each
+ * word is written by one side only, and whole: a read is never torn. The two sides' words are on lines of their own.
+ *
+ * The scheduler looks when the thread gives the CPU up. Where it must look at once, call sched_yield after the change.
+ */
+struct consort_variables {
+	/* Written by the program. */
+	__s64 state[CONSORT_VARIABLES]; /* what they mean, the group's function or its file says */
+	__u32 submissions; /* odd: about to submit to the server that follows; even: it has done so */
+	__u32 done; /* items, such as frames, that the thread has finished */
+	__u32 triggers; /* each change starts the group's plans anew */
+	__u32 reserved[5];
+	/* Written by the scheduler. */
+	__s64 control[CONSORT_VARIABLES];
+	__u32 unused[8];
+};
+
+/* A program's whole mapping. */
+struct consort_mapping {
+	struct consort_page page;
+	struct consort_variables variables[CONSORT_SLOTS];
+	__u32 reserved[32];
+};
+
 #ifndef __cplusplus /* which spells assertions in another way; one compiler's word is enough */
 _Static_assert(sizeof(struct consort_slot) == CONSORT_SLOT_BYTES, "a slot is one cache line");
 _Static_assert(sizeof(struct consort_page) == CONSORT_PAGE_BYTES, "a program's page is one page");
+_Static_assert(sizeof(struct consort_variables) == CONSORT_VARIABLES_BYTES, "two cache lines");
+_Static_assert(sizeof(struct consort_mapping) == CONSORT_MAPPING_BYTES, "whole pages");
 #endif
 
 /* ---- messages ---- */
@@ -148,6 +180,17 @@ enum consort_order {
 	CONSORT_ORDER_PROGRAM = 0, /* (priority, key) as published */
 	CONSORT_ORDER_PROGRESS = 1, /* fewest due events first: counted by the scheduler */
 	CONSORT_ORDER_SERVICE = 2, /* least CPU time received first: measured by the scheduler */
+};
+
+/* Who decides which of a group's members runs next. */
+enum consort_function {
+	CONSORT_FUNCTION_COOP = 0, /* its members, by what they publish: a cooperation domain */
+	CONSORT_FUNCTION_FAIR = 1, /* least CPU time first, by weight */
+	CONSORT_FUNCTION_PERIOD = 2, /* whose period ends first */
+	CONSORT_FUNCTION_PLAN = 3, /* at its interval's start; else in the order of the members */
+	CONSORT_FUNCTION_PIPELINE = 4, /* stages, by the levels of the queues between them */
+	CONSORT_FUNCTION_FOLLOW =
+		5, /* a server right after its client; else in the order of the members */
 };
 
 enum consort_join_flags {

@@ -47,9 +47,12 @@ enum coop_order {
 	ORDER_PROGRAM, /* as published: (priority, key) */
 	ORDER_PROGRESS, /* fewest due events first, served or announced; with equally many, in turns */
 	ORDER_SERVICE, /* least CPU time first */
+	ORDER_FUNCTION, /* as its function publishes: (priority, key), see function.h */
 };
 
 struct seat;
+struct role;
+struct function;
 
 struct domain {
 	struct group group; /* of its members: those that wait by their best-effort events. Its node is in no group */
@@ -72,6 +75,7 @@ struct domain {
 	u8 order; /* enum coop_order */
 	u8 preempt; /* members are preempted at due times, not asked to poll */
 	u64 grace_ns; /* how late a member may poll, and how far it may run ahead on expired due events */
+	struct function __arena *function; /* what publishes for its members; NULL: they do themselves */
 };
 
 /* What makes a task a member: embedded in the host's task. */
@@ -99,6 +103,7 @@ struct member {
 	u64 served; /* due events that are over */
 	u64 turn_ns; /* by progress, where several have had equally many: when it came to the end of their queue, */
 	u64 turn_vtime; /* and its virtual time then */
+	struct role __arena *role; /* that it plays, see role.h; NULL: none */
 };
 
 /* The domain's own clock. */

@@ -170,6 +170,8 @@ core_fn task_activate(struct task __arena *t in_arena, u64 now_ns)
 	place_count(pl, t->place, 1);
 	d = domain_in(t->set, t->place);
 	domain_wake(d, &t->member);
+	if (d->function)
+		function_wake(&t->member, now_ns);
 	place_refresh(pl, d);
 	return 0;
 }

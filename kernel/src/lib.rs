@@ -8,6 +8,7 @@
 mod counters;
 mod error;
 mod exit;
+mod groups;
 mod kernel;
 pub mod late;
 mod late_skeleton;

@@ -33,7 +33,7 @@ pub(crate) const SWITCH_PARTIAL: u64 = 1 << 3;
 pub struct Scheduler {
     // Dropped first: the scheduler leaves the kernel before its maps go.
     link: Option<Link>,
-    skeleton: ConsortSkel<'static>,
+    pub(crate) skeleton: ConsortSkel<'static>,
     pages: Pages,
     partial: bool,
 }

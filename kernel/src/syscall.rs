@@ -8,7 +8,7 @@ use libbpf_rs::{ErrorExt, ProgramInput, ProgramMut};
 use crate::{
     skeleton::interface::{
         consort_classes_args, consort_domain_args, consort_init_args, consort_join_args,
-        consort_leave_args, consort_reservation_args,
+        consort_leave_args, consort_plan_args, consort_reservation_args, consort_role_args,
     },
     Error,
 };
@@ -37,6 +37,8 @@ args!(
     consort_domain_args,
     consort_join_args,
     consort_leave_args,
+    consort_plan_args,
+    consort_role_args,
     consort_classes_args,
     consort_reservation_args
 );

@@ -130,7 +130,7 @@ struct sim_scheduler {
 
 	void (*timer_fire)(u32 number);
 	/* Puts a program's page into the map of clients; NULL takes it out. */
-	void (*set_page)(u32 client, struct consort_page *page);
+	void (*set_page)(u32 client, struct consort_mapping *page);
 	/* All state as it was when the program was loaded; `has_new` says which kernel's functions exist. */
 	void (*reset)(const struct sim_host *host, bool concurrent, bool has_new);
 	/* To be called before each callback. Returns whether a loop of the last one had to be ended. */

@@ -106,7 +106,7 @@ static int reservation_create(struct consort_reservation_args *args)
 	return 0;
 }
 
-static void set_page(u32 client, struct consort_page *page)
+static void set_page(u32 client, struct consort_mapping *page)
 {
 	sim_map_set_inner(&clients, SIM_MAP_SHAPE(&clients), client, page, sizeof(*page));
 }

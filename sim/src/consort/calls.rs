@@ -143,7 +143,7 @@ impl Consort {
             domain: self.members.number_of(domain),
             client: u32::MAX,
             slot,
-            error: 0,
+            ..Default::default()
         };
         self.enter_free(k);
         if let Some(join) = self.scheduler.join {
