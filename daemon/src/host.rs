@@ -79,8 +79,6 @@ pub trait Host: GroupHost {
     fn exited(&self) -> Option<ExitReport>;
 }
 
-impl GroupHost for Scheduler {}
-
 impl Host for Scheduler {
     fn client_page(&mut self) -> Result<ClientPage, Error> {
         Scheduler::client_page(self)

@@ -19,6 +19,7 @@
 mod check;
 pub mod description;
 pub mod difference;
+pub mod frames;
 pub mod function;
 mod problem;
 mod read;

@@ -9,11 +9,32 @@ use crate::{
         CONSORT_ROLE_OUTSIDE, CONSORT_ROLE_RUNS, CONSORT_ROLE_STATE, CONSORT_ROLE_STATUS,
         CONSORT_ROLE_TELL, CONSORT_ROLE_TERMS, CONSORT_TELL_DONE, CONSORT_TELL_SUBMITTED,
     },
-    syscall, BindArgs, Error, Function, Interval, Missed, RoleStatus, RoleTerms, Scheduler, Tell,
-    VARIABLES,
+    syscall, BindArgs, DomainOptions, Error, Function, Interval, Missed, RoleStatus, RoleTerms,
+    Scheduler, Tell, VARIABLES,
 };
 
 impl Scheduler {
+    /// Makes a cooperation domain whose members share a reservation, as [`Scheduler::create_group`] has it.
+    ///
+    /// # Errors
+    /// ENOSPC when the scheduler has no room for more, ENOENT when there is no such reservation, ENOMEM.
+    pub fn create_domain_in(
+        &mut self,
+        options: DomainOptions,
+        reservation: Option<u32>,
+    ) -> Result<u32, Error> {
+        let mut args = consort_domain_args {
+            order: options.order,
+            flags: options.flags,
+            event_ns: options.event_ns,
+            reservation: reservation.unwrap_or_default(),
+            ..Default::default()
+        };
+        let program = &self.skeleton.progs.consort_domain_create;
+        syscall::call(program, &mut args, "make a domain")?;
+        Ok(args.domain)
+    }
+
     /// Makes a group that a function decides for, and returns its number, one of the domains'. While a thread plays a role
     /// there it shares the group's `reservation`, unless it has one itself; what it starts does not. Plans stand still
     /// until [`Scheduler::begin_plans`]. [`Scheduler::destroy_domain`] removes the group, and only then may the

@@ -109,15 +109,7 @@ impl Scheduler {
     /// # Errors
     /// ENOSPC when the scheduler has no room for more.
     pub fn create_domain(&mut self, options: DomainOptions) -> Result<u32, Error> {
-        let mut args = consort_domain_args {
-            order: options.order,
-            flags: options.flags,
-            event_ns: options.event_ns,
-            ..Default::default()
-        };
-        let program = &self.skeleton.progs.consort_domain_create;
-        syscall::call(program, &mut args, "make a domain")?;
-        Ok(args.domain)
+        self.create_domain_in(options, None)
     }
 
     /// Removes a domain.

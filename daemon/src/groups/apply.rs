@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Applies group files: all of one, or nothing.
 
-use std::{io, path::Path, time::Instant};
+use std::{collections::BTreeSet, io, path::Path, time::Instant};
 
 use consort_groups::{
     difference::{lines, steps, take_all, Placed, Step, Take},
@@ -105,6 +105,7 @@ impl Service {
         let asker = peer.pid;
         let limits = self.limits_of_process(asker);
         self.replace(&key, (&from, to), Some(text), Some(limits), false)?;
+        self.drop_plans(key.uid);
         audit::done(
             self,
             peer,
@@ -141,6 +142,7 @@ impl Service {
         let from = file.description.clone();
         let changes = lines(&from, &Description::default());
         self.replace(&key, (&from, Description::default()), None, None, false)?;
+        self.drop_plans(uid);
         audit::done(self, peer, "delete", &key.name);
         Ok(changes)
     }
@@ -240,7 +242,8 @@ impl Service {
         if let Some(file) = self.groups.files.get_mut(key) {
             file.groups.insert(placed.group.name.clone(), number);
         }
-        Ok(())
+        self.load_plans(number, key, &placed.group)
+            .inspect_err(|_| self.remove_group(key, &placed.group.name))
     }
 
     fn remove_group(&mut self, key: &FileKey, name: &str) {
@@ -283,11 +286,15 @@ impl Service {
             let text = format!("there is no group {group}");
             return Err(Refusal::new(Errno::ENOENT, text));
         };
-        if let (Some(id), Some(roles)) = (made.id, made.roles(index)) {
-            self.host.set_member(id, roles, to)?;
+        let from = std::mem::replace(&mut made.group.members[index], to.clone());
+        let (Some(id), Some(roles)) = (made.id, made.roles(index)) else {
+            return Ok(());
+        };
+        let set = self.host.set_member(id, &made.group, roles, index);
+        if set.is_err() {
+            made.group.members[index] = from;
         }
-        made.group.members[index] = to.clone();
-        Ok(())
+        Ok(set?)
     }
 
     pub(super) fn group_number(&self, key: &FileKey, group: &str) -> Option<GroupId> {
@@ -304,6 +311,9 @@ impl Service {
             Err(error) => return warn_of_no_store(folder, &error),
         };
         self.restore_launched(left.launched);
+        for (uid, member, plan) in left.plans {
+            self.groups.plans.insert((uid, member), plan);
+        }
         for (key, text) in left.files {
             match self.restore_file(&key, &text) {
                 Ok(()) => info!(file = key.name, uid = key.uid, "group file restored"),
@@ -313,6 +323,8 @@ impl Service {
                 }
             }
         }
+        let users: BTreeSet<u32> = self.groups.plans.keys().map(|(uid, _)| *uid).collect();
+        users.into_iter().for_each(|uid| self.drop_plans(uid));
     }
 
     fn restore_file(&mut self, key: &FileKey, text: &str) -> Result<(), Refusal> {

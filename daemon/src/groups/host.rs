@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use consort_groups::{variable::VARIABLES_MAX, Group, Member};
-use consort_kernel::Error;
+use consort_groups::Group;
+use consort_kernel::{Error, Interval, RoleStatus};
 
 /// A thread that becomes a group's member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,25 +20,6 @@ pub struct Bind {
     pub polls: bool,
 }
 
-/// What a member does, and what became of its intervals.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RoleStatus {
-    /// Its thread wants the CPU, or has it.
-    pub awake: bool,
-    pub runs: bool,
-    /// Its interval is on.
-    pub on: bool,
-    pub state: [i64; VARIABLES_MAX],
-    pub control: [i64; VARIABLES_MAX],
-    /// The beginning of its interval or of the next one, of CLOCK_MONOTONIC; `None`: there is none to come.
-    pub from_ns: Option<u64>,
-    /// Intervals in which it ran, if it had anything to do.
-    pub kept: u64,
-    /// The others, by cause: nobody played it; asleep; without a seat; beyond the group's share; behind other due events.
-    pub missed: [u64; 5],
-    pub late_max_ns: u64,
-}
-
 /// A scheduler that has no groups refuses all of it.
 pub trait GroupHost {
     /// Makes a group without threads and returns its number. Its threads use `reservation` while they are bound, unless
@@ -52,12 +33,13 @@ pub trait GroupHost {
         refuse("remove a group")
     }
 
-    /// Other terms and first values for all roles of a member.
+    /// Other terms and first values for all roles of the member of `group` at `index`.
     fn set_member(
         &mut self,
-        _group: u32,
+        _id: u32,
+        _group: &Group,
         _roles: Range<u32>,
-        _member: &Member,
+        _index: usize,
     ) -> Result<(), Error> {
         refuse("change a member")
     }
@@ -72,6 +54,23 @@ pub trait GroupHost {
 
     fn role_status(&self, _group: u32, _role: u32) -> Result<RoleStatus, Error> {
         refuse("tell what a member does")
+    }
+
+    /// Gives a role a plan in place of the one that it has; without intervals: none. It begins anew `repeat_ns` after its
+    /// beginning; 0: it does not.
+    fn load_plan(
+        &mut self,
+        _group: u32,
+        _role: u32,
+        _intervals: &[Interval],
+        _repeat_ns: u64,
+    ) -> Result<(), Error> {
+        refuse("load a plan")
+    }
+
+    /// When the relative times of a group's plans are 0: [`consort_kernel::NEVER_NS`] for a pause.
+    fn begin_plans(&mut self, _group: u32, _zero_ns: u64, _bootstrap: u32) -> Result<(), Error> {
+        refuse("begin plans")
     }
 }
 

@@ -13,8 +13,10 @@ mod bind;
 pub mod control;
 pub mod host;
 pub mod names;
+pub mod plan;
 mod promise;
 mod scan;
+mod scheduler;
 pub mod show;
 mod store;
 
@@ -26,7 +28,7 @@ use std::{
 use consort_groups::{difference::Placed, Description, Group};
 
 pub use self::store::Store;
-use self::{names::Names, scan::Scan};
+use self::{names::Names, plan::Plan, scan::Scan};
 
 /// A user's file, by its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -56,6 +58,10 @@ pub(crate) struct Made {
     pub id: Option<u32>,
     /// By member: room for each thread that may have its name.
     pub seats: Vec<Vec<Option<i32>>>,
+    /// A member has a plan.
+    pub has_plans: bool,
+    /// Where its plans stand still, after their beginning.
+    pub paused_at_ns: Option<u64>,
 }
 
 impl Made {
@@ -65,6 +71,8 @@ impl Made {
             file: file.clone(),
             group: placed.group.clone(),
             id,
+            has_plans: false,
+            paused_at_ns: None,
             seats: members
                 .map(|member| vec![None; member.count as usize])
                 .collect(),
@@ -98,6 +106,8 @@ pub struct Groups {
     /// The member that has a name: of a user's.
     members: HashMap<(u32, String), (GroupId, usize)>,
     pub(crate) names: Names,
+    /// By user and member.
+    plans: BTreeMap<(u32, String), Plan>,
     scan: Scan,
     store: Option<Store>,
     /// Groups of the scheduler's that it could not remove yet.

@@ -3,10 +3,10 @@
 //! tree together.
 
 use consort_groups::variable::{Variable, VARIABLES_MAX};
+use consort_kernel::{Missed, RoleStatus, NEVER_NS};
 use serde::Serialize;
 
 use super::{
-    host::RoleStatus,
     names::{Known, Source},
     GroupId, Made,
 };
@@ -57,7 +57,7 @@ pub struct GroupRow {
     pub doing: Option<Doing>,
 }
 
-/// What a group does, most of all its members.
+/// What a group does, or why it does nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Doing {
@@ -65,8 +65,12 @@ pub enum Doing {
     Runs,
     /// A member wants one, and others have their turn.
     Waits,
+    /// A member wants one, and the group is as far ahead of its share as it may be.
+    BeyondShare,
     /// All members sleep.
     Sleeps,
+    /// All members sleep, and its plans wait for their trigger or are paused.
+    Untriggered,
     /// No thread has a member's name.
     Unbound,
 }
@@ -109,15 +113,22 @@ pub struct RoleRow {
     pub awake: bool,
     /// Its interval is on.
     pub on: bool,
+    /// It runs as if in no group: there are seats for no more accounts.
+    pub outside: bool,
+    /// Its group is as far ahead of its share as it may be.
+    pub blocked: bool,
     /// By their names.
     pub state: Vec<(String, i64)>,
     pub control: Vec<(String, i64)>,
-    /// The beginning of its interval or of the next one, of CLOCK_MONOTONIC.
-    pub from_ns: Option<u64>,
+    /// Until its interval or the next one begins, if there is one to come; negative: since it did.
+    pub begins_in_ns: Option<i64>,
+    /// Intervals in which it ran, if it had anything to do.
     pub kept: u64,
-    /// By cause: nobody was bound; asleep; without a seat; beyond the share; behind other due events.
-    pub missed: [u64; 5],
+    /// The others, by cause.
+    pub missed: Missed,
     pub late_max_ns: u64,
+    /// CPU time since it was bound.
+    pub ran_ns: u64,
 }
 
 impl GroupPage {
@@ -198,28 +209,31 @@ impl Service {
     }
 
     fn doing(&self, id: u32, made: &Made) -> Doing {
-        let mut doing = Doing::Unbound;
+        let mut told: Vec<RoleStatus> = Vec::new();
         for (index, seats) in made.seats.iter().enumerate() {
-            let roles = made.roles(index);
-            for (seat, tid) in seats.iter().enumerate() {
-                let Some(tid) = tid else { continue };
-                let role = roles.as_ref().map(|roles| roles.start + seat as u32);
-                let told = role.and_then(|role| self.host.role_status(id, role).ok());
-                let (runs, awake) = match told {
-                    Some(told) => (told.runs, told.awake),
-                    None => (false, self.is_awake(*tid)),
-                };
-                if runs {
-                    return Doing::Runs;
-                }
-                doing = match doing {
-                    _ if awake => Doing::Waits,
-                    Doing::Unbound => Doing::Sleeps,
-                    doing => doing,
-                };
+            let first = made.roles(index).map(|roles| roles.start);
+            let bound = seats
+                .iter()
+                .enumerate()
+                .filter_map(|(seat, tid)| Some((seat, (*tid)?)));
+            for (seat, tid) in bound {
+                let role = first.map(|first| first + seat as u32);
+                let status = role.and_then(|role| self.host.role_status(id, role).ok());
+                told.push(status.unwrap_or_else(|| RoleStatus {
+                    awake: self.is_awake(tid),
+                    ..RoleStatus::default()
+                }));
             }
         }
-        doing
+        let has = |what: fn(&RoleStatus) -> bool| told.iter().any(what);
+        match () {
+            () if told.is_empty() => Doing::Unbound,
+            () if has(|role| role.runs) => Doing::Runs,
+            () if has(|role| role.awake && role.blocked) => Doing::BeyondShare,
+            () if has(|role| role.awake) => Doing::Waits,
+            () if made.has_plans && has(|role| role.zero_ns == NEVER_NS) => Doing::Untriggered,
+            () => Doing::Sleeps,
+        }
     }
 
     fn is_awake(&self, tid: i32) -> bool {
@@ -246,10 +260,13 @@ impl Service {
             on: told.on,
             state: named(&member.state, told.state),
             control: named(&member.control, told.control),
-            from_ns: told.from_ns,
+            outside: told.outside,
+            blocked: told.blocked,
+            begins_in_ns: begins_in_ns(&told),
             kept: told.kept,
             missed: told.missed,
             late_max_ns: told.late_max_ns,
+            ran_ns: told.ran_ns,
         })
     }
 
@@ -288,4 +305,9 @@ impl Service {
             role: self.role_row(tid),
         }
     }
+}
+
+fn begins_in_ns(told: &RoleStatus) -> Option<i64> {
+    let from_ns = (told.from_ns != NEVER_NS).then_some(told.from_ns)?;
+    Some(from_ns.wrapping_sub(super::plan::now_ns()) as i64)
 }

@@ -9,10 +9,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use consort_groups::FILE_BYTES_MAX;
+use consort_groups::{frames::Interval, FILE_BYTES_MAX};
 use tracing::warn;
 
-use super::FileKey;
+use super::{plan::Plan, FileKey};
 
 /// A process that `consort run --name` has started.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +30,8 @@ pub struct Left {
     /// By owner and name, each with its text.
     pub files: Vec<(FileKey, String)>,
     pub launched: Vec<Launched>,
+    /// Of a user's member.
+    pub plans: Vec<(u32, String, Plan)>,
 }
 
 #[derive(Debug)]
@@ -39,6 +41,9 @@ pub struct Store {
 
 const FILE_END: &str = ".toml";
 const NAME_END: &str = ".name";
+const PLAN_END: &str = ".plan";
+/// More than the longest plan takes.
+const PLAN_BYTES_MAX: u64 = 1 << 20;
 /// What was not finished; nobody was told that it holds.
 const UNFINISHED: &str = "unfinished";
 
@@ -61,10 +66,14 @@ impl Store {
             if name == UNFINISHED {
                 continue;
             }
-            let was_read = match (name.strip_suffix(FILE_END), name.strip_suffix(NAME_END)) {
-                (Some(key), _) => read_file(key, &path).map(|file| left.files.push(file)),
-                (_, Some(pid)) => read_name(pid, &path).map(|one| left.launched.push(one)),
-                _ => None,
+            let was_read = if let Some(key) = name.strip_suffix(FILE_END) {
+                read_file(key, &path).map(|file| left.files.push(file))
+            } else if let Some(pid) = name.strip_suffix(NAME_END) {
+                read_name(pid, &path).map(|one| left.launched.push(one))
+            } else if let Some(key) = name.strip_suffix(PLAN_END) {
+                read_plan(key, &path).map(|plan| left.plans.push(plan))
+            } else {
+                None
             };
             if was_read.is_none() {
                 warn!(file = %path.display(), "a file of the store cannot be read");
@@ -108,6 +117,25 @@ impl Store {
         self.take_away(&self.folder.join(format!("{pid}{NAME_END}")))
     }
 
+    /// # Errors
+    /// When it cannot be written; the one before then holds.
+    pub fn keep_plan(&self, uid: u32, member: &str, plan: &Plan) -> io::Result<()> {
+        let mut text = format!("{}\n", plan.repeat_ns);
+        for one in &plan.intervals {
+            text += &format!("{} {}\n", one.start_ns, one.end_ns);
+        }
+        self.put(
+            &self.folder.join(format!("{uid}.{member}{PLAN_END}")),
+            &text,
+        )
+    }
+
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn drop_plan(&self, uid: u32, member: &str) -> io::Result<()> {
+        self.take_away(&self.folder.join(format!("{uid}.{member}{PLAN_END}")))
+    }
+
     fn path_of(&self, key: &FileKey) -> PathBuf {
         // Names of files have no dots and slashes: the reader has seen to that.
         self.folder
@@ -146,6 +174,29 @@ fn read_file(key: &str, path: &Path) -> Option<(FileKey, String)> {
         return None;
     }
     Some((FileKey { uid, name }, fs::read_to_string(path).ok()?))
+}
+
+fn read_plan(key: &str, path: &Path) -> Option<(u32, String, Plan)> {
+    let (uid, member) = key.split_once('.')?;
+    if fs::metadata(path).ok()?.len() > PLAN_BYTES_MAX {
+        return None;
+    }
+    let text = fs::read_to_string(path).ok()?;
+    let mut lines = text.strip_suffix('\n')?.lines();
+    let repeat_ns = lines.next()?.parse().ok()?;
+    let interval = |line: &str| {
+        let (start, end) = line.split_once(' ')?;
+        Some(Interval {
+            start_ns: start.parse().ok()?,
+            end_ns: end.parse().ok()?,
+        })
+    };
+    let plan = Plan {
+        intervals: lines.map(interval).collect::<Option<_>>()?,
+        repeat_ns,
+    };
+    plan.check().ok()?;
+    Some((uid.parse().ok()?, member.to_owned(), plan))
 }
 
 fn read_name(pid: &str, path: &Path) -> Option<Launched> {
@@ -199,6 +250,14 @@ mod tests {
         store.keep_file(&key(1000, "b-c"), "text").unwrap();
         store.keep_file(&key(0, "a"), "new").unwrap();
         store.keep_name(&launched).unwrap();
+        let plan = Plan {
+            intervals: vec![Interval {
+                start_ns: 5,
+                end_ns: 500_000,
+            }],
+            repeat_ns: 600_000,
+        };
+        store.keep_plan(7, "show", &plan).unwrap();
         let (store, left) = Store::open(&folder.0).unwrap();
         let files = [
             (key(0, "a"), "new".to_owned()),
@@ -206,6 +265,8 @@ mod tests {
         ];
         assert_eq!(left.files, files);
         assert_eq!(left.launched, [launched]);
+        assert_eq!(left.plans, [(7, "show".to_owned(), plan)]);
+        store.drop_plan(7, "show").unwrap();
         store.drop_file(&key(0, "a")).unwrap();
         store.drop_file(&key(0, "none")).unwrap();
         store.drop_name(70).unwrap();
@@ -226,13 +287,16 @@ mod tests {
             ("9.name", b"1 2"),
             ("10.name", b"12 7 cut off"),
             ("other", b""),
+            ("7.a.plan", b"0\n5 6\n"),
+            ("7.b.plan", b"0\n5 500000"),
+            ("7.c.plan", b""),
         ] {
             fs::write(folder.0.join(name), text).unwrap();
         }
         fs::write(folder.0.join("7.long.toml"), vec![b'#'; FILE_BYTES_MAX + 1]).unwrap();
         let (store, left) = Store::open(&folder.0).unwrap();
         assert_eq!(left.files, [(key(7, "a"), "text".to_owned())]);
-        assert!(left.launched.is_empty());
+        assert!(left.launched.is_empty() && left.plans.is_empty());
         store.keep_file(&key(7, "d"), "more").unwrap();
     }
 }

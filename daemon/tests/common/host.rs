@@ -9,13 +9,13 @@ use std::{
 
 use consort_daemon::{
     ejection::Mode,
-    groups::host::{Bind, GroupHost, RoleStatus},
+    groups::host::{Bind, GroupHost},
     ClassTable, Host,
 };
-use consort_groups::{Group, Member};
+use consort_groups::Group;
 use consort_kernel::{
-    ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
-    Tardiness, Terms, Tunables, RATE_ONE,
+    ClientPage, Counters, DomainOptions, Error, ExitReport, Interval, JoinArgs, LeaveArgs,
+    ReservationUsage, RoleStatus, Tardiness, Terms, Tunables, INTERVAL_MIN_NS, NEVER_NS, RATE_ONE,
 };
 use nix::sys::memfd::{memfd_create, MFdFlags};
 
@@ -68,6 +68,10 @@ pub struct FakeGroup {
     pub group: Group,
     pub reservation: Option<u32>,
     pub threads: BTreeMap<i32, Bind>,
+    /// Intervals by role, and when they begin anew.
+    pub plans: BTreeMap<u32, (Vec<Interval>, u64)>,
+    /// When the plans began, and the level of the last queue from which on they do.
+    pub begun: Option<(u64, u32)>,
 }
 
 /// Keeps the scheduler's side of the contract: members are in domains that exist, each once.
@@ -348,6 +352,8 @@ impl GroupHost for FakeHost {
             group: group.clone(),
             reservation,
             threads: BTreeMap::new(),
+            plans: BTreeMap::new(),
+            begun: None,
         };
         record.groups.insert(id, made);
         Ok(id)
@@ -362,16 +368,19 @@ impl GroupHost for FakeHost {
         Ok(())
     }
 
-    fn set_member(&mut self, id: u32, roles: Range<u32>, member: &Member) -> Result<(), Error> {
+    fn set_member(
+        &mut self,
+        id: u32,
+        group: &Group,
+        roles: Range<u32>,
+        index: usize,
+    ) -> Result<(), Error> {
         let mut record = self.record();
         Self::refused(&record, "set_member")?;
         record.live_or_die();
-        let group = record.groups.get_mut(&id).expect("the group exists");
-        let members = 0..group.group.members.len();
-        let index = members
-            .into_iter()
-            .find(|index| group.group.roles(*index) == Some(roles.clone()));
-        group.group.members[index.expect("the roles of a member")] = member.clone();
+        assert_eq!(group.roles(index), Some(roles));
+        let made = record.groups.get_mut(&id).expect("the group exists");
+        made.group.members[index] = group.members[index].clone();
         Ok(())
     }
 
@@ -414,15 +423,55 @@ impl GroupHost for FakeHost {
 
     fn role_status(&self, id: u32, role: u32) -> Result<RoleStatus, Error> {
         let record = self.record();
-        let group = record.groups.get(&id);
-        let plays = |bind: &Bind| bind.role == Some(role);
-        match group.filter(|group| group.threads.values().any(plays)) {
-            Some(_) => Ok(RoleStatus {
-                awake: true,
-                state: [7, 0, 0, 0],
-                ..RoleStatus::default()
-            }),
-            None => Err(refusal("role_status", libc::ENOENT)),
-        }
+        let Some(group) = record.groups.get(&id) else {
+            return Err(refusal("role_status", libc::ENOENT));
+        };
+        let mut threads = group.threads.values();
+        let played = threads.find(|bind| bind.role == Some(role));
+        Ok(RoleStatus {
+            tid: played.map_or(0, |bind| bind.tid),
+            awake: played.is_some(),
+            state: [7, 0, 0, 0],
+            from_ns: NEVER_NS,
+            zero_ns: group.begun.map_or(NEVER_NS, |(zero_ns, _)| zero_ns),
+            ..RoleStatus::default()
+        })
+    }
+
+    fn load_plan(
+        &mut self,
+        id: u32,
+        role: u32,
+        intervals: &[Interval],
+        repeat_ns: u64,
+    ) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "load_plan")?;
+        record.live_or_die();
+        let ends = intervals
+            .windows(2)
+            .all(|pair| pair[0].end_ns <= pair[1].start_ns);
+        assert!(
+            ends && intervals
+                .iter()
+                .all(|one| one.end_ns - one.start_ns >= INTERVAL_MIN_NS)
+        );
+        let last_ns = intervals.last().map_or(0, |last| last.end_ns);
+        assert!(repeat_ns == 0 || repeat_ns >= last_ns);
+        let group = record.groups.get_mut(&id).expect("the group exists");
+        match intervals.is_empty() {
+            true => group.plans.remove(&role),
+            false => group.plans.insert(role, (intervals.to_vec(), repeat_ns)),
+        };
+        Ok(())
+    }
+
+    fn begin_plans(&mut self, id: u32, zero_ns: u64, bootstrap: u32) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "begin_plans")?;
+        record.live_or_die();
+        let group = record.groups.get_mut(&id).expect("the group exists");
+        group.begun = Some((zero_ns, bootstrap));
+        Ok(())
     }
 }

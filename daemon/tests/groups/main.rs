@@ -6,6 +6,7 @@ mod apply;
 #[path = "../common/mod.rs"]
 mod common;
 mod names;
+mod plans;
 mod programs;
 mod restart;
 mod world;
