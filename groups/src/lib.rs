@@ -16,6 +16,7 @@
 //!
 //! A member is a name: a thread announces it, or is found by rule; `docs/groups.md` has all of it.
 
+pub mod accessors;
 mod check;
 pub mod description;
 pub mod difference;

@@ -171,10 +171,7 @@ impl Service {
         };
         let done = take_all(&mut applying, steps);
         if done.is_ok() {
-            if let Some(file) = self.groups.files.get_mut(key) {
-                file.description = to;
-                file.bytes = text.map_or(0, str::len);
-            }
+            self.groups.describe(key, to, text.map_or(0, str::len));
         }
         if self
             .groups

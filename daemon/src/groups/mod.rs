@@ -132,6 +132,21 @@ impl Groups {
         id
     }
 
+    /// A file says something else from now on, which is in force.
+    fn describe(&mut self, key: &FileKey, description: Description, bytes: usize) {
+        let Some(file) = self.files.get_mut(key) else {
+            return;
+        };
+        for group in &description.groups {
+            let made = file.groups.get(&group.name);
+            if let Some(made) = made.and_then(|id| self.made.get_mut(id)) {
+                made.group = group.clone();
+            }
+        }
+        file.description = description;
+        file.bytes = bytes;
+    }
+
     fn remove(&mut self, id: GroupId) -> Option<Made> {
         let made = self.made.remove(&id)?;
         for member in &made.group.members {

@@ -78,6 +78,8 @@ pub enum Doing {
 #[derive(Debug, Serialize)]
 pub struct MemberRow {
     pub name: String,
+    /// How long intervals are of which a plan does not say it.
+    pub interval_ns: Option<u64>,
     /// What the function knows of it; empty: nothing.
     pub terms: String,
     pub rule: Option<String>,
@@ -276,6 +278,7 @@ impl Service {
         let bound = made.seats[index].iter().flatten().count();
         MemberRow {
             name: member.name.clone(),
+            interval_ns: member.terms.interval_ns,
             terms: member.terms.to_string(),
             rule: member.rule.as_ref().map(ToString::to_string),
             count: member.count,

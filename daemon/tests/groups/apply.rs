@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use consort_daemon::limits::Limits;
+use consort_daemon::{groups::show::What, limits::Limits};
 use nix::errno::Errno;
 
 use crate::{
@@ -65,6 +65,11 @@ fn only_what_differs_is_done() {
     );
     assert_eq!(numbers(&world), before);
     assert_eq!(world.in_force(), [100_000, 300_000]);
+    let shown = world.rows(None).into_iter().find_map(|row| match row {
+        What::Group(row) => row.rate,
+        _ => None,
+    });
+    assert_eq!(shown, Some(0.4));
     // A member's terms are changed where it is.
     let longer = more.replace("4ms", "5ms");
     world.apply(USER, "film", &longer).unwrap();
