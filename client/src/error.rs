@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can go wrong, in words and as an errno.
 
-use crate::layout::{DUE_AHEAD_MAX_NS, EVENT_MAX_NS, EVENT_MIN_NS, NAME_MAX, PRIORITY_MAX, SLOTS};
+use crate::layout::{
+    DUE_AHEAD_MAX_NS, EVENT_MAX_NS, EVENT_MIN_NS, NAME_MAX, PRIORITY_MAX, SLOTS, VARIABLES,
+};
 use crate::usage::USAGE_PERIOD_MIN_NS;
 
 /// Why a call failed: what was wrong, what was expected, what to do.
@@ -30,6 +32,8 @@ pub enum Error {
     NotOpen { fd: i32 },
     #[error("file descriptor {fd} is no epoll instance: expected what epoll_create1() returned")]
     NoEpoll { fd: i32 },
+    #[error("variable {index} is out of range: 0 to {last} is expected, by the order in the group file", last = VARIABLES - 1)]
+    VariableRange { index: usize },
     #[error("domain name of {bytes} bytes is too long: at most {NAME_MAX} are expected")]
     NameTooLong { bytes: usize },
     #[error(
@@ -129,6 +133,7 @@ impl Error {
             | Error::NothingToWaitFor
             | Error::NoBestEffort
             | Error::NoEpoll { .. }
+            | Error::VariableRange { .. }
             | Error::NameCharacter { .. }
             | Error::NameEncoding
             | Error::EventRange { .. }

@@ -2,6 +2,7 @@
 //! How a member comes in where a daemon is: at first, and again after the daemon or its scheduler has gone.
 
 use super::{State, DAEMON_WAIT};
+use crate::announced::Said;
 use crate::link::{Link, Place, RETRY_NS};
 use crate::process::Process;
 use crate::{clock, Error};
@@ -44,7 +45,7 @@ impl State {
         let mut pending = self.pending.borrow_mut();
         let asked = match pending.take() {
             Some(asked) => asked,
-            None => link.send_join(&self.terms, self.tid)?,
+            None => link.send_join(&self.terms, self.tid, Said::read(self.variables()))?,
         };
         match link.join_answer(&asked, deadline)? {
             None => {
@@ -62,6 +63,9 @@ impl State {
         self.move_to_daemon();
         self.slot.set(NonNull::from(place.page.slot(place.slot)));
         self.attached.set(NonNull::from(place.page.attached()));
+        if let Some(variables) = place.page.variables(place.slot) {
+            self.move_variables(variables);
+        }
         *self.place.borrow_mut() = Some(place);
         *self.why_alone.borrow_mut() = None;
     }

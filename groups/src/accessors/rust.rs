@@ -8,7 +8,10 @@ use crate::{
 };
 
 pub(super) fn text(file: &str, members: &[&Member]) -> String {
-    let mut text = format!("// Made by `consort accessors` from {file}: change that, not this.\n");
+    let mut text = format!(
+        "// Made by `consort accessors` from {file}: change that, not this.\n\
+         #![allow(dead_code)] // each program uses its part\n"
+    );
     for member in members {
         text += &of_member(member);
     }
@@ -33,13 +36,16 @@ fn of_member(member: &Member) -> String {
     for (index, variable) in member.state.iter().enumerate() {
         let with_unit = with_unit(variable);
         let (of, word) = match variable.first {
-            Value::Integer(_) => ("i64", "value"),
-            Value::Boolean(_) => ("bool", "i64::from(value)"),
-            Value::Duration(_) => ("u64", "i64::try_from(value).unwrap_or(i64::MAX)"),
+            Value::Integer(_) => ("i64", ""),
+            Value::Boolean(_) => ("bool", "        let value = i64::from(value);\n"),
+            Value::Duration(_) => (
+                "u64",
+                "        let value = i64::try_from(value).unwrap_or(i64::MAX);\n",
+            ),
         };
         text += &format!(
-            "\n    pub fn set_{with_unit}(&self, value: {of}) -> Result<(), consort::Error> {{\n        \
-             self.0.set_state({index}, {word})\n    }}\n"
+            "\n    pub fn set_{with_unit}(&self, value: {of}) -> Result<(), consort::Error> {{\n{word}        \
+             self.0.set_state({index}, value)\n    }}\n"
         );
     }
     for (index, variable) in member.control.iter().enumerate() {
@@ -50,13 +56,11 @@ fn of_member(member: &Member) -> String {
 
 fn getter(index: usize, variable: &Variable) -> String {
     let with_unit = with_unit(variable);
-    let (of, value) = match variable.first {
-        Value::Integer(_) => ("i64", "value"),
-        Value::Boolean(_) => ("bool", "value != 0"),
-        Value::Duration(_) => ("u64", "u64::try_from(value).unwrap_or(0)"),
+    let control = format!("self.0.control({index})");
+    let (of, body) = match variable.first {
+        Value::Integer(_) => ("i64", control),
+        Value::Boolean(_) => ("bool", format!("Ok({control}? != 0)")),
+        Value::Duration(_) => ("u64", format!("Ok(u64::try_from({control}?).unwrap_or(0))")),
     };
-    format!(
-        "\n    pub fn {with_unit}(&self) -> Result<{of}, consort::Error> {{\n        \
-         self.0.control({index}).map(|value| {value})\n    }}\n"
-    )
+    format!("\n    pub fn {with_unit}(&self) -> Result<{of}, consort::Error> {{\n        {body}\n    }}\n")
 }
