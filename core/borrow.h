@@ -313,6 +313,7 @@ static __always_inline void place_expect(struct place __arena *pl, struct domain
 	if (d->blocked_in) {
 		heap_push(&d->blocked_in->blocked, &d->upcoming, d->may_borrow_at, 0);
 		pl->nr_blocked++;
+		d->nr_blocked++;
 	} else {
 		heap_push(&pl->due, &d->upcoming, due_ns, 0);
 	}

@@ -22,46 +22,49 @@
 #include "function/plan.h"
 #include "seat.h"
 
-/* Why a role's thread does not run now. */
-static __always_inline enum miss role_waits_for(const struct role __arena *r)
+/*
+ * Why a role's thread has not run in the interval that is over. Whenever a thread comes, goes, wakes or sleeps its role is
+ * looked at: between two looks it has been one of these.
+ */
+static __always_inline enum miss role_missed_for(const struct role __arena *r)
 {
 	const struct member __arena *m = r->member;
+	const struct domain __arena *d;
 
 	if (!m)
 		return MISS_VACANT;
 	if (!m->seat)
 		return MISS_OUTSIDE;
-	if (!m->node.active)
+	if (!m->node.active || r->awake_ns >= r->until_ns)
 		return MISS_ASLEEP;
-	return m->seat->domain->blocked_in ? MISS_SHARE : MISS_OTHERS;
+	d = m->seat->domain;
+	return d->blocked_in || d->nr_blocked != r->nr_blocked ? MISS_SHARE : MISS_OTHERS;
 }
 
-/* The role's interval is over. */
-static __always_inline void role_close(struct role __arena *r)
-{
-	if (r->from_ns == NEVER_NS)
-		return;
-	if (r->has_run || r->is_done)
-		r->kept++;
-	else
-		r->missed[role_waits_for(r)]++;
-}
-
-/* Makes the role's interval what it is by now: one that is over is counted, and the next one taken. */
-static __always_inline void role_advance(struct role __arena *r, u64 now_ns)
+/* Makes the role's interval what it is by now: those that are over are counted, and the next one is taken. */
+core_fn role_advance(struct role __arena *r in_arena, u64 now_ns)
 {
 	u64 zero_ns = r->function->zero_ns;
+	enum miss why;
 
 	if (r->until_ns > now_ns && r->zero_ns == zero_ns)
-		return;
-	if (r->until_ns <= now_ns)
-		role_close(r);
+		return 0;
+	why = role_missed_for(r);
+	if (r->until_ns <= now_ns && r->from_ns != NEVER_NS) {
+		if (r->has_run || r->is_done)
+			r->kept++;
+		else
+			r->missed[why]++;
+	}
 	if (r->plan && zero_ns != NEVER_NS) {
-		r->missed[role_waits_for(r)] += plan_advance(r, zero_ns, now_ns);
+		r->missed[why] += plan_advance(r, zero_ns, now_ns);
 	} else {
 		plan_rest(r);
 		r->zero_ns = zero_ns;
 	}
+	if (r->member && r->member->seat)
+		r->nr_blocked = r->member->seat->domain->nr_blocked;
+	return 0;
 }
 
 /* Whether the role's thread is to run at `now_ns`, and before the rest of its group. */
@@ -111,8 +114,11 @@ static __always_inline int function_tell(struct role __arena *r, u32 submissions
 	return concerns;
 }
 
-/* Publishes for a member that is in no queue, or is put into another place there. */
-core_fn function_publish(struct member __arena *m in_arena, u64 now_ns)
+/*
+ * Publishes for a member that is in no queue, or is put into another place there. Always inline: Linux 6.18 lets functions
+ * call eight deep.
+ */
+static __always_inline void function_publish(struct member __arena *m, u64 now_ns)
 {
 	struct role __arena *r = m->role;
 
@@ -124,13 +130,12 @@ core_fn function_publish(struct member __arena *m in_arena, u64 now_ns)
 	m->priority = 0;
 	m->key = ROLES_MAX;
 	if (!r)
-		return 0;
+		return;
 	role_advance(r, now_ns);
 	if (!r->is_done)
 		m->due_ns = r->from_ns;
 	m->key = function_key(r);
 	function_answer(r);
-	return 0;
 }
 
 /* Looks again at a member that waits. Returns whether something about it has become another thing. */

@@ -79,6 +79,7 @@ struct role {
 	u8 has_run; /* in it */
 	u8 is_done; /* with what it had to do in it */
 	u64 awake_ns; /* since when its thread has wanted the CPU */
+	u64 nr_blocked; /* how often its domain had borrowed enough before */
 	u64 zero_ns; /* the function's when it was taken from the plan */
 	u64 interval; /* which of the plan's it is, counted over all repetitions */
 	u64 from_ns; /* NEVER_NS: there is none */

@@ -70,6 +70,7 @@ struct domain {
 	struct heap indebted; /* waiting members in due debt, by the virtual time at which they are out of it */
 	struct heap asleep; /* members that sleep until their due time */
 	struct heap_link upcoming; /* in the place's queue of due times, or a group's of blocked domains, see place.h */
+	u64 nr_blocked; /* how often it has borrowed enough */
 	u64 served_least; /* as many due events as the member last chosen by progress has had; a new member begins with them */
 	u64 idle_since_ns; /* when its last active member went to sleep */
 	u8 order; /* enum coop_order */

@@ -53,12 +53,13 @@ static inline void role_let_go(struct held_role *h)
 	bpf_local_irq_restore(&h->flags);
 }
 
-/* A role's thread is looked at again, and its CPU, if it waits, chooses again. */
+/* A role is looked at again, and the CPU of its thread, if that waits, chooses again. */
 static inline void role_changed(struct domain_set __arena *set, struct held_role *h, u64 now_ns)
 {
 	struct task __arena *t = h->t;
 	struct domain __arena *d;
 
+	role_advance(h->r, now_ns);
 	if (!t || !in_domain(t) || t->on_the_way)
 		return;
 	if (!t->member.node.ready.queued) {
@@ -234,10 +235,12 @@ static inline u32 role_terms(struct function __arena *f, struct role __arena *r,
 
 static inline void role_status(const struct held_role *h, struct consort_role_args *args)
 {
-	const struct role __arena *r = h->r;
+	struct role __arena *r = h->r;
 	const struct task __arena *t = h->t;
 	u64 now_ns = bpf_ktime_get_ns();
 
+	/* Those that are over are counted. Its thread is looked at when it is chosen from. */
+	role_advance(r, now_ns);
 	args->period_ns = r->period_ns;
 	args->budget_ns = r->budget_ns;
 	args->follow_ns = r->follow_ns;

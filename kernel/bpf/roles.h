@@ -60,13 +60,14 @@ static inline bool role_listen(struct role __arena *r, u64 now_ns)
 
 /* A thread comes to a role: what it has told before is nobody's affair. */
 static inline void role_attach(struct function __arena *f, u32 role, struct task __arena *t,
-			       u32 client, u32 slot)
+			       u32 client, u32 slot, u64 now_ns)
 {
 	struct role __arena *r = role_at(f, role);
 	struct consort_variables *v;
 
 	if (role >= f->nr_roles)
 		f->nr_roles = role + 1;
+	role_advance(r, now_ns);
 	r->client = client;
 	r->slot = slot;
 	v = client ? variables_of(r) : NULL;
@@ -82,9 +83,11 @@ static inline void role_detach(struct task __arena *t)
 {
 	struct role __arena *r = t->member.role;
 
+	if (!r)
+		return;
+	role_advance(r, bpf_ktime_get_ns());
 	t->member.role = NULL;
-	if (r)
-		r->member = NULL;
+	r->member = NULL;
 }
 
 /* Tells the thread what its function has for it. */

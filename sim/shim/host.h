@@ -128,6 +128,10 @@ struct sim_scheduler {
 	int (*reservation_end)(struct consort_reservation_args *args);
 	int (*reservation_usage)(struct consort_reservation_args *args);
 
+	int (*plan)(struct consort_plan_args *args);
+	struct consort_interval *plan_part; /* of CONSORT_PLAN_PART */
+	int (*role)(struct consort_role_args *args);
+
 	void (*timer_fire)(u32 number);
 	/* Puts a program's page into the map of clients; NULL takes it out. */
 	void (*set_page)(u32 client, struct consort_mapping *page);

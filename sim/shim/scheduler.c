@@ -29,6 +29,7 @@ static u32 sim_reservations_max;
 #include "bounds.h"
 #include "rides.h"
 #include "promises.h"
+#include "roles.h"
 #include "accounts.h"
 #include "past.h"
 #include "inspect.h"
@@ -136,6 +137,9 @@ static struct sim_scheduler scheduler = {
 	.reservation_add = consort_reservation_add,
 	.reservation_end = consort_reservation_end,
 	.reservation_usage = consort_reservation_usage,
+	.plan = consort_plan,
+	.plan_part = plan_part,
+	.role = consort_role,
 	.timer_fire = sim_timer_fire,
 	.set_page = set_page,
 	.reset = reset,

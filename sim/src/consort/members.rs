@@ -58,7 +58,7 @@ impl Members {
     }
 
     /// A number that was given back is used again, the longest unused first.
-    fn take_number(&mut self) -> u32 {
+    pub fn take_number(&mut self) -> u32 {
         if let Some(number) = self.free_numbers.pop_front() {
             return number;
         }
@@ -67,7 +67,7 @@ impl Members {
     }
 }
 
-fn new_mapping() -> Box<consort_mapping> {
+pub(super) fn new_mapping() -> Box<consort_mapping> {
     let slot = consort_slot {
         due_ns: CONSORT_NEVER as u64,
         priority: CONSORT_PRIORITY_NONE,

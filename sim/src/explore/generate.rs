@@ -44,6 +44,8 @@ fn without_locks(seed: u64) -> Setup {
         duration_ns,
         cgroups,
         domains,
+        groups: Vec::new(),
+        queues: Vec::new(),
         tasks: Vec::new(),
         pi_locks: Vec::new(),
         rates: None,

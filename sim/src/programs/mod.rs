@@ -7,6 +7,7 @@ mod locks;
 mod player;
 mod shared;
 mod steps;
+mod words;
 
 pub(crate) use locks::Wanted;
 pub(crate) use shared::{release, Shared};

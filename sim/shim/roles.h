@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Rules of groups with functions: who plays which role, and that an interval is kept, or that there is a cause. Included once,
+ * after check.h and bounds.h.
+ */
+
+/* What is due in a group is due at once for all but a moment: a borrower runs for the shortest slice before it is compared. */
+static u64 interval_late_ns(const struct checking *c)
+{
+	return tunables.min_slice_ns + 1000000 + GRACE_MAX_NS + c->bounds.late_ns;
+}
+
+/* Whether somebody on one of the place's CPUs is due, too, or is asked to poll and not preempted. */
+static bool others_are_due(u32 place, u64 now_ns)
+{
+	for (u32 cpu = 0; cpu < topology.nr_cpus; cpu++) {
+		const struct consort_cpu *state = cpu_at(cpu);
+		const struct task *t = state->running;
+
+		if (state->shard != shard_of_place(place))
+			continue;
+		if (t && in_domain(t) && (t->member.due_ns <= now_ns || !t->set->function))
+			return true;
+	}
+	return false;
+}
+
+/* A member that waits, and for how long it has without a change, must be served in its interval unless something stands by. */
+static void check_interval(struct checking *c, const struct sim_task_ref *ref, const struct role *r,
+			   const struct task *t)
+{
+	const struct place *pl = place_at(t->place);
+	const struct domain *d = domain_in(t->set, t->place);
+	u64 now_ns = *sim_host->now_ns, from_ns, waits_ns;
+
+	if (!c->bounds.cpus_stay || t->place >= SHARDS_MAX || !in_domain(t) ||
+	    !t->member.node.ready.queued || !role_is_on(r, now_ns))
+		return;
+	from_ns = r->from_ns > r->awake_ns ? r->from_ns : r->awake_ns;
+	waits_ns = now_ns - from_ns < ref->waits_ns ? now_ns - from_ns : ref->waits_ns;
+	if (waits_ns < interval_late_ns(c) || pl->waiters.again_at_ns > now_ns || d->blocked_in ||
+	    d->nr_blocked != r->nr_blocked || others_are_due(t->place, now_ns))
+		return;
+	broken(c, "interval",
+	       "task %u has waited for %llu us of its interval, and nobody else is due",
+	       ref->task->sim_task, waits_ns / 1000);
+}
+
+static void check_player(struct checking *c, const struct sim_task_ref *ref)
+{
+	const struct task *t = find_anywhere(ref->task);
+	const struct role *r = t ? t->member.role : NULL;
+
+	if (!r)
+		return;
+	if (!t->set || t->set->function != r->function)
+		broken(c, "role", "task %u plays a role of another group than its own",
+		       ref->task->sim_task);
+	else if (r->member != &t->member)
+		broken(c, "role", "task %u plays role %u, and another one has it",
+		       ref->task->sim_task, r->number);
+	else
+		check_interval(c, ref, r, t);
+}
+
+static bool is_somebody(const struct checking *c, const struct member *m)
+{
+	for (u32 i = 0; i < c->nr_tasks; i++) {
+		const struct task *t = find_anywhere(c->tasks[i].task);
+
+		if (t && &t->member == m)
+			return true;
+	}
+	return false;
+}
+
+/* An interval begins before it ends, and not after the one that is said to be next. */
+static void check_role(struct checking *c, const struct role *r)
+{
+	if (r->member && (!is_somebody(c, r->member) || r->member->role != r))
+		broken(c, "role", "role %u is played by nobody who is there", r->number);
+	if (r->from_ns != NEVER_NS && r->from_ns >= r->until_ns)
+		broken(c, "role", "the interval of role %u ends before it begins", r->number);
+	if (r->number >= r->function->nr_roles && r->member)
+		broken(c, "role", "role %u is played, and has not been counted", r->number);
+}
+
+static void check_roles(struct checking *c)
+{
+	for (u32 id = 1; id <= sim_domains_max && !c->broken; id++) {
+		const struct domain_set *set = find_domain_set(id);
+
+		for (u32 i = 0; set && set->function && i < ROLES_MAX; i++)
+			check_role(c, &set->function->roles[i]);
+	}
+	for (u32 i = 0; i < c->nr_tasks && !c->broken; i++)
+		check_player(c, &c->tasks[i]);
+}
