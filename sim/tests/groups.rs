@@ -65,14 +65,22 @@ fn a_missed_interval_has_its_cause() {
     let summary_of = |group: &str, tasks: &str| summary(&beside_hogs(1, group, tasks), 1);
     let it = summary_of(&asleep, &tasks);
     let display = role(&it, "display");
-    assert_eq!((display.kept, display.missed.asleep), (0, 95), "{display:?}");
+    assert_eq!(
+        (display.kept, display.missed.asleep),
+        (0, 95),
+        "{display:?}"
+    );
 
     // Nobody plays the role for the first two seconds.
     let late = tasks.replace(r#"{"timer""#, r#"{"delay": "2s", "timer""#);
     let it = summary_of(PLAN, &late);
     let display = role(&it, "display");
     assert_eq!(display.missed.vacant, 45, "{display:?}");
-    assert_eq!(display.missed.all() - display.missed.vacant, 0, "{display:?}");
+    assert_eq!(
+        display.missed.all() - display.missed.vacant,
+        0,
+        "{display:?}"
+    );
     assert_eq!(display.kept, 50, "{display:?}");
 
     // Two that want all of the CPU in the same intervals: the one whose interval began first has it, within the share.
@@ -82,7 +90,10 @@ fn a_missed_interval_has_its_cause() {
     let hogs = r#""display": {"hog": true}, "reader": {"hog": true}"#;
     let it = summary_of(both, hogs);
     let reader = role(&it, "reader");
-    assert!(reader.missed.share + reader.missed.others > 80, "{reader:?}");
+    assert!(
+        reader.missed.share + reader.missed.others > 80,
+        "{reader:?}"
+    );
     assert_eq!(reader.kept + reader.missed.all(), 95, "{reader:?}");
     let group = share(&it, "display") + share(&it, "reader");
     assert!((group - 100.0 / 3.0).abs() < 0.5, "{group}");

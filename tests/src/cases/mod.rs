@@ -7,6 +7,7 @@ mod effects;
 mod ejection;
 mod fairness;
 mod faults;
+mod groups;
 mod hostile;
 mod inheritance;
 mod late;
@@ -25,6 +26,7 @@ pub fn all() -> impl Iterator<Item = &'static Test> {
         lifecycle::TESTS,
         command::TESTS,
         membership::TESTS,
+        groups::TESTS,
         policing::TESTS,
         // One that ends the daemon before others that want none.
         trace::TESTS,

@@ -8,6 +8,7 @@ mod header;
 mod honest;
 mod late;
 mod lock;
+mod named;
 mod rising;
 mod storm;
 mod teller;
@@ -58,6 +59,8 @@ const ROLES: &[(&str, Role)] = &[
     ("looper", by_header::looper),
     ("patron", by_header::patron),
     ("errant", errant::errant),
+    ("named", named::named),
+    ("polling", named::polling),
 ];
 
 pub fn run(name: &str, arguments: &[&str]) -> ExitCode {
