@@ -310,15 +310,13 @@ fn hostile() -> Outcome {
         1,
         &["of the file mine"],
     )?;
-    // As many as may be, again and again, and gone again.
+    // As many as may be, in a file of a user's who has none of the others' patience.
     let members: Vec<String> = (0..2_000).map(|number| format!("\"n{number}\"")).collect();
     let text = format!(
         "name = \"big\"\n[group.a]\nmembers = [{}]",
         members.join(", ")
     );
-    for _ in 0..20 {
-        refused(BOB, &text, 0, &[])?;
-        consort_as(BOB, &["delete", "big"])?.expect(0, &[])?;
-    }
+    refused(BOB, &text, 0, &[])?;
+    consort_as(BOB, &["delete", "big"])?.expect(0, &[])?;
     Ok(())
 }
