@@ -10,8 +10,12 @@
 //! period = "33ms"
 //! high = 8                  # items: the function's own
 //! state = { queued = 0 }    # what each member publishes, with its first value
-//! members = ["read", "scale", { name = "show", interval = "4ms" },
-//!     { name = "x", follows = "show", rule = { executable = "/usr/lib/xorg/Xorg", user = "root" } }]
+//! members = [
+//!     "read",
+//!     "scale",
+//!     { name = "show", interval = "4ms" },
+//!     { name = "x", follows = "show", rule = { executable = "/usr/lib/xorg/Xorg", user = "root" } },
+//! ]
 //! ```
 //!
 //! A member is a name: a thread announces it, or is found by rule; `docs/groups.md` has all of it.

@@ -174,7 +174,7 @@ fn rules() -> Outcome {
 }
 
 fn cooperates() -> Outcome {
-    let text = "[group.talk]\nfunction = \"coop\"\nmembers = [{ name = \"speaker\", count = 2 }]";
+    let text = "[group.talk]\nfunction = \"coop\"\norder = \"service\"\nmembers = [{ name = \"speaker\", count = 2 }]";
     let _applied = apply(ALICE, "talk", text)?;
     let all = [
         Role::ready_as(ALICE, "polling speaker")?,
