@@ -83,4 +83,4 @@ clean:
 .DEFAULT_GOAL := build
 export PREFIX DESTDIR SYSCONFDIR LIBDIR
 
-.PHONY: demo test test-crates test-play test-bench test-guest test-sequences test-system test-package bench lint build install uninstall package desktop setup clean
+.PHONY: demo test test-crates test-apps test-bench test-guest test-sequences test-system test-package bench lint build install uninstall package desktop setup clean
