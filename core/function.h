@@ -19,6 +19,9 @@
 #ifndef CORE_FUNCTION_H
 #define CORE_FUNCTION_H
 
+#include "function/follow.h"
+#include "function/period.h"
+#include "function/pipeline.h"
 #include "function/plan.h"
 #include "seat.h"
 
@@ -41,22 +44,38 @@ static __always_inline enum miss role_missed_for(const struct role __arena *r)
 	return d->blocked_in || d->nr_blocked != r->nr_blocked ? MISS_SHARE : MISS_OTHERS;
 }
 
+/* When plans begin; those of a pipeline not before that is filled. */
+static __always_inline u64 function_zero_ns(const struct function __arena *f)
+{
+	return f->is_booted ? f->zero_ns : NEVER_NS;
+}
+
+/* The role's interval is over: what became of it. */
+static __always_inline void role_close(struct role __arena *r, enum miss why)
+{
+	if (r->from_ns == NEVER_NS)
+		return;
+	if (r->has_run || r->is_done)
+		r->kept++;
+	else
+		r->missed[why]++;
+}
+
 /* Makes the role's interval what it is by now: those that are over are counted, and the next one is taken. */
 core_fn role_advance(struct role __arena *r in_arena, u64 now_ns)
 {
-	u64 zero_ns = r->function->zero_ns;
+	u64 zero_ns = function_zero_ns(r->function);
+	int is_asked = follow_is_asked(r);
 	enum miss why;
 
-	if (r->until_ns > now_ns && r->zero_ns == zero_ns)
+	if (r->until_ns > now_ns && (r->follows ? !is_asked : r->zero_ns == zero_ns))
 		return 0;
 	why = role_missed_for(r);
-	if (r->until_ns <= now_ns && r->from_ns != NEVER_NS) {
-		if (r->has_run || r->is_done)
-			r->kept++;
-		else
-			r->missed[why]++;
-	}
-	if (r->plan && zero_ns != NEVER_NS) {
+	if (r->until_ns <= now_ns)
+		role_close(r, why);
+	if (is_asked) {
+		follow_take(r);
+	} else if (!r->follows && r->plan && zero_ns != NEVER_NS) {
 		r->missed[why] += plan_advance(r, zero_ns, now_ns);
 	} else {
 		plan_rest(r);
@@ -76,7 +95,24 @@ static __always_inline int role_is_on(const struct role __arena *r, u64 now_ns)
 /* The place of a member among those that are not due: the smallest goes first. */
 static __always_inline u64 function_key(const struct role __arena *r)
 {
-	return r->number;
+	switch (r->function->kind) {
+	case FUNCTION_PERIOD:
+		return period_key(r);
+	case FUNCTION_PIPELINE:
+		return r->rank;
+	default:
+		return r->number;
+	}
+}
+
+/* From when on a role's thread is due: in its interval, or in that of another stage in whose stead it runs. */
+static __always_inline u64 role_due_ns(const struct role __arena *r, u64 now_ns)
+{
+	u64 due_ns = r->is_done ? NEVER_NS : r->from_ns;
+
+	if (now_ns < r->stead_until_ns && r->stead_from_ns < due_ns)
+		return r->stead_from_ns;
+	return due_ns;
 }
 
 /* What a role's thread is told: when its interval begins and ends, and how many it has missed. */
@@ -91,6 +127,14 @@ static __always_inline void function_answer(struct role __arena *r)
 	r->control[2] = missed;
 }
 
+/* Plans are to begin, or to go on, so that their relative times are 0 at `zero_ns`. */
+static __always_inline void function_start(struct function __arena *f, u64 zero_ns, u64 now_ns)
+{
+	f->zero_ns = zero_ns;
+	f->begun_ns = zero_ns != NEVER_NS && zero_ns > now_ns ? zero_ns : now_ns;
+	f->is_booted = !f->bootstrap;
+}
+
 /*
  * A role's thread, or somebody in its stead, has told how often it has submitted, finished something, begun. Returns whether
  * others are concerned.
@@ -102,7 +146,7 @@ static __always_inline int function_tell(struct role __arena *r, u32 submissions
 
 	if (triggers != r->triggers) {
 		r->triggers = triggers;
-		r->function->zero_ns = now_ns;
+		function_start(r->function, now_ns, now_ns);
 		concerns = 1;
 	}
 	if (done != r->done) {
@@ -110,8 +154,21 @@ static __always_inline int function_tell(struct role __arena *r, u32 submissions
 		if (role_is_on(r, now_ns))
 			r->is_done = 1;
 	}
-	r->submissions = submissions;
+	if (submissions != r->submissions) {
+		if (!(submissions & 1) || submissions - r->submissions > 1) {
+			r->submitted_ns = now_ns;
+			concerns = 1;
+		}
+		r->submissions = submissions;
+	}
 	return concerns;
+}
+
+/* What a member weighs, and all active ones of its group. */
+static __always_inline u64 function_budget_ns(const struct member __arena *m)
+{
+	return period_budget_ns(m->role, m->node.weight,
+				m->seat ? m->seat->domain->group.weight_active : 0);
 }
 
 /*
@@ -132,8 +189,7 @@ static __always_inline void function_publish(struct member __arena *m, u64 now_n
 	if (!r)
 		return;
 	role_advance(r, now_ns);
-	if (!r->is_done)
-		m->due_ns = r->from_ns;
+	m->due_ns = role_due_ns(r, now_ns);
 	m->key = function_key(r);
 	function_answer(r);
 }
@@ -161,9 +217,30 @@ core_fn function_renew(struct domain __arena *d in_arena, struct member __arena 
 /* A member is awake from now on. */
 static __always_inline void function_wake(struct member __arena *m, u64 now_ns)
 {
-	if (m->role)
-		m->role->awake_ns = now_ns;
+	struct role __arena *r = m->role;
+
+	if (r) {
+		r->awake_ns = now_ns;
+		if (r->function->kind == FUNCTION_PERIOD)
+			period_begin(r, function_budget_ns(m), now_ns);
+	}
 	function_publish(m, now_ns);
+}
+
+/* A member, which has run since it was asked, sleeps: a server has done what there was. */
+static __always_inline int function_sleep(struct member __arena *m, u64 now_ns)
+{
+	struct role __arena *r = m->role;
+
+	if (!r)
+		return 0;
+	if (r->follows && r->has_run && role_is_on(r, now_ns))
+		r->is_done = 1;
+	/* In the middle of a submission: it waits for its server. */
+	if (!(r->submissions & 1))
+		return 0;
+	r->submitted_ns = now_ns;
+	return 1;
 }
 
 /* A member has the CPU, since `began_ns` for all that is known. */
@@ -175,6 +252,8 @@ static __always_inline void function_begin(struct member __arena *m, u64 began_n
 	if (!r || r->has_run || !role_is_on(r, now_ns))
 		return;
 	r->has_run = 1;
+	if (r->follows)
+		r->until_ns = now_ns + r->follow_ns;
 	from_ns = r->from_ns > r->awake_ns ? r->from_ns : r->awake_ns;
 	if (began_ns <= from_ns)
 		return;
@@ -183,21 +262,39 @@ static __always_inline void function_begin(struct member __arena *m, u64 began_n
 		r->late_max_ns = began_ns - from_ns;
 }
 
-/* It has had the CPU from `began_ns` until now: in its interval, perhaps, that began, or even ended, meanwhile. */
-static __always_inline void function_ran(struct member __arena *m, u64 began_ns, u64 now_ns)
+/*
+ * It has had the CPU from `began_ns` until now: in its interval, perhaps, that began, or even ended, meanwhile. `total_ns` is
+ * the CPU time that it has had as the kernel counts it; 0: that is not known yet.
+ */
+static __always_inline void function_ran(struct member __arena *m, u64 total_ns, u64 began_ns,
+					 u64 now_ns)
 {
 	struct role __arena *r = m->role;
+	u64 ran_ns;
 
-	if (r && r->from_ns < now_ns && began_ns < r->until_ns)
+	if (!r)
+		return;
+	if (began_ns < now_ns && r->from_ns < now_ns && began_ns < r->until_ns)
 		r->has_run = 1;
+	if (total_ns <= r->total_ns)
+		return;
+	ran_ns = total_ns - r->total_ns;
+	r->total_ns = total_ns;
+	r->ran_ns += ran_ns;
+	if (r->function->kind == FUNCTION_PERIOD)
+		period_use(r, function_budget_ns(m), ran_ns);
 }
 
-/* When a running member's interval ends; NEVER_NS: it is not in one. */
+/* When a running member's interval ends, or that in which it runs; NEVER_NS: it is not in one. */
 static __always_inline u64 function_ends_ns(const struct member __arena *m, u64 now_ns)
 {
 	const struct role __arena *r = m->role;
 
-	return r && role_is_on(r, now_ns) ? r->until_ns : NEVER_NS;
+	if (!r)
+		return NEVER_NS;
+	if (role_is_on(r, now_ns))
+		return r->until_ns;
+	return now_ns < r->stead_until_ns ? r->stead_until_ns : NEVER_NS;
 }
 
 /* When a running member is to be compared, as another one of its group may go before it by then. */
@@ -209,9 +306,13 @@ static __always_inline u64 function_asks_at_ns(struct domain __arena *d,
 
 	if (d->order == ORDER_SERVICE)
 		return coop_asks_at_ns(d, m, now_ns, lead_ns);
-	if (!first || !heap_key_before(first->ready.major, first->ready.minor, m->priority, m->key))
+	if (!first)
 		return NEVER_NS;
-	return now_ns;
+	if (heap_key_before(first->ready.major, first->ready.minor, m->priority, m->key))
+		return now_ns;
+	if (d->function->kind == FUNCTION_PERIOD && m->role && m->role->period_ns)
+		return now_ns + m->role->left_ns;
+	return NEVER_NS;
 }
 
 #endif

@@ -79,6 +79,15 @@ struct role {
 	u8 has_run; /* in it */
 	u8 is_done; /* with what it had to do in it */
 	u64 awake_ns; /* since when its thread has wanted the CPU */
+	/* By its function. */
+	u64 ends_ns; /* period: when its present one does */
+	s64 left_ns; /* of its budget in that */
+	u64 submitted_ns; /* when its thread last submitted something to who follows it */
+	u64 asked_ns; /* that of its leader which it has taken up last */
+	u32 rank; /* pipeline: its place in the order of stages */
+	u8 is_filled; /* its queue has come to its mark, and has not been drained by a step since */
+	u64 stead_from_ns; /* the interval of another stage, in whose stead it runs */
+	u64 stead_until_ns; /* 0: nobody's */
 	u64 nr_blocked; /* how often its domain had borrowed enough before */
 	u64 zero_ns; /* the function's when it was taken from the plan */
 	u64 interval; /* which of the plan's it is, counted over all repetitions */
@@ -89,7 +98,8 @@ struct role {
 	u64 missed[NR_MISSES];
 	u64 late_ns; /* from an interval's beginning until its thread ran, or when that woke, in sum */
 	u64 late_max_ns;
-	u64 ran_from_ns; /* CPU time that its thread had had when it came; kept by the host */
+	u64 total_ns; /* CPU time that its thread had had when it was last looked at, as the kernel counts it */
+	u64 ran_ns; /* of what threads have had as this role */
 };
 
 struct function {
@@ -98,7 +108,10 @@ struct function {
 	u64 zero_ns; /* when the plans began, as far as they have not been set back or forth; NEVER_NS: they stand */
 	struct plan __arena *staged; /* is being handed over; kept by the host, as the next one */
 	u32 staged_for; /* the role's number */
-	u32 bootstrap; /* the level of the last stage's input from which on plans begin */
+	u32 bootstrap; /* pipeline: the level of the last stage's input from which on plans begin */
+	u32 last_input; /* pipeline: the level of that */
+	u8 is_booted; /* it has come to that */
+	u64 begun_ns; /* when plans were to begin, or to go on */
 	struct role roles[ROLES_MAX];
 };
 

@@ -17,7 +17,7 @@ static inline void look_at_contract(struct task __arena *t, u64 total_ns,
 
 	if (!s) {
 		if (has_function(t))
-			role_look(t, c->since_ns, now_ns);
+			role_look(t, total_ns, c->since_ns, now_ns);
 		return;
 	}
 	seq = *(volatile u32 *)&s->poll_seq;

@@ -82,7 +82,7 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		look_aside(c, cpu, t);
 	now_ns = bpf_ktime_get_ns();
 	if (t->member.node.active && in_domain(t) && !slot_refresh(t, cpu, now_ns) && has_function(t))
-		role_look(t, c->running == t ? c->since_ns : now_ns, now_ns);
+		role_look(t, p->se.sum_exec_runtime, c->running == t ? c->since_ns : now_ns, now_ns);
 	task_charge(t, p->se.sum_exec_runtime, now_ns);
 	if (t->place != place)
 		task_move(t, t->home, t->set, place, t->demoted);

@@ -77,6 +77,8 @@ core_fn roles_changed(struct domain_set __arena *set in_arena)
 {
 	u64 now_ns = bpf_ktime_get_ns();
 
+	if (set->function->kind == FUNCTION_PIPELINE)
+		pipeline_listen(set->function, now_ns);
 	for (u32 i = hidden(0); i < set->function->nr_roles && i < ROLES_MAX && can_loop;
 	     i = hidden(i + 1)) {
 		struct held_role h;
@@ -218,8 +220,8 @@ static inline u32 role_terms(struct function __arena *f, struct role __arena *r,
 {
 	bool follows = args->follows != CONSORT_NO_ROLE;
 
-	if (args->period_ns > CONSORT_PERIOD_MAX_NS || args->budget_ns > args->period_ns ||
-	    args->follow_ns > CONSORT_PERIOD_MAX_NS ||
+	if ((args->high && args->step > args->high) || args->period_ns > CONSORT_PERIOD_MAX_NS ||
+	    args->budget_ns > args->period_ns || args->follow_ns > CONSORT_PERIOD_MAX_NS ||
 	    (follows && (args->follows >= ROLES_MAX || args->follows == r->number)))
 		return EINVAL;
 	r->period_ns = args->period_ns;
@@ -260,11 +262,11 @@ static inline void role_status(const struct held_role *h, struct consort_role_ar
 		args->missed[i] = r->missed[i];
 	args->late_ns = r->late_ns;
 	args->late_max_ns = r->late_max_ns;
+	args->ran_ns = r->ran_ns;
 	args->tid = t ? t->pid : 0;
 	args->runs = role_is_on(r, now_ns) ? CONSORT_ROLE_ON : 0;
 	if (!t)
 		return;
-	args->ran_ns = t->charged_ns - r->ran_from_ns;
 	if (t->member.node.active)
 		args->runs |= CONSORT_ROLE_AWAKE;
 	if (cpu_at(t->cpu)->running == t)
@@ -293,8 +295,8 @@ static inline u32 role_do(struct function __arena *f, const struct held_role *h,
 			      bpf_ktime_get_ns());
 		return 0;
 	case CONSORT_ROLE_BEGIN:
-		f->zero_ns = args->zero_ns;
 		f->bootstrap = args->bootstrap;
+		function_start(f, args->zero_ns, bpf_ktime_get_ns());
 		return 0;
 	case CONSORT_ROLE_STATUS:
 		role_status(h, args);

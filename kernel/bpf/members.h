@@ -217,12 +217,14 @@ static inline struct function __arena *function_create(u32 kind)
 		return NULL;
 	f->kind = kind;
 	f->zero_ns = NEVER_NS;
+	f->is_booted = 1;
 	for (u32 i = 0; i < ROLES_MAX && can_loop; i++) {
 		struct role __arena *r = &f->roles[i];
 
 		r->function = f;
 		r->number = i;
 		r->from_ns = NEVER_NS;
+		r->rank = PIPELINE_REST + i;
 	}
 	return f;
 }

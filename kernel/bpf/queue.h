@@ -149,6 +149,8 @@ static __always_inline void take_alone(struct task __arena *t)
 	wait_no_more(t);
 }
 
+static inline void role_wakes(struct task __arena *t, u64 now_ns);
+
 core_fn task_activate(struct task __arena *t in_arena, u64 now_ns)
 {
 	struct place __arena *pl = place_at(t->place);
@@ -171,7 +173,7 @@ core_fn task_activate(struct task __arena *t in_arena, u64 now_ns)
 	d = domain_in(t->set, t->place);
 	domain_wake(d, &t->member);
 	if (d->function)
-		function_wake(&t->member, now_ns);
+		role_wakes(t, now_ns);
 	place_refresh(pl, d);
 	return 0;
 }

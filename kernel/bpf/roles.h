@@ -74,7 +74,7 @@ static inline void role_attach(struct function __arena *f, u32 role, struct task
 	r->submissions = v ? *(volatile u32 *)&v->submissions : 0;
 	r->done = v ? *(volatile u32 *)&v->done : 0;
 	r->triggers = v ? *(volatile u32 *)&v->triggers : 0;
-	r->ran_from_ns = t->charged_ns;
+	r->total_ns = t->charged_ns;
 	r->member = &t->member;
 	t->member.role = r;
 }
@@ -106,7 +106,7 @@ static inline struct task __arena *player_of(const struct role __arena *r)
 	return outer_of(r->member, struct task, member);
 }
 
-/* What one member has told may make others of its group due, or no longer: those of its shard that wait. */
+/* What one member has told may make others of its group due, or no longer: those of its shard. */
 core_fn roles_renew(struct task __arena *t in_arena, u64 now_ns)
 {
 	struct function __arena *f = t->set->function;
@@ -123,38 +123,79 @@ core_fn roles_renew(struct task __arena *t in_arena, u64 now_ns)
 		if (!one_cpu && shard_of_place(other->place) != shard)
 			continue;
 		d = domain_in(t->set, other->place);
-		if (function_renew(d, &other->member, now_ns))
+		if (!other->member.node.ready.queued)
+			function_publish(&other->member, now_ns);
+		else if (function_renew(d, &other->member, now_ns))
 			place_refresh(place_at(other->place), d);
 	}
 	return 0;
 }
 
-/* A member gives the CPU up, or is compared, after it has had it from `began_ns` on. */
-core_fn role_look(struct task __arena *t in_arena, u64 began_ns, u64 now_ns)
+/* The levels of a pipeline's queues: any of its threads may have changed any of them. */
+core_fn pipeline_listen(struct function __arena *f in_arena, u64 now_ns)
 {
-	struct member __arena *m = &t->member;
-	bool concerns;
+	for (u32 i = hidden(0); i < f->nr_roles && i < ROLES_MAX && can_loop; i = hidden(i + 1)) {
+		struct role __arena *r = role_at(f, i);
+		struct consort_variables *v = r->client && r->high ? variables_of(r) : NULL;
 
-	function_ran(m, began_ns, now_ns);
-	concerns = m->role && role_listen(m->role, now_ns);
+		if (v)
+			r->state[0] = *(volatile s64 *)&v->state[0];
+	}
+	return pipeline_look(f, now_ns);
+}
+
+/*
+ * A member gives the CPU up, or is compared, after it has had it from `began_ns` on, `total_ns` in all. Asleep, it may have
+ * done what it was to do.
+ */
+core_fn role_look(struct task __arena *t in_arena, u64 total_ns, u64 began_ns, u64 now_ns)
+{
+	struct function __arena *f = t->set->function;
+	struct member __arena *m = &t->member;
+	bool concerns = false;
+
+	function_ran(m, total_ns, began_ns, now_ns);
+	if (m->role)
+		concerns = role_listen(m->role, now_ns);
+	if (!total_ns)
+		concerns |= function_sleep(m, now_ns);
+	if (f->kind == FUNCTION_PIPELINE) {
+		pipeline_listen(f, now_ns);
+		concerns = true;
+	}
 	function_publish(m, now_ns);
 	if (concerns)
 		roles_renew(t, now_ns);
 	return 0;
 }
 
-/* The same of one that has gone to sleep. */
+/* The same of one that has gone to sleep: how much it has had is known later. */
 static inline void role_sleeps(struct task __arena *t, u64 now_ns)
 {
+	const struct consort_cpu __arena *c = cpu_at(t->cpu);
 	struct member __arena *m = &t->member;
 	struct domain __arena *d;
 
-	role_look(t, now_ns, now_ns);
+	role_look(t, 0, c->running == t ? c->since_ns : now_ns, now_ns);
 	if (!in_domain(t) || m->due_ns == NEVER_NS || m->due_ns <= now_ns)
 		return;
 	d = domain_in(t->set, t->place);
 	domain_sleep(d, m);
 	place_refresh(place_at(t->place), d);
+}
+
+/*
+ * A member is awake from now on. Where it follows a thread that publishes nothing, and that one wakes it, that has submitted
+ * something.
+ */
+static inline void role_wakes(struct task __arena *t, u64 now_ns)
+{
+	struct role __arena *r = t->member.role, *leader = r ? follow_leader(r) : NULL;
+
+	if (leader && !leader->client && leader->member &&
+	    player_of(leader) == task_of(bpf_get_current_task_btf()))
+		leader->submitted_ns = now_ns;
+	function_wake(&t->member, now_ns);
 }
 
 /* A member is about to run, or goes on. Returns when it is to be compared: at `at_ns`, or when its interval ends. */

@@ -25,6 +25,18 @@ static bool others_are_due(u32 place, u64 now_ns)
 	return false;
 }
 
+/* What a member that waits is compared by is what its function says of it. */
+static void check_order(struct checking *c, const struct sim_task_ref *ref, const struct role *r,
+			const struct task *t)
+{
+	if (topology.nr_shards > 1 || !in_domain(t) || !t->member.node.ready.queued)
+		return;
+	if (t->member.key != function_key(r))
+		broken(c, "order",
+		       "task %u waits at place %llu of its group, its function says %llu",
+		       ref->task->sim_task, t->member.key, function_key(r));
+}
+
 /* A member that waits, and for how long it has without a change, must be served in its interval unless something stands by. */
 static void check_interval(struct checking *c, const struct sim_task_ref *ref, const struct role *r,
 			   const struct task *t)
@@ -60,6 +72,8 @@ static void check_player(struct checking *c, const struct sim_task_ref *ref)
 		broken(c, "role", "task %u plays role %u, and another one has it",
 		       ref->task->sim_task, r->number);
 	else
+		check_order(c, ref, r, t);
+	if (!c->broken)
 		check_interval(c, ref, r, t);
 }
 

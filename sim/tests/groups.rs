@@ -143,3 +143,137 @@ fn a_plan_begins_when_a_member_says_so() {
     // What it had to do in each interval was done after 2 ms.
     assert!(display.late_max_ms < 1.0, "{display:?}");
 }
+
+/// 003's Program 3.3: the display thread has a plan, the server follows it, the others fill queues.
+fn player(hogs: u32) -> String {
+    format!(
+        r#"{{"global": {{"duration": 6, "warmup": 1}}, "queues": {{"read": 16, "ready": 16}},
+        "groups": {{"video": {{"function": "pipeline", "begins": "520ms", "bootstrap": 4, "members": {{
+            "read": {{"high": 8, "step": 4}}, "transform": {{"high": 8, "step": 4}},
+            "display": {{"step": 1, "plan": [["0ms", "5ms"]], "repeat": "40ms"}},
+            "server": {{"follows": "display", "for": "4ms"}}}}}}}},
+        "tasks": {{
+            "read": {{"run": "2ms", "put": "read"}},
+            "transform": {{"take": "read", "run": "3ms", "put": "ready"}},
+            "display": {{"delay": "520ms", "timer": {{"ref": "unique", "period": "40ms", "mode": "absolute"}},
+                "take": "ready", "run": "0.3ms", "mark": {{"first": "560ms", "period": "40ms"}},
+                "tell1": "submitting", "resume": "server", "tell2": "submitted", "yield": "", "tell3": "done"}},
+            "server": {{"suspend": "", "run": "1ms", "mark": {{"first": "560ms", "period": "40ms"}}}},
+            "hogs": {{"instance": {hogs}, "hog": true}}}}}}"#
+    )
+}
+
+#[test]
+fn a_pipelines_frames_are_on_time_whatever_the_load() {
+    for hogs in [1, 4, 10] {
+        let summary = summary(&player(hogs), 1);
+        let of = |name| &row(&summary, name).tardiness;
+        // Submitted after 0.3 ms of work, complete after 1 ms more, and what switches take.
+        assert!(of("display").max_ms < 0.5, "{hogs}: {:?}", of("display"));
+        assert!(of("server").max_ms < 1.5, "{hogs}: {:?}", of("server"));
+        assert_eq!(of("server").count, 125, "{hogs}");
+        for member in ["display", "server"] {
+            let role = role(&summary, member);
+            assert!(
+                role.kept >= 136 && role.missed.all() == 0,
+                "{hogs}: {role:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_filled_pipeline_changes_stages_once_in_a_step() {
+    // All stages always want the CPU, of which they have half.
+    let switches = |step: u32| {
+        let text = format!(
+            r#"{{"global": {{"duration": 6, "warmup": 1}}, "queues": {{"read": 64, "ready": 64}},
+            "groups": {{"video": {{"function": "pipeline", "members": {{
+                "read": {{"high": 8, "step": {step}}}, "transform": {{"high": 8, "step": {step}}},
+                "display": {{"step": 1}}}}}}}},
+            "tasks": {{"read": {{"run": "0.5ms", "put": "read", "yield": ""}},
+                "transform": {{"take": "read", "run": "0.5ms", "put": "ready", "yield": ""}},
+                "display": {{"take": "ready", "run": "0.5ms", "yield": ""}},
+                "hogs": {{"instance": 3, "hog": true}}}}}}"#
+        );
+        let summary = summary(&text, 1);
+        let stages = ["read", "transform", "display"];
+        // All three keep pace with each other.
+        let shares: Vec<f64> = stages.iter().map(|it| share(&summary, it)).collect();
+        assert!(
+            shares.iter().all(|it| (it - shares[0]).abs() < 0.2),
+            "{shares:?}"
+        );
+        stages
+            .iter()
+            .map(|it| row(&summary, it).switches_per_s)
+            .sum::<f64>()
+    };
+    assert!(
+        switches(4) < 0.6 * switches(1),
+        "{} {}",
+        switches(4),
+        switches(1)
+    );
+}
+
+#[test]
+fn a_starved_stage_has_those_before_it_run_in_its_interval() {
+    // Nothing is read ahead: a frame is made in its own interval.
+    let text = player(8)
+        .replace(r#""high": 8, "step": 4"#, r#""high": 1, "step": 1"#)
+        .replace(r#"["0ms", "5ms"]"#, r#"["0ms", "15ms"]"#)
+        .replace(r#""bootstrap": 4"#, r#""bootstrap": 0"#)
+        .replace(r#""read": 16, "ready": 16"#, r#""read": 1, "ready": 1"#);
+    let summary = summary(&text, 1);
+    let server = &row(&summary, "server").tardiness;
+    assert!(server.max_ms < 15.0, "{server:?}");
+    assert_eq!(server.count, 125);
+}
+
+#[test]
+fn a_server_follows_a_client_that_says_nothing() {
+    let text = r#"{"global": {"duration": 4, "warmup": 1},
+        "groups": {"both": {"function": "follow", "members": {
+            "client": {}, "server": {"follows": "client", "for": "3ms"}}}},
+        "tasks": {
+            "client": {"timer": {"ref": "unique", "period": "20ms", "mode": "absolute"}, "run": "0.5ms", "resume": "server", "mark": {"first": "20ms", "period": "20ms"}},
+            "server": {"suspend": "", "run": "1ms", "mark": {"first": "20ms", "period": "20ms"}},
+            "hogs": {"instance": 6, "hog": true}}}"#;
+    let it = summary(text, 1);
+    let server = role(&it, "server");
+    assert!(server.kept > 195 && server.missed.all() < 3, "{server:?}");
+    let after = row(&it, "server").tardiness.max_ms - row(&it, "client").tardiness.max_ms;
+    assert!(after < 1.2, "{after} ms after its client");
+    // In no group it waits for its turn.
+    let alone = summary(
+        &text.replace(r#"{"follows": "client", "for": "3ms"}"#, "{}"),
+        1,
+    );
+    assert!(row(&alone, "server").tardiness.p99_ms > row(&it, "server").tardiness.max_ms + 1.0);
+}
+
+#[test]
+fn whose_period_ends_first_goes_first_and_budgets_hold() {
+    let text = r#"{"global": {"duration": 6, "warmup": 1},
+        "groups": {"edf": {"function": "period", "members": {
+            "a": {"period": "10ms", "budget": "2ms"}, "b": {"period": "20ms", "budget": "6ms"},
+            "c": {"period": "40ms", "budget": "8ms"}, "greedy": {"period": "5ms", "budget": "0.5ms"}}}},
+        "tasks": {
+            "a": {"timer": {"ref": "unique", "period": "10ms", "mode": "absolute"}, "run": "2ms"},
+            "b": {"timer": {"ref": "unique", "period": "20ms", "mode": "absolute"}, "run": "6ms"},
+            "c": {"timer": {"ref": "unique", "period": "40ms", "mode": "absolute"}, "run": "8ms"},
+            "greedy": {"hog": true}}}"#;
+    for seed in SEEDS {
+        let summary = summary(text, seed);
+        for (name, percent) in [("a", 20.0), ("b", 30.0), ("c", 20.0)] {
+            let share = share(&summary, name);
+            assert!((share - percent).abs() < 0.5, "{name} has {share}");
+        }
+        // A piece of work is over when the next one would begin: what is late is the wake-up.
+        for (name, period_ms) in [("a", 10.0), ("b", 20.0), ("c", 40.0)] {
+            let late_ms = row(&summary, name).tardiness.max_ms;
+            assert!(late_ms < period_ms, "{name} is late by {late_ms} ms");
+        }
+    }
+}
