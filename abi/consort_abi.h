@@ -164,7 +164,8 @@ enum consort_request_type {
 	CONSORT_LEND = 7, /* a part of the caller's reservation */
 	CONSORT_RECOLLECT = 8,
 	CONSORT_USAGE = 9, /* answered by struct consort_usage_reply, unless refused */
-	CONSORT_ANNOUNCE = 10, /* what a thread is called in group files; needs HELLO, ends with LEAVE */
+	CONSORT_ANNOUNCE =
+		10, /* what a thread is called in group files; needs HELLO, ends with LEAVE */
 };
 
 enum consort_reserve_flags {
