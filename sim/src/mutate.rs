@@ -258,7 +258,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), Error> {
             continue;
         };
         let target = to.join(name);
-        if path.is_dir() && (name == "bpf" || name == "decide") {
+        if path.is_dir() && (name == "bpf" || name == "decide" || name == "function") {
             copy(&path, &target)?;
         } else if path.extension().is_some_and(|end| end == "h" || end == "c") {
             std::fs::copy(&path, &target).map_err(failed)?;

@@ -2,7 +2,7 @@
 //! What a run consists of: a machine, programs, what happens to them from outside, and a seed. Plain data, so that a
 //! run can be written down, mailed and replayed.
 
-use crate::groups::{Group, Tell};
+use crate::groups::{Group, Role, Tell};
 use crate::rates::{RateRequest, Rates};
 use consort_rates::classes::{Class, Order};
 use serde::{Deserialize, Serialize};
@@ -519,6 +519,37 @@ pub enum Call {
         task: TaskIndex,
     },
     DestroyDomain(DomainIndex),
+    /// About a role of a group, by its number, whether it has terms or is out of range.
+    Role {
+        group: usize,
+        role: u32,
+        what: RoleCall,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum RoleCall {
+    Terms(Role),
+    Plan {
+        plan: Vec<(u64, u64)>,
+        repeat_ns: u64,
+    },
+    Begin {
+        zero_ns: u64,
+        bootstrap: u32,
+    },
+    /// All its state variables.
+    State(i64),
+    Tell(u32),
+    Status,
+    Bind {
+        task: TaskIndex,
+    },
+    Unbind {
+        task: TaskIndex,
+    },
+    /// The whole group: refused while it has members.
+    Destroy,
 }
 
 /// How often what goes wrong, as a probability of each occasion. All are drawn from the seed.

@@ -4,7 +4,7 @@
 use crate::error::Error;
 use crate::ffi::CONSORT_ROLES;
 use crate::groups::Group;
-use crate::setup::{ActionKind, Call, Program, Setup, Step};
+use crate::setup::{ActionKind, Call, Program, RoleCall, Setup, Step};
 
 /// What the C side of the model has room for.
 const CPUS_MAX: usize = 1024;
@@ -215,6 +215,13 @@ impl Setup {
                     self.check_domain(field, *domain)
                 }
                 Call::DestroyDomain(domain) => self.check_domain(field, *domain),
+                Call::Role { group, what, .. } => {
+                    below(field, *group, self.groups.len(), "groups")?;
+                    match what {
+                        RoleCall::Bind { task } | RoleCall::Unbind { task } => task_of(*task),
+                        _ => Ok(()),
+                    }
+                }
                 _ => Ok(()),
             },
             ActionKind::Tunables(_) | ActionKind::DaemonDies { .. } | ActionKind::Dump => Ok(()),

@@ -3,17 +3,19 @@
 
 use super::{members::new_mapping, Consort};
 use crate::ffi::{
-    self, consort_domain_args, consort_interval, consort_join_args, consort_mapping,
-    consort_plan_args, consort_role_args, consort_variables, CONSORT_NO_ROLE, CONSORT_PLAN_PART,
-    CONSORT_ROLE_BEGIN, CONSORT_ROLE_STATUS, CONSORT_ROLE_TERMS,
+    self, consort_domain_args, consort_interval, consort_join_args, consort_leave_args,
+    consort_mapping, consort_plan_args, consort_role_args, consort_variables, CONSORT_NO_ROLE,
+    CONSORT_PLAN_PART, CONSORT_ROLE_BEGIN, CONSORT_ROLE_STATE, CONSORT_ROLE_STATUS,
+    CONSORT_ROLE_TELL, CONSORT_ROLE_TERMS,
 };
 use crate::groups::{Group, Missed, Role, RoleTotal};
-use crate::kernel::Kernel;
-use crate::setup::{any_step, Program, Step};
+use crate::kernel::{Kernel, Life};
+use crate::setup::{any_step, Program, RoleCall, Step, TaskIndex};
 use crate::trace::{TaskId, What};
 
 /// A thread's words are in the first slot of its program's page.
 const SLOT: u32 = 0;
+const ENOMEM: u32 = 12;
 
 struct Page {
     client: u32,
@@ -56,20 +58,12 @@ impl Consort {
 
     fn describe_group(&mut self, k: &mut Kernel, number: u32, group: &Group) {
         for (role, terms) in (0..).zip(&group.roles) {
-            let args = consort_role_args {
-                operation: CONSORT_ROLE_TERMS,
-                domain: number,
-                role,
-                period_ns: terms.period_ns,
-                budget_ns: terms.budget_ns,
-                follow_ns: terms.follow_ns,
-                follows: terms.follows.unwrap_or(CONSORT_NO_ROLE),
-                high: terms.high,
-                step: terms.step,
-                ..Default::default()
-            };
-            self.call_role(k, args);
-            self.load_plan(k, number, role, terms);
+            self.call_role(k, args_of(number, role, terms));
+            let errno = self.load_plan(k, number, role, &terms.plan, terms.repeat_ns);
+            let no_memory = errno == ENOMEM && k.memory_failed;
+            if errno != 0 && !no_memory {
+                k.violate("refusal", format!("a plan is refused: errno {errno}"));
+            }
         }
         let args = consort_role_args {
             operation: CONSORT_ROLE_BEGIN,
@@ -81,6 +75,93 @@ impl Consort {
         self.call_role(k, args);
     }
 
+    /// What a daemon might ask for, right or wrong.
+    pub(super) fn call_of_role(
+        &mut self,
+        k: &mut Kernel,
+        group: usize,
+        role: u32,
+        what: &RoleCall,
+    ) {
+        let number = self.groups.numbers.get(group).copied().unwrap_or_default();
+        let about = |operation| consort_role_args {
+            operation,
+            domain: number,
+            role,
+            ..Default::default()
+        };
+        let args = match what {
+            RoleCall::Terms(terms) => args_of(number, role, terms),
+            RoleCall::Plan { plan, repeat_ns } => {
+                self.load_plan(k, number, role, plan, *repeat_ns);
+                return;
+            }
+            RoleCall::Begin { zero_ns, bootstrap } => consort_role_args {
+                zero_ns: *zero_ns,
+                bootstrap: *bootstrap,
+                ..about(CONSORT_ROLE_BEGIN)
+            },
+            RoleCall::State(value) => consort_role_args {
+                state: [*value; 4],
+                ..about(CONSORT_ROLE_STATE)
+            },
+            RoleCall::Tell(tell) => consort_role_args {
+                tell: *tell,
+                ..about(CONSORT_ROLE_TELL)
+            },
+            RoleCall::Status => about(CONSORT_ROLE_STATUS),
+            RoleCall::Bind { task } => {
+                if let Some(task) = living(k, *task) {
+                    self.bind(k, task, group, role);
+                }
+                return;
+            }
+            RoleCall::Unbind { task } => {
+                if let Some(task) = living(k, *task) {
+                    self.unbind(k, task);
+                }
+                return;
+            }
+            RoleCall::Destroy => return self.destroy_group(k, group),
+        };
+        self.call_role(k, args);
+    }
+
+    fn unbind(&mut self, k: &mut Kernel, task: TaskId) {
+        let mut args = consort_leave_args {
+            tid: k.tasks[task as usize].c.pid,
+            ..Default::default()
+        };
+        self.enter_free(k);
+        if let Some(leave) = self.scheduler.leave {
+            // SAFETY: the argument is the program's own struct.
+            unsafe { leave(&mut args) };
+        }
+    }
+
+    /// Where it has members it stays.
+    fn destroy_group(&mut self, k: &mut Kernel, group: usize) {
+        let Some(number) = self.groups.numbers.get(group).copied() else {
+            return;
+        };
+        if self.destroy(k, number) == 0 {
+            self.groups.numbers[group] = 0;
+        }
+    }
+
+    fn destroy(&mut self, k: &mut Kernel, domain: u32) -> u32 {
+        let mut args = consort_domain_args {
+            domain,
+            ..Default::default()
+        };
+        self.enter_free(k);
+        if let Some(destroy) = self.scheduler.domain_destroy {
+            // SAFETY: the argument is the program's own struct.
+            unsafe { destroy(&mut args) };
+        }
+        args.error
+    }
+
     fn call_role(&mut self, k: &mut Kernel, mut args: consort_role_args) -> consort_role_args {
         self.enter_free(k);
         if let Some(role) = self.scheduler.role {
@@ -90,42 +171,56 @@ impl Consort {
         args
     }
 
-    fn load_plan(&mut self, k: &mut Kernel, domain: u32, role: u32, terms: &Role) {
+    /// The errno of it. Without intervals the role is to have no plan.
+    fn load_plan(
+        &mut self,
+        k: &mut Kernel,
+        domain: u32,
+        role: u32,
+        plan: &[(u64, u64)],
+        repeat_ns: u64,
+    ) -> u32 {
         let mut args = consort_plan_args {
             domain,
             role,
-            all: terms.plan.len() as u32,
-            repeat_ns: terms.repeat_ns,
+            all: plan.len() as u32,
+            repeat_ns,
             ..Default::default()
         };
-        for part in terms.plan.chunks(CONSORT_PLAN_PART as usize) {
-            args.nr = part.len() as u32;
-            for (at, (start_ns, end_ns)) in part.iter().enumerate() {
-                // SAFETY: the scheduler's variable, which only its daemon writes; a part has as many intervals at most.
-                unsafe {
-                    *self.scheduler.plan_part.add(at) = consort_interval {
-                        start_ns: *start_ns,
-                        end_ns: *end_ns,
-                    };
-                }
-            }
-            self.enter_free(k);
-            if let Some(plan) = self.scheduler.plan {
-                // SAFETY: the argument is the program's own struct.
-                unsafe { plan(&mut args) };
-            }
-            if args.error != 0 {
-                let no_memory = args.error == 12 && k.memory_failed;
-                if !no_memory {
-                    k.violate(
-                        "refusal",
-                        format!("a plan is refused: errno {}", args.error),
-                    );
-                }
-                return;
+        if plan.is_empty() {
+            return self.plan_part(k, &mut args, plan);
+        }
+        for part in plan.chunks(CONSORT_PLAN_PART as usize) {
+            if self.plan_part(k, &mut args, part) != 0 {
+                break;
             }
             args.first += args.nr;
         }
+        args.error
+    }
+
+    fn plan_part(
+        &mut self,
+        k: &mut Kernel,
+        args: &mut consort_plan_args,
+        part: &[(u64, u64)],
+    ) -> u32 {
+        args.nr = part.len() as u32;
+        for (at, (start_ns, end_ns)) in part.iter().enumerate() {
+            // SAFETY: the scheduler's variable, which only its daemon writes; a part has as many intervals at most.
+            unsafe {
+                *self.scheduler.plan_part.add(at) = consort_interval {
+                    start_ns: *start_ns,
+                    end_ns: *end_ns,
+                };
+            }
+        }
+        self.enter_free(k);
+        if let Some(plan) = self.scheduler.plan {
+            // SAFETY: the argument is the program's own struct.
+            unsafe { plan(args) };
+        }
+        args.error
     }
 
     /// A task begins: it plays the first vacant role that is for it.
@@ -232,22 +327,36 @@ impl Consort {
             if number == 0 {
                 continue;
             }
-            let mut args = consort_domain_args {
-                domain: number,
-                ..Default::default()
-            };
-            self.enter_free(k);
-            if let Some(destroy) = self.scheduler.domain_destroy {
-                // SAFETY: the argument is the program's own struct.
-                unsafe { destroy(&mut args) };
-            }
-            if args.error != 0 {
-                let detail = format!("group {number} cannot be removed: errno {}", args.error);
+            let errno = self.destroy(k, number);
+            if errno != 0 {
+                let detail = format!("group {number} cannot be removed: errno {errno}");
                 k.violate("leak", detail);
             }
         }
         self.end_reservations_of_groups(k);
     }
+}
+
+fn args_of(domain: u32, role: u32, terms: &Role) -> consort_role_args {
+    consort_role_args {
+        operation: CONSORT_ROLE_TERMS,
+        domain,
+        role,
+        period_ns: terms.period_ns,
+        budget_ns: terms.budget_ns,
+        follow_ns: terms.follow_ns,
+        follows: terms.follows.unwrap_or(CONSORT_NO_ROLE),
+        high: terms.high,
+        step: terms.step,
+        ..Default::default()
+    }
+}
+
+/// The first instance of a task that has not ended.
+fn living(k: &Kernel, index: TaskIndex) -> Option<TaskId> {
+    let mut tasks = k.tasks.iter();
+    let found = tasks.find(|task| task.of == index && task.life != Life::Dead);
+    found.map(|task| task.id)
 }
 
 fn publishes(program: &Program) -> bool {
