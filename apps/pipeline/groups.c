@@ -10,7 +10,7 @@ void groups_print(const struct options *o)
 	     "# Read, transform, display (consort-pipeline --timing plan).\n"
 	     "[group.film]\n"
 	     "function = \"pipeline\"\n"
-	     "state = { put = 0, taken = 0 }\n"
+	     "state = { queued = 0 }\n"
 	     "control = { begins = 0, ends = 0, missed = 0 }");
 	printf("high = %u\n"
 	       "bootstrap = %u\n"

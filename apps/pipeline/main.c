@@ -190,8 +190,10 @@ static bool report(struct program *program)
 
 static void finish(struct program *program)
 {
-	for (uint32_t i = 0; i < STAGES_MAX; i++)
+	for (uint32_t i = 0; i < STAGES_MAX; i++) {
+		stage_end(&program->stages[i]);
 		queue_destroy(program->queues[i]);
+	}
 	if (program->display.output)
 		program->display.output->close(program->display.output);
 	free(program->display.due_ns);

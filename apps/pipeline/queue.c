@@ -11,6 +11,8 @@ struct queue {
 	uint32_t first, level;
 	uint32_t highest, lowest;
 	bool closed;
+	queue_tell tell;
+	void *data;
 	AVFrame *frames[];
 };
 
@@ -45,6 +47,21 @@ void queue_destroy(struct queue *q)
 	free(q);
 }
 
+static void changed(struct queue *q)
+{
+	if (q->tell)
+		q->tell(q->data, q->level);
+	pthread_cond_broadcast(&q->changed);
+}
+
+void queue_watch(struct queue *q, queue_tell tell, void *data)
+{
+	pthread_mutex_lock(&q->mutex);
+	q->tell = tell;
+	q->data = data;
+	pthread_mutex_unlock(&q->mutex);
+}
+
 bool queue_put(struct queue *q, AVFrame *frame)
 {
 	bool put;
@@ -55,7 +72,7 @@ bool queue_put(struct queue *q, AVFrame *frame)
 	put = !q->closed;
 	if (put)
 		q->frames[(q->first + q->level++) % q->capacity] = frame;
-	pthread_cond_broadcast(&q->changed);
+	changed(q);
 	pthread_mutex_unlock(&q->mutex);
 	if (!put)
 		av_frame_free(&frame);
@@ -78,7 +95,7 @@ AVFrame *queue_take(struct queue *q)
 		q->first = (q->first + 1) % q->capacity;
 		q->level--;
 	}
-	pthread_cond_broadcast(&q->changed);
+	changed(q);
 	pthread_mutex_unlock(&q->mutex);
 	return frame;
 }
@@ -95,7 +112,7 @@ void queue_close(struct queue *q)
 {
 	pthread_mutex_lock(&q->mutex);
 	q->closed = true;
-	pthread_cond_broadcast(&q->changed);
+	changed(q);
 	pthread_mutex_unlock(&q->mutex);
 }
 

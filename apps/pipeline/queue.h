@@ -10,10 +10,16 @@
 
 struct queue;
 
+/* Called with its lock held when the level has changed. */
+typedef void (*queue_tell)(void *data, uint32_t level);
+
 /* NULL: out of memory. */
 struct queue *queue_create(uint32_t capacity);
 /* Frees the frames that are left, too; accepts NULL. No thread uses it any more. */
 void queue_destroy(struct queue *queue);
+
+/* Who is told of the level from now on; NULL: nobody. */
+void queue_watch(struct queue *queue, queue_tell tell, void *data);
 
 /* Waits for room, and takes the frame over. False when the queue was closed: the frame is freed. */
 bool queue_put(struct queue *queue, AVFrame *frame);

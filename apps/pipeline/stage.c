@@ -3,17 +3,34 @@
 
 #include <stdio.h>
 
-/* State variables of a stage, in the order of the group file: see groups.c. */
-enum { PUT, TAKEN };
+/* A stage's state variable in the group file: see groups.c. */
+#define QUEUED 0
+
+static void tell_level(void *data, uint32_t level)
+{
+	consort_shared_state_set(data, level);
+}
+
+/* The thread has a name, and its output queue's level is its state. */
+static void announce(struct stage *stage)
+{
+	if (consort_announce(stage->name, &stage->member) < 0 ||
+	    (stage->out && consort_share_state(stage->member, QUEUED, &stage->level) < 0)) {
+		fprintf(stderr, "consort-pipeline: warning: %s: %s\n", stage->name,
+			consort_last_error_text());
+		return;
+	}
+	if (stage->out)
+		queue_watch(stage->out, tell_level, stage->level);
+}
 
 static void *run(void *data)
 {
 	struct stage *stage = data;
 
 	pthread_setname_np(pthread_self(), stage->name);
-	if (stage->announces && consort_announce(stage->name, &stage->member) < 0)
-		fprintf(stderr, "consort-pipeline: warning: %s: %s\n", stage->name,
-			consort_last_error_text());
+	if (stage->announces)
+		announce(stage);
 	stage->run(stage);
 	/* Those before it have nobody to work for, those behind it get nothing more. */
 	if (stage->in)
@@ -41,20 +58,15 @@ void stage_await(struct stage *stage)
 
 AVFrame *stage_take(struct stage *stage)
 {
-	AVFrame *frame = queue_take(stage->in);
-
-	stage->taken += frame != NULL;
-	if (stage->member)
-		consort_set_state(stage->member, TAKEN, stage->taken);
-	return frame;
+	return queue_take(stage->in);
 }
 
 bool stage_put(struct stage *stage, AVFrame *frame)
 {
-	bool put = queue_put(stage->out, frame);
+	return queue_put(stage->out, frame);
+}
 
-	stage->put += put;
-	if (stage->member)
-		consort_set_state(stage->member, PUT, stage->put);
-	return put;
+void stage_end(struct stage *stage)
+{
+	consort_shared_state_end(stage->level);
 }

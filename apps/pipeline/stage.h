@@ -22,7 +22,7 @@ struct stage {
 	void *data;
 	bool announces;
 	struct consort_member *member; /* of its thread; NULL: it has no name */
-	int64_t put, taken;
+	struct consort_shared_state *level; /* of its output queue */
 	pthread_t thread;
 	bool has_begun;
 };
@@ -35,5 +35,8 @@ void stage_await(struct stage *stage);
 AVFrame *stage_take(struct stage *stage);
 /* Hands a frame on. False: nobody wants any more. */
 bool stage_put(struct stage *stage, AVFrame *frame);
+
+/* When no stage runs any more. */
+void stage_end(struct stage *stage);
 
 #endif

@@ -206,6 +206,17 @@ int consort_set_state(struct consort_member *member, uint32_t index, int64_t val
 int consort_get_control(struct consort_member *member, uint32_t index, int64_t *value);
 
 /*
+ * A state variable that other threads of this program set as well, such as the level of a queue, which its consumer changes:
+ * from then on it is set through *shared only, by any thread, with a lock that nobody holds for long. *shared is valid until
+ * consort_shared_state_end(), also when its thread has ended; a null pointer is ignored. Errors as for consort_set_state().
+ */
+struct consort_shared_state;
+int consort_share_state(struct consort_member *member, uint32_t index,
+			struct consort_shared_state **shared);
+void consort_shared_state_set(const struct consort_shared_state *shared, int64_t value);
+void consort_shared_state_end(struct consort_shared_state *shared);
+
+/*
  * What the decision function is told, and looks at at once. Errors as above.
  *  - The thread is about to submit something to the server that follows it, where it may sleep; and has done so: the server
  *    runs next.

@@ -40,6 +40,7 @@ mod page;
 mod poll;
 mod process;
 mod reservation;
+mod shared_state;
 mod slack;
 mod spin;
 pub mod trace;
@@ -66,6 +67,7 @@ pub mod decision {
     pub use crate::poll::{decide, decide_alone, RawNext, Told, Turn};
 }
 pub use reservation::{lend, recollect, release, Reservation};
+pub use shared_state::SharedState;
 pub use train::Train;
 pub use usage::{usage, Usage, UsageWatch, USAGE_PERIOD_MIN_NS};
 pub use warning::{on_warning, Listener};

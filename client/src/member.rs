@@ -9,6 +9,7 @@ use crate::layout::{Slot, Variables};
 use crate::link::{Pending, Place, RETRY_NS};
 use crate::poll::{self, ClockOnly, Next, Others, RawNext, Sleeper, Turn};
 use crate::process::Process;
+use crate::shared_state::Shared;
 use crate::spin::{self, SpinWatch};
 use crate::user_level::UserLevel;
 use crate::why::Why;
@@ -17,6 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod at_user_level;
@@ -168,6 +170,7 @@ pub(crate) struct State {
     spin: SpinWatch,
     alone: Box<Slot>,
     variables_alone: Box<Variables>,
+    pub(crate) shared: RefCell<Vec<Arc<Shared>>>,
     choice: Choice,
     /// At most one of these two.
     place: RefCell<Option<Place>>,
@@ -214,6 +217,7 @@ impl State {
             spin: SpinWatch::default(),
             alone,
             variables_alone,
+            shared: RefCell::default(),
             choice: Choice::of_environment()?,
             place: RefCell::new(None),
             user_level: RefCell::new(None),
@@ -238,6 +242,7 @@ impl State {
     fn point_nowhere(&self) {
         self.slot.set(NonNull::from(&*self.alone));
         self.attached.set(NonNull::from(&NOT_ATTACHED));
+        self.move_shared(None);
         match self.is_alive() {
             true => self.move_variables(&self.variables_alone),
             // In a forked child they are not mapped; after leaving nobody asks.
@@ -258,10 +263,21 @@ impl State {
         unsafe { self.variables.get().as_ref() }
     }
 
+    /// What the thread has said so far.
+    fn said(&self) -> Said {
+        let mut said = Said::read(self.variables());
+        self.overlay_shared(&mut said.state);
+        said
+    }
+
+    pub(crate) fn place_now(&self) -> Option<Place> {
+        self.place.borrow().clone()
+    }
+
     /// What the thread has said goes along.
     fn move_variables(&self, to: &Variables) {
         if !std::ptr::eq(to, self.variables.get().as_ptr()) {
-            Said::read(self.variables()).write(to);
+            self.said().write(to);
             self.variables.set(NonNull::from(to));
         }
     }

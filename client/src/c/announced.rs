@@ -4,7 +4,7 @@
 use super::error::{given_mut, guarded, status};
 use super::member::{own, Handle};
 use crate::member::State;
-use crate::{announce, Error};
+use crate::{announce, Error, SharedState};
 use std::ffi::{c_char, c_int, CStr};
 
 #[no_mangle]
@@ -45,6 +45,40 @@ pub unsafe extern "C" fn consort_get_control(
         *given_mut(value, "value")? = handle.state().control(index as usize)?;
         Ok(())
     }))
+}
+
+/// `struct consort_shared_state`.
+pub struct SharedOfC(SharedState);
+
+#[no_mangle]
+pub unsafe extern "C" fn consort_share_state(
+    member: *mut Handle,
+    index: u32,
+    shared: *mut *mut SharedOfC,
+) -> c_int {
+    guarded(|| {
+        status(Handle::check(member).and_then(|handle| {
+            let shared = given_mut(shared, "shared")?;
+            let state = handle.state().share_variable(index as usize)?;
+            *shared = Box::into_raw(Box::new(SharedOfC(state)));
+            Ok(())
+        }))
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn consort_shared_state_set(shared: *const SharedOfC, value: i64) {
+    if let Some(shared) = shared.as_ref() {
+        shared.0.set(value);
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn consort_shared_state_end(shared: *mut SharedOfC) {
+    if !shared.is_null() {
+        // SAFETY: made by Box::into_raw above; the caller says that nobody uses it any more.
+        guarded(|| drop(unsafe { Box::from_raw(shared) }));
+    }
 }
 
 unsafe fn tell(member: *mut Handle, tell: fn(&State) -> Result<(), Error>) -> c_int {

@@ -2,7 +2,6 @@
 //! How a member comes in where a daemon is: at first, and again after the daemon or its scheduler has gone.
 
 use super::{State, DAEMON_WAIT};
-use crate::announced::Said;
 use crate::link::{Link, Place, RETRY_NS};
 use crate::process::Process;
 use crate::{clock, Error};
@@ -45,7 +44,7 @@ impl State {
         let mut pending = self.pending.borrow_mut();
         let asked = match pending.take() {
             Some(asked) => asked,
-            None => link.send_join(&self.terms, self.tid, Said::read(self.variables()))?,
+            None => link.send_join(&self.terms, self.tid, self.said())?,
         };
         match link.join_answer(&asked, deadline)? {
             None => {
@@ -66,6 +65,7 @@ impl State {
         if let Some(variables) = place.page.variables(place.slot) {
             self.move_variables(variables);
         }
+        self.move_shared(Some(&place));
         *self.place.borrow_mut() = Some(place);
         *self.why_alone.borrow_mut() = None;
     }

@@ -7,6 +7,7 @@
 
 int main(void)
 {
+	struct consort_shared_state *shared;
 	struct consort_member *member;
 
 	if (film_read_announce(&member) < 0)
@@ -23,6 +24,13 @@ int main(void)
 	if (consort_begin_submission(member) || consort_end_submission(member) ||
 	    consort_done(member) || consort_trigger_plans(member) || consort_look(member))
 		errx(1, "%s", consort_last_error_text());
+	if (consort_share_state(member, 0, &shared) || !consort_share_state(member, 9, &shared) ||
+	    !consort_share_state(member, 0, NULL))
+		errx(1, "%s", consort_last_error_text());
+	consort_shared_state_set(shared, 11);
+	consort_shared_state_end(shared);
+	consort_shared_state_set(NULL, 12);
+	consort_shared_state_end(NULL);
 	puts("told");
 	return -consort_leave(member);
 }

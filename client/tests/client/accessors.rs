@@ -60,7 +60,7 @@ isolated!(c_publishes_by_name_and_type, {
     assert_eq!(daemon.requests_of(CONSORT_ANNOUNCE).len(), 1);
     assert_eq!(daemon.requests_of(CONSORT_LEAVE).len(), 1);
     let said = daemon.page(0).variables(0);
-    assert_eq!(said.state, [7, 0, 9_000_000, 0]);
+    assert_eq!(said.state, [11, 0, 9_000_000, 0]);
     assert_eq!((said.submissions, said.done, said.triggers), (2, 1, 1));
     std::fs::remove_dir_all(folder).unwrap();
 });

@@ -104,6 +104,44 @@ isolated!(without_a_daemon_the_thread_is_on_its_own, {
     assert_eq!(show.why_alone(), None);
 });
 
+isolated!(other_threads_set_what_is_shared, {
+    let daemon = Daemon::start();
+    let read = announce("read").unwrap();
+    read.set_state(0, 3).unwrap();
+    let level = read.share_state(0).unwrap();
+    assert_eq!(level.get(), 3);
+    assert!(read.share_state(VARIABLES).is_err());
+    let others = level.clone();
+    std::thread::spawn(move || others.set(4)).join().unwrap();
+    assert_eq!(daemon.page(0).variables(0).state[0], 4);
+    // The same one, however often it is asked for.
+    read.share_state(0).unwrap().set(5);
+    assert_eq!((level.get(), daemon.page(0).variables(0).state[0]), (5, 5));
+    // It goes along when the daemon goes and comes.
+    daemon.kill();
+    level.set(6);
+    let daemon = Daemon::start();
+    tells_until(
+        || !daemon.requests_of(CONSORT_ANNOUNCE).is_empty(),
+        || read.done().unwrap(),
+    );
+    assert_eq!(daemon.page(0).variables(0).state[0], 6);
+    // It may not have seen the answer yet.
+    level.set(7);
+    tells_until(
+        || daemon.page(0).variables(0).state[0] == 7,
+        || read.done().unwrap(),
+    );
+    level.set(8);
+    assert_eq!(daemon.page(0).variables(0).state[0], 8);
+    // Once the thread has left, the next one's variable is its own.
+    drop(read);
+    let next = announce("next").unwrap();
+    level.set(9);
+    assert_eq!(daemon.page(0).variables(0).state[0], 0);
+    drop(next);
+});
+
 /// It announces itself again where a daemon has come, or come back, with what it has said.
 fn tells_until(done: impl Fn() -> bool, tell: impl Fn()) {
     let until = Instant::now() + Duration::from_secs(20);
