@@ -86,6 +86,11 @@ impl Page {
         Ok(())
     }
 
+    /// False in a forked child of the process that has mapped it.
+    pub fn is_mapped(&self) -> bool {
+        fork_guard::word().is_ok_and(|word| word.load(Ordering::Relaxed) == self.owner)
+    }
+
     /// 1 while the scheduler runs.
     pub fn attached(&self) -> &AtomicU32 {
         // SAFETY: as in `check_header`; the mapping lasts as long as `self`.
@@ -131,7 +136,7 @@ impl Page {
 impl Drop for Page {
     fn drop(&mut self) {
         // In a child the address may be somebody else's by now.
-        if fork_guard::word().is_ok_and(|word| word.load(Ordering::Relaxed) == self.owner) {
+        if self.is_mapped() {
             // SAFETY: mapped by `map`, and nothing outlives `self` that points into it.
             unsafe { libc::munmap(self.base.cast(), self.bytes) };
         }

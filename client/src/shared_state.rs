@@ -28,7 +28,7 @@ struct Now {
 
 impl Now {
     fn publish(&self, index: usize) {
-        let place = self.place.as_ref();
+        let place = self.place.as_ref().filter(|place| place.page.is_mapped());
         let variables = place.and_then(|place| place.page.variables(place.slot));
         if let Some(variables) = variables {
             variables.state[index].store(self.value, Ordering::Release);

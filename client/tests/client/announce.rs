@@ -214,10 +214,12 @@ isolated!(names_are_checked_before_anybody_is_asked, {
 });
 
 isolated!(a_forked_child_has_no_name, {
-    let _daemon = Daemon::start();
+    let daemon = Daemon::start();
     let show = announce("show").unwrap();
+    let level = show.share_state(1).unwrap();
     let child = unsafe { libc::fork() };
     if child == 0 {
+        level.set(5);
         let forked = matches!(show.set_state(0, 1), Err(Error::Forked))
             && matches!(show.done(), Err(Error::Forked));
         let again = announce("child").is_ok();
@@ -227,4 +229,5 @@ isolated!(a_forked_child_has_no_name, {
     assert_eq!(unsafe { libc::waitpid(child, &mut status, 0) }, child);
     assert_eq!(status, 0);
     show.set_state(0, 2).unwrap();
+    assert_eq!((level.get(), daemon.page(0).variables(0).state[1]), (0, 0));
 });
