@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What changes from one description to another, as steps that can be undone: applying is all of them, or none.
 
-use std::fmt;
+use std::{collections::HashMap, fmt};
 
 use consort_rates::rate::{Rate, RATE_MIN};
 
@@ -254,7 +254,7 @@ pub fn lines(from: &Description, to: &Description) -> Vec<String> {
     lines
 }
 
-fn group_lines(old: &Group, new: &Group, lines: &mut Vec<String>) {
+fn group_lines<'a>(old: &'a Group, new: &'a Group, lines: &mut Vec<String>) {
     let name = &new.name;
     let mut tell = |what: &str, from: String, to: String| {
         if from != to {
@@ -276,16 +276,22 @@ fn group_lines(old: &Group, new: &Group, lines: &mut Vec<String>) {
         shown(&old.promise),
         shown(&new.promise),
     );
-    let is_in = |group: &Group, name: &str| group.members.iter().any(|one| one.name == name);
+    let by_name = |group: &'a Group| -> HashMap<&'a str, &'a Member> {
+        let members = group.members.iter();
+        members
+            .map(|member| (member.name.as_str(), member))
+            .collect()
+    };
+    let (before, after) = (by_name(old), by_name(new));
     for member in &old.members {
-        if !is_in(new, &member.name) {
+        if !after.contains_key(member.name.as_str()) {
             lines.push(format!("- member {name}/{}", member.name));
         }
     }
     for member in &new.members {
-        match old.members.iter().find(|one| one.name == member.name) {
+        match before.get(member.name.as_str()) {
             None => lines.push(format!("+ member {name}/{}", member.name)),
-            Some(before) if before != member => {
+            Some(before) if *before != member => {
                 lines.push(format!(
                     "~ member {name}/{}: {before} -> {member}",
                     member.name
@@ -294,16 +300,20 @@ fn group_lines(old: &Group, new: &Group, lines: &mut Vec<String>) {
             Some(_) => {}
         }
     }
-    let order = |one: &Group, other: &Group| -> Vec<String> {
-        let kept = one
+    let kept = |group: &'a Group, other: &HashMap<&str, &Member>| -> Vec<&'a str> {
+        let names = group.members.iter().map(|member| member.name.as_str());
+        names.filter(|name| other.contains_key(name)).collect()
+    };
+    if kept(old, &after) != kept(new, &before) {
+        let names: Vec<&str> = new
             .members
             .iter()
-            .filter(|member| is_in(other, &member.name));
-        kept.map(|member| member.name.clone()).collect()
-    };
-    if order(old, new) != order(new, old) {
-        let names = order(new, new).join(", ");
-        lines.push(format!("~ group {name} order of members: {names}"));
+            .map(|member| member.name.as_str())
+            .collect();
+        lines.push(format!(
+            "~ group {name} order of members: {}",
+            names.join(", ")
+        ));
     }
 }
 

@@ -4,9 +4,9 @@
 //! only while a member has room.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     fs,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use consort_groups::rule::{Candidate, Rule};
@@ -31,6 +31,8 @@ use crate::{
 const SCAN_PROCESSES: usize = 64;
 /// Threads of one process that are looked at.
 const SCAN_THREADS: usize = 512;
+/// CPU time of one go: who asks something meanwhile waits for it.
+const SCAN_TIME: Duration = Duration::from_millis(5);
 /// A new process is looked at so often in a row: it becomes its program, and names its threads, a little later.
 const LOOKS: u8 = 4;
 /// With more processes than these they are listed once a round, else each time.
@@ -103,6 +105,39 @@ struct Wanted {
     of: u32,
     name: String,
     rule: Rule,
+}
+
+/// Rules that a process fits, by what they ask of its threads: a user may have thousands of both.
+struct ByThread<'a> {
+    /// With their places in the order of the files.
+    named: HashMap<&'a str, Vec<(usize, &'a Wanted)>>,
+    any: Vec<(usize, &'a Wanted)>,
+}
+
+impl<'a> ByThread<'a> {
+    fn of(wanted: &[&'a Wanted]) -> Self {
+        let mut rules = ByThread {
+            named: HashMap::new(),
+            any: Vec::new(),
+        };
+        for (order, one) in wanted.iter().enumerate() {
+            match &one.rule.thread {
+                Some(thread) => rules.named.entry(thread).or_default().push((order, one)),
+                None => rules.any.push((order, one)),
+            }
+        }
+        rules
+    }
+
+    /// The first rule that a thread of that name fits and whose member has room.
+    fn first(&self, thread: &str, has_room: impl Fn(&Wanted) -> bool) -> Option<&'a Wanted> {
+        let free =
+            |rules: &[(usize, &'a Wanted)]| rules.iter().find(|(_, one)| has_room(one)).copied();
+        let named = self.named.get(thread).and_then(|rules| free(rules));
+        let both = [named, free(&self.any)];
+        let first = both.into_iter().flatten().min_by_key(|(order, _)| *order);
+        first.map(|(_, one)| one)
+    }
 }
 
 /// What rules ask of a process.
@@ -241,9 +276,14 @@ impl Service {
             self.groups.scan.list(all);
             self.forget_ended();
         }
-        for pid in self.groups.scan.next() {
+        let mut next = self.groups.scan.next().into_iter();
+        for pid in next.by_ref() {
             self.look_at(pid, &wanted);
+            if cpu_time().saturating_sub(began) > SCAN_TIME {
+                break;
+            }
         }
+        self.groups.scan.left.extend(next.rev());
         let payers: BTreeSet<u32> = wanted.iter().map(|one| one.uid).collect();
         let spent = cpu_time().saturating_sub(began) / (payers.len().max(1) as u32);
         for uid in payers {
@@ -316,13 +356,16 @@ impl Service {
         if wanted.is_empty() {
             return;
         }
+        let rules = ByThread::of(&wanted);
         for tid in self.nameless(pid) {
             let Some(thread) = self.processes.thread_name(pid, tid) else {
                 continue;
             };
-            let candidate = facts.candidate(&thread);
-            let fits = wanted.iter().find(|one| one.rule.fits(&candidate));
-            if let Some(one) = fits {
+            let has_room = |one: &Wanted| {
+                let made = self.groups.made.get(&one.place.0);
+                made.is_some_and(|made| made.free(one.place.1).is_some())
+            };
+            if let Some(one) = rules.first(&thread, has_room) {
                 self.name_thread((pid, tid), one.place, (one.uid, &one.name), Source::Rule);
             }
         }

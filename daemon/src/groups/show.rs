@@ -2,7 +2,10 @@
 //! What `consort show` draws: files, groups, members and threads, as rows that a page can end after. The command puts the
 //! tree together.
 
-use consort_groups::variable::{Variable, VARIABLES_MAX};
+use consort_groups::{
+    variable::{Variable, VARIABLES_MAX},
+    CHOICE_MAX,
+};
 use consort_kernel::{Missed, RoleStatus, NEVER_NS};
 use serde::Serialize;
 
@@ -210,15 +213,19 @@ impl Service {
         }
     }
 
+    /// Of groups with more threads some are looked at, since that is a system call each.
     fn doing(&self, id: u32, made: &Made) -> Doing {
         let mut told: Vec<RoleStatus> = Vec::new();
         for (index, seats) in made.seats.iter().enumerate() {
+            if told.len() >= CHOICE_MAX {
+                break;
+            }
             let first = made.roles(index).map(|roles| roles.start);
             let bound = seats
                 .iter()
                 .enumerate()
                 .filter_map(|(seat, tid)| Some((seat, (*tid)?)));
-            for (seat, tid) in bound {
+            for (seat, tid) in bound.take(CHOICE_MAX) {
                 let role = first.map(|first| first + seat as u32);
                 let status = role.and_then(|role| self.host.role_status(id, role).ok());
                 told.push(status.unwrap_or_else(|| RoleStatus {
