@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Accessors that are made of a group file, used as programs use them.
 
-use crate::c_interface::{compile_with, run};
+use crate::c_interface::{built, compile_with, run};
 use crate::daemon::Daemon;
 use crate::process::{isolated, scratch_folder};
 use consort_abi::*;
@@ -47,6 +47,24 @@ isolated!(rust_publishes_by_name_and_type, {
     page.set_control(0, 0, 9);
     page.set_control(0, 1, 1);
     assert_eq!((show.wait_ns().unwrap(), show.quick().unwrap()), (9, true));
+});
+
+isolated!(python_publishes_by_name_and_type, {
+    let folder = scratch_folder("python");
+    std::fs::write(folder.join("film.py"), made(Language::Python)).unwrap();
+    let program = "import film\nshow = film.ShowIt()\nprint(show.quick(), show.wait_ns())\nshow.leave()\n\
+                   read = film.Read()\nread.set_queued(7)\nread.set_busy(False)\nread.set_ahead_ns(9)\n\
+                   print(read.begins())\nread.done()\nread.leave()\n";
+    let package = concat!(env!("CARGO_MANIFEST_DIR"), "/python/src");
+    let daemon = Daemon::start();
+    let said = run(Command::new("python3")
+        .args(["-B", "-c", program])
+        .env("PYTHONPATH", format!("{package}:{}", folder.display()))
+        .env("CONSORT_LIBRARY", built().join("libconsort.so")));
+    assert_eq!(said, "False 0\n0\n");
+    assert_eq!(daemon.requests_of(CONSORT_ANNOUNCE).len(), 2);
+    assert_eq!(daemon.page(0).variables(0).state, [7, 0, 9, 0]);
+    std::fs::remove_dir_all(folder).unwrap();
 });
 
 isolated!(c_publishes_by_name_and_type, {

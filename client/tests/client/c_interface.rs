@@ -16,7 +16,7 @@ fn client() -> &'static Path {
 }
 
 /// Where cargo has put the libraries that this test was built with.
-fn built() -> PathBuf {
+pub fn built() -> PathBuf {
     let this = std::env::current_exe().unwrap();
     this.parent().unwrap().to_owned()
 }
