@@ -231,6 +231,8 @@ impl Service {
                     payer.and_then(|payer| self.reservation_of_group(key, &payer.group));
                 let id = self.host.create_group(&placed.group, reservation)?;
                 self.users.add_domain(key.uid, now);
+                let group = &placed.group.name;
+                self.groups.note_group(id, key.uid, &key.name, group);
                 Some(id)
             }
         };
@@ -260,6 +262,9 @@ impl Service {
             return;
         };
         self.users.remove_domain(key.uid, Instant::now());
+        if let Some(store) = &self.groups.store {
+            store.forget_group(id);
+        }
         self.destroy_group_or_doom(id);
     }
 
@@ -298,7 +303,7 @@ impl Service {
         self.groups.files.get(key)?.groups.get(group).copied()
     }
 
-    /// Puts in force what the store has: called once, before anybody is served.
+    /// Puts in force what the store has: called once, with the programs of a daemon before, and before anybody is served.
     pub fn open_groups(&mut self, folder: &Path) {
         let left = match Store::open(folder) {
             Ok((store, left)) => {
@@ -308,6 +313,7 @@ impl Service {
             Err(error) => return warn_of_no_store(folder, &error),
         };
         self.restore_launched(left.launched);
+        self.restore_announced(left.announced);
         for (uid, member, plan) in left.plans {
             self.groups.plans.insert((uid, member), plan);
         }
@@ -322,6 +328,7 @@ impl Service {
         }
         let users: BTreeSet<u32> = self.groups.plans.keys().map(|(uid, _)| *uid).collect();
         users.into_iter().for_each(|uid| self.drop_plans(uid));
+        self.go_on();
     }
 
     fn restore_file(&mut self, key: &FileKey, text: &str) -> Result<(), Refusal> {

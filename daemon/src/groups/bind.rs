@@ -68,6 +68,7 @@ impl Service {
             },
             now,
         );
+        self.keep_announced(thread.tid);
         audit::done(self, peer, "announce", &details);
         Ok(client)
     }
@@ -121,6 +122,9 @@ impl Service {
         self.unbind(tid);
         if let Some(known) = self.groups.names.remove(tid) {
             self.users.entry(known.uid, Instant::now()).members -= 1;
+            if is_announced(&known) {
+                self.drop_announced(tid);
+            }
         }
         if let Some((id, index)) = place {
             self.settle_member(id, index);
@@ -318,7 +322,7 @@ fn args(made: &Made, (index, seat): (usize, usize), known: &Known) -> Option<Bin
     Some(Bind {
         group: made.id?,
         role: first.map(|first| first + seat as u32),
-        tid: known.thread.tid,
+        thread: known.thread,
         page: match known.source {
             Source::Announced { client, slot, .. } => Some((client, slot)),
             Source::Launched | Source::Rule => None,

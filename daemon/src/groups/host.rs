@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use consort_groups::Group;
-use consort_kernel::{Error, Interval, RoleStatus};
+use consort_kernel::{Error, Interval, RoleStatus, Thread};
 
 /// A thread that becomes a group's member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub struct Bind {
     pub group: u32,
     /// Which of the group's roles it plays; `None`: this group has none.
     pub role: Option<u32>,
-    pub tid: i32,
+    pub thread: Thread,
     /// Where it shares variables with the decision function: its program's page, and its slot there.
     pub page: Option<(u32, u32)>,
     /// The group is a cooperation domain.

@@ -19,6 +19,7 @@ mod scan;
 mod scheduler;
 pub mod show;
 mod store;
+mod succession;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -110,6 +111,8 @@ pub struct Groups {
     plans: BTreeMap<(u32, String), Plan>,
     scan: Scan,
     store: Option<Store>,
+    /// When plans began that a daemon before had; taken up when the groups are made.
+    begun: HashMap<(FileKey, String), u64>,
     /// Groups of the scheduler's that it could not remove yet.
     doomed: Vec<u32>,
     next: GroupId,

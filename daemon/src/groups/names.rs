@@ -96,6 +96,11 @@ impl Names {
         self.by_tid.get(&tid).map(|(_, known)| known)
     }
 
+    /// A thread, and when it came: before others with higher numbers.
+    pub fn entry(&self, tid: i32) -> Option<(u64, &Known)> {
+        self.by_tid.get(&tid).map(|(order, known)| (*order, known))
+    }
+
     pub fn get_mut(&mut self, tid: i32) -> Option<&mut Known> {
         self.by_tid.get_mut(&tid).map(|(_, known)| known)
     }

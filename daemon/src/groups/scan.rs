@@ -88,6 +88,10 @@ impl Scan {
         next
     }
 
+    pub fn launched(&self) -> impl Iterator<Item = &Launched> {
+        self.launched.values()
+    }
+
     fn forget(&mut self) {
         self.listed.clear();
         self.young.clear();
@@ -373,7 +377,7 @@ impl Service {
 
     /// Threads of a process that have no name, and are members of no domain.
     fn nameless(&self, pid: i32) -> Vec<i32> {
-        let mut threads = self.processes.threads_in(pid);
+        let mut threads = self.processes.all_threads(pid);
         threads.truncate(SCAN_THREADS);
         threads.retain(|tid| {
             self.groups.names.get(*tid).is_none() && self.clients.place_of(*tid).is_none()

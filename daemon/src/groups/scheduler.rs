@@ -63,7 +63,7 @@ impl GroupHost for Scheduler {
             return Scheduler::bind(
                 self,
                 BindArgs {
-                    tid: bind.tid,
+                    thread: bind.thread,
                     group: bind.group,
                     role: bind.role,
                     slot: bind.page,
@@ -75,7 +75,7 @@ impl GroupHost for Scheduler {
             return Err(Error::Refused { doing, errno });
         };
         self.join(JoinArgs {
-            tid: bind.tid,
+            thread: bind.thread,
             client,
             slot,
             domain: bind.group,
@@ -84,9 +84,9 @@ impl GroupHost for Scheduler {
 
     fn unbind(&mut self, bind: Bind) -> Result<(), Error> {
         match bind.page.filter(|_| bind.polls) {
-            None => Scheduler::unbind(self, bind.tid),
+            None => Scheduler::unbind(self, bind.thread.tid),
             Some((client, slot)) => self.leave(LeaveArgs {
-                tid: bind.tid,
+                tid: bind.thread.tid,
                 client,
                 slot,
             }),

@@ -24,23 +24,44 @@ pub struct Launched {
     pub name: String,
 }
 
+/// A thread that has said its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Announced {
+    pub tid: i32,
+    /// Clock ticks after boot.
+    pub start: u64,
+    pub pid: i32,
+    pub uid: u32,
+    /// Its program's page, and its slot there.
+    pub client: u32,
+    pub slot: u32,
+    /// The thread as its program calls it.
+    pub named: i32,
+    /// Who has a lower number came before.
+    pub order: u64,
+    pub name: String,
+}
+
 /// What an earlier daemon left.
 #[derive(Debug, Default)]
 pub struct Left {
     /// By owner and name, each with its text.
     pub files: Vec<(FileKey, String)>,
     pub launched: Vec<Launched>,
+    pub announced: Vec<Announced>,
     /// Of a user's member.
     pub plans: Vec<(u32, String, Plan)>,
 }
 
 #[derive(Debug)]
 pub struct Store {
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
 }
 
 const FILE_END: &str = ".toml";
 const NAME_END: &str = ".name";
+const ANNOUNCED_END: &str = ".announced";
+const GROUP_END: &str = ".group";
 const PLAN_END: &str = ".plan";
 /// More than the longest plan takes.
 const PLAN_BYTES_MAX: u64 = 1 << 20;
@@ -66,10 +87,17 @@ impl Store {
             if name == UNFINISHED {
                 continue;
             }
+            if name.ends_with(GROUP_END) {
+                // Of a scheduler that is no more.
+                let _ = fs::remove_file(&path);
+                continue;
+            }
             let was_read = if let Some(key) = name.strip_suffix(FILE_END) {
                 read_file(key, &path).map(|file| left.files.push(file))
             } else if let Some(pid) = name.strip_suffix(NAME_END) {
                 read_name(pid, &path).map(|one| left.launched.push(one))
+            } else if let Some(tid) = name.strip_suffix(ANNOUNCED_END) {
+                read_announced(tid, &path).map(|one| left.announced.push(one))
             } else if let Some(key) = name.strip_suffix(PLAN_END) {
                 read_plan(key, &path).map(|plan| left.plans.push(plan))
             } else {
@@ -136,6 +164,45 @@ impl Store {
         self.take_away(&self.folder.join(format!("{uid}.{member}{PLAN_END}")))
     }
 
+    /// # Errors
+    /// When it cannot be written.
+    pub fn keep_announced(&self, one: &Announced) -> io::Result<()> {
+        let Announced {
+            tid,
+            start,
+            pid,
+            uid,
+            client,
+            slot,
+            named,
+            order,
+            name,
+        } = one;
+        let text = format!("{start} {pid} {uid} {client} {slot} {named} {order} {name}\n");
+        self.put_for_now(&self.announced(*tid), &text)
+    }
+
+    /// What cannot be removed is found out when it is read: the thread has ended, or has another name.
+    pub fn drop_announced(&self, tid: i32) {
+        let _ = fs::remove_file(self.announced(tid));
+    }
+
+    /// Without the note its plans stand still when another daemon takes over.
+    pub fn note_group(&self, id: u32, uid: u32, file: &str, group: &str) {
+        let path = self.folder.join(format!("{id}{GROUP_END}"));
+        if let Err(error) = self.put_for_now(&path, &format!("{uid} {file} {group}\n")) {
+            warn!(group, %error, "cannot be noted for the next daemon");
+        }
+    }
+
+    pub fn forget_group(&self, id: u32) {
+        let _ = fs::remove_file(self.folder.join(format!("{id}{GROUP_END}")));
+    }
+
+    fn announced(&self, tid: i32) -> PathBuf {
+        self.folder.join(format!("{tid}{ANNOUNCED_END}"))
+    }
+
     fn path_of(&self, key: &FileKey) -> PathBuf {
         // Names of files have no dots and slashes: the reader has seen to that.
         self.folder
@@ -143,14 +210,23 @@ impl Store {
     }
 
     fn put(&self, path: &Path, text: &str) -> io::Result<()> {
-        let new = self.folder.join(UNFINISHED);
+        self.write(text)?.sync_data()?;
+        fs::rename(self.folder.join(UNFINISHED), path)?;
+        self.sync()
+    }
+
+    /// What outlives the daemon, but not the machine.
+    fn put_for_now(&self, path: &Path, text: &str) -> io::Result<()> {
+        self.write(text)?;
+        fs::rename(self.folder.join(UNFINISHED), path)
+    }
+
+    fn write(&self, text: &str) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.create(true).write(true).truncate(true).mode(0o600);
-        let mut file = options.open(&new)?;
+        let mut file = options.open(self.folder.join(UNFINISHED))?;
         file.write_all(text.as_bytes())?;
-        file.sync_data()?;
-        fs::rename(&new, path)?;
-        self.sync()
+        Ok(file)
     }
 
     fn take_away(&self, path: &Path) -> io::Result<()> {
@@ -197,6 +273,44 @@ fn read_plan(key: &str, path: &Path) -> Option<(u32, String, Plan)> {
     };
     plan.check().ok()?;
     Some((uid.parse().ok()?, member.to_owned(), plan))
+}
+
+fn read_announced(tid: &str, path: &Path) -> Option<Announced> {
+    let text = fs::read_to_string(path).ok()?;
+    let mut words = text.strip_suffix('\n')?.splitn(8, ' ');
+    Some(Announced {
+        tid: tid.parse().ok()?,
+        start: words.next()?.parse().ok()?,
+        pid: words.next()?.parse().ok()?,
+        uid: words.next()?.parse().ok()?,
+        client: words.next()?.parse().ok()?,
+        slot: words.next()?.parse().ok()?,
+        named: words.next()?.parse().ok()?,
+        order: words.next()?.parse().ok()?,
+        name: words.next()?.to_owned(),
+    })
+}
+
+/// Which of the scheduler's groups was whose when a daemon before ended: by the scheduler's number, file and group. They are
+/// noted no longer.
+pub fn take_groups(folder: &Path) -> Vec<(u32, (FileKey, String))> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut groups = Vec::new();
+    for path in entries.map(|entry| entry.path()) {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let id = name.and_then(|name| name.strip_suffix(GROUP_END)?.parse().ok());
+        let Some(id) = id else { continue };
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        groups.extend(read_group(&text).map(|place| (id, place)));
+        let _ = fs::remove_file(&path);
+    }
+    groups
+}
+
+fn read_group(text: &str) -> Option<(FileKey, String)> {
+    let mut words = text.strip_suffix('\n')?.splitn(3, ' ');
+    let (uid, name) = (words.next()?.parse().ok()?, words.next()?.to_owned());
+    Some((FileKey { uid, name }, words.next()?.to_owned()))
 }
 
 fn read_name(pid: &str, path: &Path) -> Option<Launched> {

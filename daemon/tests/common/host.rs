@@ -4,18 +4,20 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
 use consort_daemon::{
     ejection::Mode,
     groups::host::{Bind, GroupHost},
-    ClassTable, Host,
+    ClassTable, Heir, Host, Loader,
 };
 use consort_groups::Group;
 use consort_kernel::{
-    ClientPage, Counters, DomainOptions, Error, ExitReport, Interval, JoinArgs, LeaveArgs,
-    ReservationUsage, RoleStatus, Tardiness, Terms, Tunables, INTERVAL_MIN_NS, NEVER_NS, RATE_ONE,
+    ClientPage, Counters, DomainLabel, DomainOptions, Error, ExitReport, Interval, JoinArgs, Kept,
+    LeaveArgs, Membership, ReservationUsage, RoleStatus, Tardiness, Terms, Thread, Tunables,
+    INTERVAL_MIN_NS, NEVER_NS, RATE_ONE,
 };
 use nix::sys::memfd::{memfd_create, MFdFlags};
 
@@ -23,6 +25,11 @@ use nix::sys::memfd::{memfd_create, MFdFlags};
 #[derive(Debug, Default)]
 pub struct Record {
     pub domains: BTreeMap<u32, DomainOptions>,
+    /// Of domains, by number.
+    pub labels: BTreeMap<u32, DomainLabel>,
+    /// The journal's numbers, by reservation.
+    pub numbers: BTreeMap<u32, u32>,
+    pub answering: u32,
     pub members: HashMap<i32, JoinArgs>,
     pub pages: BTreeSet<u32>,
     pub joins: u64,
@@ -83,6 +90,12 @@ impl FakeHost {
         self.0.lock().unwrap()
     }
 
+    /// The daemon was killed, maybe while it called the scheduler, which goes on.
+    pub fn outlive(&self) {
+        self.0.clear_poison();
+        self.record().dies_after = None;
+    }
+
     /// The scheduler leaves the kernel, even if a test has failed while it held the record.
     pub fn unload(&self, report: ExitReport) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).exit = Some(report);
@@ -121,6 +134,12 @@ impl Record {
         }
     }
 
+    /// How a thread is bound to a group.
+    fn bind_of(&self, tid: i32) -> Option<Bind> {
+        let mut groups = self.groups.values();
+        groups.find_map(|group| group.threads.get(&tid).copied())
+    }
+
     fn check(&self, terms: Terms) {
         assert!(self
             .classes
@@ -134,7 +153,115 @@ fn refusal(doing: &'static str, errno: i32) -> Error {
     Error::Refused { doing, errno }
 }
 
+/// Puts a fake scheduler in charge, or takes it over as it is.
+pub struct FakeLoader(pub FakeHost);
+
+impl Loader for FakeLoader {
+    fn load(&mut self, mode: Mode) -> Result<Box<dyn Host>, Error> {
+        self.0.load(mode)
+    }
+
+    fn succeed(&mut self, kept: &Kept, heir: Heir) -> Result<Box<dyn Host>, Error> {
+        assert!(kept.is(IDENTITY));
+        FakeHost::refused(&self.0.record(), "succeed")?;
+        let record = self.0.record();
+        assert!(heir.clients.is_subset(&record.pages));
+        let threads: BTreeSet<i32> = heir.threads.iter().map(|thread| thread.tid).collect();
+        assert!(record.members.keys().all(|tid| threads.contains(tid)));
+        drop(record);
+        Ok(Box::new(self.0.clone()))
+    }
+}
+
+const IDENTITY: &str = "fake";
+
+/// What the fake scheduler hands on.
+fn link() -> BorrowedFd<'static> {
+    static LINK: OnceLock<OwnedFd> = OnceLock::new();
+    LINK.get_or_init(|| memfd_create("link", MFdFlags::MFD_CLOEXEC).unwrap())
+        .as_fd()
+}
+
 impl Host for FakeHost {
+    fn identity(&self) -> &str {
+        IDENTITY
+    }
+
+    fn descriptors(&self) -> Vec<(String, BorrowedFd<'_>)> {
+        vec![(format!("link-{IDENTITY}"), link())]
+    }
+
+    fn member(&self, thread: Thread) -> Result<Option<Membership>, Error> {
+        let record = self.record();
+        let found = record.members.get(&thread.tid);
+        let joined = found.filter(|join| join.thread == thread);
+        let bound = record.bind_of(thread.tid);
+        let bound = bound.filter(|bind| bind.thread == thread);
+        Ok(joined
+            .map(|join| Membership {
+                client: join.client,
+                slot: join.slot,
+                domain: join.domain,
+            })
+            .or(bound.map(|bind| {
+                let (client, slot) = bind.page.filter(|_| bind.polls).unwrap_or_default();
+                let domain = bind.group;
+                Membership {
+                    client,
+                    slot,
+                    domain,
+                }
+            })))
+    }
+
+    fn domains(&self) -> Result<Vec<(u32, Option<DomainLabel>)>, Error> {
+        let record = self.record();
+        let domains = record.domains.keys().chain(record.groups.keys());
+        Ok(domains
+            .map(|id| (*id, record.labels.get(id).cloned()))
+            .collect())
+    }
+
+    fn reservations(&self) -> Result<Vec<(u32, Option<u32>)>, Error> {
+        let record = self.record();
+        let ids = record.reservations.keys();
+        Ok(ids
+            .map(|id| (*id, record.numbers.get(id).copied()))
+            .collect())
+    }
+
+    fn label_reservation(&mut self, id: u32, number: Option<u32>) -> Result<(), Error> {
+        let mut record = self.record();
+        record.live_or_die();
+        match number {
+            Some(number) => record.numbers.insert(id, number),
+            None => record.numbers.remove(&id),
+        };
+        Ok(())
+    }
+
+    fn leave_others(&mut self, clients: &BTreeSet<u32>) -> Result<(), Error> {
+        let mut record = self.record();
+        record
+            .members
+            .retain(|_, join| clients.contains(&join.client));
+        for group in record.groups.values_mut() {
+            group.threads.retain(|_, bind| {
+                let page = bind.page.filter(|_| bind.polls);
+                page.is_some_and(|(client, _)| clients.contains(&client))
+            });
+        }
+        Ok(())
+    }
+
+    fn set_answering(&mut self, client: u32) {
+        self.record().answering = client;
+    }
+
+    fn answering(&self) -> u32 {
+        self.record().answering
+    }
+
     fn mode(&self) -> Mode {
         self.record().loads.last().copied().unwrap_or(Mode::Full)
     }
@@ -161,12 +288,13 @@ impl Host for FakeHost {
         );
     }
 
-    fn create_domain(&mut self, options: DomainOptions) -> Result<u32, Error> {
+    fn create_domain(&mut self, label: &DomainLabel) -> Result<u32, Error> {
         let mut record = self.record();
         Self::refused(&record, "create_domain")?;
         record.next += 1;
         let id = record.next;
-        record.domains.insert(id, options);
+        record.domains.insert(id, label.options);
+        record.labels.insert(id, label.clone());
         Ok(id)
     }
 
@@ -188,19 +316,25 @@ impl Host for FakeHost {
         Self::refused(&record, "join")?;
         assert!(record.domains.contains_key(&args.domain));
         assert!(record.pages.contains(&args.client));
-        if record.members.contains_key(&args.tid) {
+        if record.members.contains_key(&args.thread.tid) {
             return Err(refusal("join", libc::EEXIST));
         }
-        record.members.insert(args.tid, args);
+        record.members.insert(args.thread.tid, args);
         record.joins += 1;
         Ok(())
     }
 
     fn leave(&mut self, args: LeaveArgs) -> Result<(), Error> {
         let mut record = self.record();
-        match record.members.remove(&args.tid) {
-            Some(member) => {
-                assert_eq!((member.client, member.slot), (args.client, args.slot));
+        if let Some(member) = record.members.remove(&args.tid) {
+            assert_eq!((member.client, member.slot), (args.client, args.slot));
+            return Ok(());
+        }
+        let mut groups = record.groups.values_mut();
+        match groups.find_map(|group| group.threads.remove(&args.tid)) {
+            Some(bind) => {
+                let place = bind.page.filter(|_| bind.polls).unwrap_or_default();
+                assert_eq!(place, (args.client, args.slot));
                 Ok(())
             }
             None => Err(refusal("leave", libc::ESRCH)),
@@ -259,16 +393,16 @@ impl Host for FakeHost {
         Ok(())
     }
 
-    fn add_to_reservation(&mut self, id: u32, tid: i32) -> Result<(), Error> {
+    fn add_to_reservation(&mut self, id: u32, thread: Thread) -> Result<(), Error> {
         let mut record = self.record();
         Self::refused(&record, "add_to_reservation")?;
         record.live_or_die();
-        let has_one = |promise: &Promise| promise.threads.contains(&tid);
+        let has_one = |promise: &Promise| promise.threads.contains(&thread.tid);
         if record.reservations.values().any(has_one) {
             return Err(refusal("add_to_reservation", libc::EEXIST));
         }
         let promise = record.reservations.get_mut(&id).unwrap();
-        promise.threads.insert(tid);
+        promise.threads.insert(thread.tid);
         Ok(())
     }
 
@@ -387,15 +521,15 @@ impl GroupHost for FakeHost {
     fn bind(&mut self, bind: Bind) -> Result<(), Error> {
         let mut record = self.record();
         Self::refused(&record, "bind")?;
-        if record.unbindable.contains(&bind.tid) {
+        if record.unbindable.contains(&bind.thread.tid) {
             return Err(refusal("bind", libc::ESRCH));
         }
         record.live_or_die();
         assert!(bind
             .page
             .is_none_or(|(client, _)| record.pages.contains(&client)));
-        let has_one = |group: &FakeGroup| group.threads.contains_key(&bind.tid);
-        if record.members.contains_key(&bind.tid) || record.groups.values().any(has_one) {
+        let has_one = |group: &FakeGroup| group.threads.contains_key(&bind.thread.tid);
+        if record.members.contains_key(&bind.thread.tid) || record.groups.values().any(has_one) {
             return Err(refusal("bind", libc::EEXIST));
         }
         let group = record
@@ -406,7 +540,7 @@ impl GroupHost for FakeHost {
         assert!(bind.role.is_none_or(|role| role < threads));
         let plays = |other: &Bind| bind.role.is_some() && other.role == bind.role;
         assert!(!group.threads.values().any(plays), "the role is played");
-        group.threads.insert(bind.tid, bind);
+        group.threads.insert(bind.thread.tid, bind);
         Ok(())
     }
 
@@ -417,7 +551,7 @@ impl GroupHost for FakeHost {
             .groups
             .get_mut(&bind.group)
             .expect("the group exists");
-        assert_eq!(group.threads.remove(&bind.tid), Some(bind));
+        assert_eq!(group.threads.remove(&bind.thread.tid), Some(bind));
         Ok(())
     }
 
@@ -429,7 +563,7 @@ impl GroupHost for FakeHost {
         let mut threads = group.threads.values();
         let played = threads.find(|bind| bind.role == Some(role));
         Ok(RoleStatus {
-            tid: played.map_or(0, |bind| bind.tid),
+            tid: played.map_or(0, |bind| bind.thread.tid),
             awake: played.is_some(),
             state: [7, 0, 0, 0],
             from_ns: NEVER_NS,

@@ -108,7 +108,7 @@ fn whichever_comes_first_waits_for_the_other() {
         .flat_map(|group| group.threads.values())
         .collect();
     for bind in binds {
-        assert_eq!(bind.polls, bind.tid == talker.tid);
+        assert_eq!(bind.polls, bind.thread.tid == talker.tid);
         assert_eq!(bind.role.is_none(), bind.polls);
         assert!(bind.page.is_some());
     }

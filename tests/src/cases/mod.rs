@@ -8,6 +8,7 @@ mod ejection;
 mod fairness;
 mod faults;
 mod groups;
+mod handover;
 mod hostile;
 mod inheritance;
 mod late;
@@ -24,6 +25,7 @@ use crate::suite::Test;
 pub fn all() -> impl Iterator<Item = &'static Test> {
     [
         lifecycle::TESTS,
+        handover::TESTS,
         command::TESTS,
         membership::TESTS,
         groups::TESTS,

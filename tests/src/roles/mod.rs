@@ -26,6 +26,7 @@ const ROLES: &[(&str, Role)] = &[
     ("hog", honest::hog),
     ("member", honest::member),
     ("ticker", honest::ticker),
+    ("steady", honest::steady),
     ("obedient", honest::obedient),
     ("forker", honest::forker),
     ("family", crowd::family),
