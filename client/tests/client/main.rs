@@ -3,6 +3,7 @@
 
 mod accessors;
 mod announce;
+mod awkward;
 mod c_interface;
 mod cost;
 mod daemon;
