@@ -252,7 +252,7 @@ impl Life<'_> {
             }
             // It falls to nobody: everything begins anew.
             Err(error) if is_of_the_dead => {
-                warn!(%error, "the scheduler that was left cannot be taken over: another one is loaded");
+                warn!("the scheduler that was left cannot be taken over: {error}. Another one is loaded");
                 let connections = estate.connections.drain(..).filter_map(|one| one.client);
                 connections.for_each(|client| self.store.forget(&client_name(client)));
                 descriptors.iter().for_each(|name| self.store.forget(name));
@@ -369,7 +369,8 @@ impl Life<'_> {
         }
         for (id, socket) in connections {
             if let Some(number) = service.number_at(*id) {
-                self.store.keep(&client_name(number), socket.as_fd());
+                self.store
+                    .keep_connection(&client_name(number), socket.as_fd());
             }
         }
     }

@@ -314,7 +314,7 @@ impl<'a> Server<'a> {
         let (reply, next) = self.service.handle(id, received, length, now);
         if let (Some(_), Some(number)) = (&reply.page, self.service.number_at(id)) {
             let name = client_name(number);
-            self.tools.store.keep(&name, socket.as_fd());
+            self.tools.store.keep_connection(&name, socket.as_fd());
         }
         let sent = listen::send(fd, &reply);
         match next {

@@ -5,7 +5,7 @@
 use std::{
     collections::BTreeMap,
     env, io,
-    os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
+    os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd},
     sync::Once,
 };
 
@@ -66,13 +66,20 @@ impl Store {
         self.is_there
     }
 
-    /// Puts a descriptor there. The manager forgets it when its other end hangs up.
+    /// Puts a connection there. The manager forgets it when its other end hangs up.
+    pub fn keep_connection(&self, name: &str, socket: BorrowedFd<'_>) {
+        self.put(&format!("FDSTORE=1\nFDNAME={name}"), socket);
+    }
+
+    /// Puts any other descriptor there: the kernel says of maps that are polled that they have an error, and the manager
+    /// would forget them.
     pub fn keep(&self, name: &str, descriptor: BorrowedFd<'_>) {
+        self.put(&format!("FDSTORE=1\nFDPOLL=0\nFDNAME={name}"), descriptor);
+    }
+
+    fn put(&self, state: &str, descriptor: BorrowedFd<'_>) {
         if self.is_there {
-            warn_of(notify_with(
-                &format!("FDSTORE=1\nFDNAME={name}"),
-                &[descriptor.as_fd()],
-            ));
+            warn_of(notify_with(state, &[descriptor]));
         }
     }
 

@@ -5,7 +5,7 @@
 use std::{
     io::IoSliceMut,
     os::{
-        fd::{AsRawFd, FromRawFd, OwnedFd, RawFd},
+        fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd},
         unix::{net::UnixDatagram, process::CommandExt},
     },
     sync::{Arc, Mutex, PoisonError},
@@ -14,6 +14,7 @@ use std::{
 
 use nix::{
     fcntl::{fcntl, FcntlArg},
+    poll::{poll, PollFd, PollFlags, PollTimeout},
     sys::socket::{recvmsg, ControlMessageOwned, MsgFlags},
 };
 
@@ -95,6 +96,12 @@ impl Manager {
     }
 }
 
+/// systemd forgets what says so when it is polled, unless it was told not to ask.
+fn has_hung_up(descriptor: &OwnedFd) -> bool {
+    let mut ready = [PollFd::new(descriptor.as_fd(), PollFlags::empty())];
+    poll(&mut ready, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+}
+
 /// Takes one message; `None` when the socket has gone.
 fn take(socket: &UnixDatagram, store: &Store) -> Option<()> {
     let mut buffer = [0; 4096];
@@ -120,8 +127,11 @@ fn take(socket: &UnixDatagram, store: &Store) -> Option<()> {
     if said.lines().any(|line| line == "FDSTOREREMOVE=1") {
         store.retain(|(known, _)| *known != name);
     }
-    if said.lines().any(|line| line == "FDSTORE=1") {
-        store.extend(descriptors.into_iter().map(|fd| (name.clone(), fd)));
+    let says = |wanted: &str| said.lines().any(|line| line == wanted);
+    if says("FDSTORE=1") {
+        let is_of_use = |fd: &OwnedFd| says("FDPOLL=0") || !has_hung_up(fd);
+        let kept = descriptors.into_iter().filter(is_of_use);
+        store.extend(kept.map(|fd| (name.clone(), fd)));
     }
     Some(())
 }
