@@ -187,6 +187,10 @@ impl Host for FakeHost {
         IDENTITY
     }
 
+    fn begin(&mut self) -> Result<(), Error> {
+        Self::refused(&self.record(), "begin")
+    }
+
     fn descriptors(&self) -> Vec<(String, BorrowedFd<'_>)> {
         vec![(format!("link-{IDENTITY}"), link())]
     }

@@ -152,6 +152,16 @@ impl Daemon {
         self.thread.take().unwrap().join().unwrap()
     }
 
+    /// Lets another daemon take over.
+    pub fn replace(&self) -> JoinHandle<Result<End, ServeError>> {
+        let config = Config {
+            replaces: true,
+            ..self.config.clone()
+        };
+        let loader = FakeLoader(self.host.clone());
+        std::thread::spawn(move || serve(&config, loader))
+    }
+
     /// The same of one that another daemon follows: its folder stays until that one has ended, too.
     pub fn end_beside(mut self) -> Result<End, ServeError> {
         let ended = self.thread.take().unwrap().join().unwrap();

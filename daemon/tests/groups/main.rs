@@ -9,4 +9,5 @@ mod names;
 mod plans;
 mod programs;
 mod restart;
+mod succession;
 mod world;

@@ -15,7 +15,7 @@ use serde_json::{json, Value};
 
 use crate::common::{gettid, join, leave, request, Daemon, Program};
 
-fn announce(tid: i32, slot: u32, name: &str) -> consort_request {
+pub fn announce(tid: i32, slot: u32, name: &str) -> consort_request {
     let mut request = consort_request {
         tid,
         slot,
@@ -27,7 +27,7 @@ fn announce(tid: i32, slot: u32, name: &str) -> consort_request {
     request
 }
 
-fn apply(program: &Program, text: &str) -> Result<Value, String> {
+pub fn apply(program: &Program, text: &str) -> Result<Value, String> {
     let command = json!({"command": "group", "doing": "apply", "name": "film", "text": text});
     program
         .control(&command.to_string())
@@ -43,7 +43,7 @@ fn rows(program: &Program) -> Vec<Value> {
 }
 
 /// Threads by the name that they are bound to.
-fn bound(program: &Program) -> Vec<(String, i64)> {
+pub fn bound(program: &Program) -> Vec<(String, i64)> {
     let threads = rows(program).into_iter().filter(|row| row["bound"] == true);
     threads
         .map(|row| {
@@ -56,14 +56,14 @@ fn bound(program: &Program) -> Vec<(String, i64)> {
 }
 
 /// A thread of the test's own that lives until it is dropped.
-struct Sleeper {
-    tid: i32,
+pub struct Sleeper {
+    pub tid: i32,
     end: Option<mpsc::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Sleeper {
-    fn new() -> Sleeper {
+    pub fn new() -> Sleeper {
         let (tell, told) = mpsc::channel();
         let (end, ended) = mpsc::channel();
         let thread = thread::spawn(move || {
