@@ -19,9 +19,6 @@ use super::{
 };
 use crate::{service::Service, targets::Target};
 
-/// A group: of a file.
-type Place = (FileKey, String);
-
 impl Service {
     /// Ends all groups that the scheduler has, before the reservations are looked at that their members share. Programs
     /// have the pages `clients`, and among `threads` are all theirs.
@@ -34,28 +31,19 @@ impl Service {
         clients: &BTreeSet<u32>,
         threads: &[Thread],
     ) -> Result<(), Error> {
-        self.end_groups(store::take_groups(folder), clients, threads)
-    }
-
-    fn end_groups(
-        &mut self,
-        noted: Vec<(u32, Place)>,
-        clients: &BTreeSet<u32>,
-        threads: &[Thread],
-    ) -> Result<(), Error> {
         let domains = self.host.domains()?.into_iter();
         let nameless = domains.filter(|(_, label)| label.is_none());
         let left: BTreeSet<u32> = nameless.map(|(id, _)| id).collect();
-        if left.is_empty() {
-            return Ok(());
-        }
-        for (id, place) in noted {
+        for (id, place) in store::take_groups(folder) {
             match self.host.role_status(id, 0) {
                 Ok(told) if left.contains(&id) && told.zero_ns != NEVER_NS => {
                     self.groups.begun.insert(place, told.zero_ns);
                 }
                 _ => {}
             }
+        }
+        if left.is_empty() {
+            return Ok(());
         }
         for thread in threads {
             let place = self.host.member(*thread)?;
@@ -75,7 +63,7 @@ impl Service {
         Ok(())
     }
 
-    /// Another daemon may have ended the groups, and has not taken over.
+    /// Another daemon may have ended the groups and made them anew, and has not taken over.
     pub(crate) fn take_groups_back(&mut self) {
         let Some(folder) = self.groups.store.as_ref().map(|store| store.folder.clone()) else {
             return;
@@ -88,42 +76,39 @@ impl Service {
         let threads: Vec<Thread> = threads.collect();
         let now = Instant::now();
         let groups = std::mem::take(&mut self.groups);
-        let mut noted = Vec::new();
-        for made in groups.made.into_values() {
-            if let Some(id) = made.id {
-                self.users.remove_domain(made.file.uid, now);
-                noted.push((id, (made.file, made.group.name)));
-            }
-        }
+        let of_groups = groups.made.into_values().filter(|made| made.id.is_some());
+        of_groups.for_each(|made| self.users.remove_domain(made.file.uid, now));
         let named = groups.names.after(i32::MIN).map(|(_, known)| known.uid);
         for uid in named.chain(groups.scan.launched().map(|one| one.uid)) {
             self.users.entry(uid, now).members -= 1;
         }
-        if let Err(error) = self.end_groups(noted, &clients, &threads) {
+        // The notes tell of whatever groups there are now, this daemon's or the other one's.
+        if let Err(error) = self.end_groups_left(&folder, &clients, &threads) {
             warn!(%error, "groups cannot be ended");
         }
-        let alive = self.host.reservations().unwrap_or_default();
-        let alive: BTreeSet<u32> = alive.into_iter().map(|(id, _)| id).collect();
-        for (number, id) in self.promises() {
-            self.reservations.ledger.remove(number);
-            self.reservations.in_force.remove(&number);
-            if alive.contains(&id) {
-                self.end(id);
-            }
-        }
+        self.end_promises();
         self.open_groups(&folder);
     }
 
-    /// The reservations of groups, by their numbers in the ledger and in the scheduler.
-    fn promises(&self) -> Vec<(u32, u32)> {
-        let all = self.reservations.in_force.iter();
-        let of_groups = all.filter(|(number, _)| {
-            let held = self.reservations.ledger.get(**number);
-            held.is_some_and(|held| matches!(held.target, Target::Group { .. }))
-        });
-        of_groups
-            .map(|(number, in_force)| (*number, in_force.id))
-            .collect()
+    /// Ends the reservations of groups, whichever daemon has made them: the journal has no numbers for them.
+    fn end_promises(&mut self) {
+        let ledger = &self.reservations.ledger;
+        let of_groups = ledger
+            .iter()
+            .filter(|(_, held)| matches!(held.target, Target::Group { .. }));
+        let numbers: Vec<u32> = of_groups.map(|(number, _)| number).collect();
+        for number in numbers {
+            self.reservations.ledger.remove(number);
+            self.reservations.in_force.remove(&number);
+        }
+        self.reservations.doomed.clear();
+        match self.host.reservations() {
+            Ok(all) => {
+                let unknown = all.into_iter().filter(|(_, number)| number.is_none());
+                unknown.for_each(|(id, _)| self.end(id));
+            }
+            Err(error) => warn!(%error, "the reservations of groups cannot be ended"),
+        }
     }
 
     /// Those that have said their name to a daemon before, and are connected still.
