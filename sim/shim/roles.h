@@ -58,6 +58,33 @@ static void check_interval(struct checking *c, const struct sim_task_ref *ref, c
 	       ref->task->sim_task, waits_ns / 1000);
 }
 
+/*
+ * A member that runs is compared when its interval ends, and one that is not due when another one of its group goes
+ * before it: on one CPU, where nobody else may have to be told.
+ */
+static void check_running(struct checking *c, const struct sim_task_ref *ref, const struct role *r,
+			  const struct task *t)
+{
+	const struct consort_cpu *state = cpu_at(t->cpu);
+	u64 now_ns = *sim_host->now_ns, ends_ns = r->until_ns;
+	const struct tree_node *first;
+	struct domain *d;
+
+	if (!one_cpu || !c->bounds.cpus_stay || state->running != t || !in_domain(t))
+		return;
+	d = domain_in(t->set, t->place);
+	if (ends_ns != NEVER_NS && ends_ns + tunables.min_slice_ns + c->bounds.late_ns < now_ns)
+		broken(c, "overstay", "task %u runs, and its interval ended %llu us ago",
+		       ref->task->sim_task, (now_ns - ends_ns) / 1000);
+	first = group_first(&d->group);
+	if (first && d->order == ORDER_FUNCTION && t->member.due_ns > now_ns &&
+	    heap_key_before(first->ready.major, first->ready.minor, t->member.priority,
+			    t->member.key) &&
+	    state->compare_at_ns > now_ns + tunables.min_slice_ns + c->bounds.late_ns)
+		broken(c, "order", "task %u is not compared with one of its group that is before it",
+		       ref->task->sim_task);
+}
+
 static void check_player(struct checking *c, const struct sim_task_ref *ref)
 {
 	const struct task *t = find_anywhere(ref->task);
@@ -68,13 +95,15 @@ static void check_player(struct checking *c, const struct sim_task_ref *ref)
 	if (!t->set || t->set->function != r->function)
 		broken(c, "role", "task %u plays a role of another group than its own",
 		       ref->task->sim_task);
-	else if (r->member != &t->member)
+	if (!c->broken && r->member != &t->member)
 		broken(c, "role", "task %u plays role %u, and another one has it",
 		       ref->task->sim_task, r->number);
-	else
+	if (!c->broken)
 		check_order(c, ref, r, t);
 	if (!c->broken)
 		check_interval(c, ref, r, t);
+	if (!c->broken)
+		check_running(c, ref, r, t);
 }
 
 static bool is_somebody(const struct checking *c, const struct member *m)
@@ -88,6 +117,33 @@ static bool is_somebody(const struct checking *c, const struct member *m)
 	return false;
 }
 
+/*
+ * Whether a role's interval is the first of its plan that is not over: looked for from the beginning. One that is over has not
+ * been looked at since.
+ */
+static bool is_planned(const struct role *r)
+{
+	u64 now_ns = *sim_host->now_ns, zero_ns = r->zero_ns, round = 0;
+	const struct plan *p = r->plan;
+
+	if (r->until_ns <= now_ns)
+		return true;
+	if (!p || zero_ns == NEVER_NS)
+		return false;
+	if (p->repeat_ns && now_ns > zero_ns)
+		round = (now_ns - zero_ns) / p->repeat_ns;
+	/* The plan may have come to the end of its last interval, and not begun anew. */
+	for (u32 turn = 0; turn < (p->repeat_ns ? 2 : 1); turn++, round++) {
+		u64 begins_ns = zero_ns + round * p->repeat_ns;
+
+		for (u32 i = 0; i < p->nr; i++)
+			if (begins_ns + p->at[i].end_ns > now_ns)
+				return r->from_ns == begins_ns + p->at[i].start_ns &&
+				       r->until_ns == begins_ns + p->at[i].end_ns;
+	}
+	return false;
+}
+
 /* An interval begins before it ends, and not after the one that is said to be next. */
 static void check_role(struct checking *c, const struct role *r)
 {
@@ -97,6 +153,14 @@ static void check_role(struct checking *c, const struct role *r)
 		broken(c, "role", "the interval of role %u ends before it begins", r->number);
 	if (r->number >= r->function->nr_roles && r->member)
 		broken(c, "role", "role %u is played, and has not been counted", r->number);
+	if (r->from_ns != NEVER_NS &&
+	    (r->follows ? r->until_ns - r->from_ns > 2 * r->follow_ns : !is_planned(r)))
+		broken(c, "plan",
+		       "role %u has an interval of %llu ns from %llu on that it should not",
+		       r->number, r->until_ns - r->from_ns, r->from_ns);
+	if (r->period_ns && r->member && r->ends_ns &&
+	    (r->left_ns <= 0 || (u64)r->left_ns > CONSORT_PERIOD_MAX_NS))
+		broken(c, "budget", "role %u has %lld ns left", r->number, r->left_ns);
 }
 
 static void check_roles(struct checking *c)
