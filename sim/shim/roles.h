@@ -144,6 +144,50 @@ static bool is_planned(const struct role *r)
 	return false;
 }
 
+/* What was known of a role at the last look. */
+struct past_role {
+	const struct function *of;
+	const struct plan *plan;
+	u64 zero_ns;
+	u64 interval;
+	u64 counted; /* intervals that are over */
+	bool planned; /* it has one of a plan */
+};
+
+static struct past_role past_roles[DOMAINS_MAX][ROLES_MAX];
+
+static void forget_roles(void)
+{
+	memset(past_roles, 0, sizeof(past_roles[0]) * (sim_domains_max + 1));
+}
+
+/* Each of a plan's intervals that is over was kept, or missed for a cause. */
+static void check_counts(struct checking *c, struct past_role *old, const struct role *r)
+{
+	bool planned = r->plan && !r->follows && r->from_ns != NEVER_NS;
+	struct past_role now = { r->function, r->plan, r->zero_ns, r->interval, r->kept, planned };
+	bool same = old->of == now.of && old->plan == now.plan && old->zero_ns == now.zero_ns;
+
+	for (u32 i = 0; i < NR_MISSES; i++)
+		now.counted += r->missed[i];
+	if (same && planned && old->planned &&
+	    now.counted - old->counted != now.interval - old->interval)
+		broken(c, "counts", "of %lld intervals of role %u %lld were kept or missed",
+		       (s64)(now.interval - old->interval), r->number,
+		       (s64)(now.counted - old->counted));
+	*old = now;
+}
+
+/* Where a stage stands is by the levels that are known: at its mark it goes last. */
+static void check_stage(struct checking *c, const struct role *r)
+{
+	if (r->function->kind != FUNCTION_PIPELINE || !r->step || !r->high)
+		return;
+	if ((pipeline_level(r) >= r->high) != (r->rank >= PIPELINE_IS_FULL))
+		broken(c, "stage", "stage %u has a level of %u, its mark is %u, its rank %u",
+		       r->number, pipeline_level(r), r->high, r->rank);
+}
+
 /* An interval begins before it ends, and not after the one that is said to be next. */
 static void check_role(struct checking *c, const struct role *r)
 {
@@ -163,13 +207,20 @@ static void check_role(struct checking *c, const struct role *r)
 		broken(c, "budget", "role %u has %lld ns left", r->number, r->left_ns);
 }
 
+static void check_a_role(struct checking *c, struct past_role *old, const struct role *r)
+{
+	check_role(c, r);
+	check_counts(c, old, r);
+	check_stage(c, r);
+}
+
 static void check_roles(struct checking *c)
 {
 	for (u32 id = 1; id <= sim_domains_max && !c->broken; id++) {
 		const struct domain_set *set = find_domain_set(id);
 
 		for (u32 i = 0; set && set->function && i < ROLES_MAX; i++)
-			check_role(c, &set->function->roles[i]);
+			check_a_role(c, &past_roles[id][i], &set->function->roles[i]);
 	}
 	for (u32 i = 0; i < c->nr_tasks && !c->broken; i++)
 		check_player(c, &c->tasks[i]);
