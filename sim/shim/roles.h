@@ -29,12 +29,16 @@ static bool others_are_due(u32 place, u64 now_ns)
 static void check_order(struct checking *c, const struct sim_task_ref *ref, const struct role *r,
 			const struct task *t)
 {
+	u64 key = t->member.key;
+
 	if (topology.nr_shards > 1 || !in_domain(t) || !t->member.node.ready.queued)
 		return;
-	if (t->member.key != function_key(r))
+	if (domain_in(t->set, t->place)->order == ORDER_FUNCTION)
+		key = t->member.node.ready.minor;
+	if (key != function_key(r))
 		broken(c, "order",
 		       "task %u waits at place %llu of its group, its function says %llu",
-		       ref->task->sim_task, t->member.key, function_key(r));
+		       ref->task->sim_task, key, function_key(r));
 }
 
 /* A member that waits, and for how long it has without a change, must be served in its interval unless something stands by. */
