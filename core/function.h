@@ -75,6 +75,12 @@ core_fn role_advance(struct role __arena *r in_arena, u64 now_ns)
 		role_close(r, why);
 	if (is_asked) {
 		follow_take(r);
+		/* It may not have been told in time. */
+		if (r->until_ns <= now_ns)
+			role_close(r, why);
+	}
+	if (is_asked && r->until_ns > now_ns) {
+		r->zero_ns = zero_ns;
 	} else if (!r->follows && r->plan && zero_ns != NEVER_NS) {
 		r->missed[why] += plan_advance(r, zero_ns, now_ns);
 	} else {
@@ -285,16 +291,19 @@ static __always_inline void function_ran(struct member __arena *m, u64 total_ns,
 		period_use(r, function_budget_ns(m), ran_ns);
 }
 
-/* When a running member's interval ends, or that in which it runs; NEVER_NS: it is not in one. */
+/*
+ * When a running member's interval ends, or that in which it runs; NEVER_NS: there is none. Also of one that is still to
+ * begin: two that are over between two looks could not be told apart.
+ */
 static __always_inline u64 function_ends_ns(const struct member __arena *m, u64 now_ns)
 {
 	const struct role __arena *r = m->role;
 
 	if (!r)
 		return NEVER_NS;
-	if (role_is_on(r, now_ns))
-		return r->until_ns;
-	return now_ns < r->stead_until_ns ? r->stead_until_ns : NEVER_NS;
+	if (now_ns < r->stead_until_ns && r->stead_until_ns < r->until_ns)
+		return r->stead_until_ns;
+	return r->until_ns;
 }
 
 /* When a running member is to be compared, as another one of its group may go before it by then. */

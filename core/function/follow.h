@@ -10,9 +10,10 @@
  * Bound    That of a plan's interval (function/plan.h), from the submission on.
  * Source   003 section 3.3, Program 3.3, Step 3.
  * Limits   A submission that comes before the server is done with the one before prolongs its interval. What others than the
- *          client have the server do meanwhile is not told apart. One client; a server that wakes later than an interval
- *          after the submission is not due for it. A server that waits in another cache's queue than its client hears
- *          of it when it next wakes or is compared.
+ *          client have the server do meanwhile is not told apart. A client that tells nothing, and that an interrupt that
+ *          wakes the server happens to find on the CPU, is taken for the one who wakes it. One client; a server that
+ *          wakes later than an interval after the submission is not due for it. A server that waits in another
+ *          cache's queue than its client hears of it when it next wakes or is compared.
  */
 #ifndef CORE_FUNCTION_FOLLOW_H
 #define CORE_FUNCTION_FOLLOW_H

@@ -54,23 +54,11 @@ static inline void role_let_go(struct held_role *h)
 }
 
 /* A role is looked at again, and the CPU of its thread, if that waits, chooses again. */
-static inline void role_changed(struct domain_set __arena *set, struct held_role *h, u64 now_ns)
+static inline void role_changed(const struct held_role *h, u64 now_ns)
 {
-	struct task __arena *t = h->t;
-	struct domain __arena *d;
-
 	role_advance(h->r, now_ns);
-	if (!t || !in_domain(t) || t->on_the_way)
-		return;
-	if (!t->member.node.ready.queued) {
-		function_publish(&t->member, now_ns);
-		return;
-	}
-	d = domain_in(set, t->place);
-	if (!function_renew(d, &t->member, now_ns))
-		return;
-	place_refresh(place_at(t->place), d);
-	kick(t->cpu, KICK(PREEMPT));
+	if (h->t && role_renew(h->t, now_ns))
+		kick(h->t->cpu, KICK(PREEMPT));
 }
 
 core_fn roles_changed(struct domain_set __arena *set in_arena)
@@ -84,7 +72,7 @@ core_fn roles_changed(struct domain_set __arena *set in_arena)
 		struct held_role h;
 
 		role_hold(&h, role_at(set->function, i));
-		role_changed(set, &h, now_ns);
+		role_changed(&h, now_ns);
 		role_let_go(&h);
 	}
 	return 0;
@@ -218,16 +206,19 @@ int consort_plan(struct consort_plan_args *args)
 static inline u32 role_terms(struct function __arena *f, struct role __arena *r,
 			     const struct consort_role_args *args)
 {
-	bool follows = args->follows != CONSORT_NO_ROLE;
+	u32 follows = args->follows == CONSORT_NO_ROLE ? 0 : args->follows + 1;
 
 	if ((args->high && args->step > args->high) || args->period_ns > CONSORT_PERIOD_MAX_NS ||
 	    args->budget_ns > args->period_ns || args->follow_ns > CONSORT_PERIOD_MAX_NS ||
-	    (follows && (args->follows >= ROLES_MAX || args->follows == r->number)))
+	    follows > ROLES_MAX || follows == r->number + 1)
 		return EINVAL;
+	/* Its interval was one of a plan, or is to be one. */
+	if (r->follows != follows)
+		plan_forget(r);
 	r->period_ns = args->period_ns;
 	r->budget_ns = args->budget_ns;
 	r->follow_ns = args->follow_ns;
-	r->follows = follows ? args->follows + 1 : 0;
+	r->follows = follows;
 	r->high = args->high;
 	r->step = args->step;
 	if (r->number >= f->nr_roles)

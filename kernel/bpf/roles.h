@@ -106,6 +106,34 @@ static inline struct task __arena *player_of(const struct role __arena *r)
 	return outer_of(r->member, struct task, member);
 }
 
+/* Publishes for a member that does not wait. One that runs is compared when its interval ends, which may be sooner now. */
+static inline void role_publish(struct task __arena *t, u64 now_ns)
+{
+	const struct consort_cpu __arena *c = cpu_at(t->cpu);
+
+	function_publish(&t->member, now_ns);
+	if (c->running == t && function_ends_ns(&t->member, now_ns) < c->compare_at_ns)
+		kick(t->cpu, KICK(PREEMPT));
+}
+
+/* Something about a member's role may have become another thing. Returns whether it waits, and may go before others now. */
+static inline bool role_renew(struct task __arena *t, u64 now_ns)
+{
+	struct domain __arena *d;
+
+	if (!in_domain(t) || t->on_the_way)
+		return false;
+	if (!t->member.node.ready.queued) {
+		role_publish(t, now_ns);
+		return false;
+	}
+	d = domain_in(t->set, t->place);
+	if (!function_renew(d, &t->member, now_ns))
+		return false;
+	place_refresh(place_at(t->place), d);
+	return true;
+}
+
 /* What one member has told may make others of its group due, or no longer: those of its shard. */
 core_fn roles_renew(struct task __arena *t in_arena, u64 now_ns)
 {
@@ -115,18 +143,12 @@ core_fn roles_renew(struct task __arena *t in_arena, u64 now_ns)
 	for (u32 i = 0; i < f->nr_roles && i < ROLES_MAX && can_loop; i++) {
 		struct role __arena *r = &f->roles[i];
 		struct task __arena *other;
-		struct domain __arena *d;
 
 		if (!r->member || r->member == &t->member)
 			continue;
 		other = player_of(r);
-		if (!one_cpu && shard_of_place(other->place) != shard)
-			continue;
-		d = domain_in(t->set, other->place);
-		if (!other->member.node.ready.queued)
-			function_publish(&other->member, now_ns);
-		else if (function_renew(d, &other->member, now_ns))
-			place_refresh(place_at(other->place), d);
+		if (one_cpu || shard_of_place(other->place) == shard)
+			role_renew(other, now_ns);
 	}
 	return 0;
 }
@@ -196,6 +218,14 @@ static inline void role_wakes(struct task __arena *t, u64 now_ns)
 	    player_of(leader) == task_of(bpf_get_current_task_btf()))
 		leader->submitted_ns = now_ns;
 	function_wake(&t->member, now_ns);
+}
+
+/* When a member that is about to run is to be compared with others of its group. Its interval may be over by now. */
+static inline u64 role_asks_at_ns(struct domain __arena *d, struct task __arena *t, u64 now_ns,
+				  u64 slice)
+{
+	function_publish(&t->member, now_ns);
+	return function_asks_at_ns(d, &t->member, now_ns, slice);
 }
 
 /* A member is about to run, or goes on. Returns when it is to be compared: at `at_ns`, or when its interval ends. */

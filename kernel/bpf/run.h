@@ -96,9 +96,8 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 	if (t->set) {
 		d = domain_in(t->set, t->place);
 		if (in_domain(t) && d->order) {
-			u64 asks_ns = d->function ?
-					      function_asks_at_ns(d, &t->member, now_ns, slice) :
-					      coop_asks_at_ns(d, &t->member, now_ns, slice);
+			u64 asks_ns = d->function ? role_asks_at_ns(d, t, now_ns, slice) :
+						    coop_asks_at_ns(d, &t->member, now_ns, slice);
 
 			if (d->preempt && asks_ns < now_ns + tunables.min_slice_ns)
 				asks_ns = now_ns + tunables.min_slice_ns;

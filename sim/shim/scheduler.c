@@ -69,6 +69,7 @@ static void reset(const struct sim_host *host, bool concurrent, bool has_new)
 	sim_maps_free();
 	sim_timers_forget();
 	forget_past();
+	forget_roles();
 	memset(__start_consort_bss, 0, __stop_consort_bss - __start_consort_bss);
 	memcpy(__start_consort_data, data_as_loaded, __stop_consort_data - __start_consort_data);
 	memcpy(__start_consort_rodata, rodata_as_loaded,

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Builds of the scheduler with one bug planted: what the search is worth is what it finds.
 
+mod groups;
+
+pub use groups::IN_GROUPS;
+
 use crate::consort::Library;
 use crate::error::Error;
 use crate::explore::{explore, generate, try_apart, ExploreOptions, Verdict};

@@ -5,7 +5,9 @@
 use super::generator::Generator;
 use crate::groups::{Function, Group, Role, Tell};
 use crate::random::Random;
+use crate::rates::{Rates, Reserve};
 use crate::setup::*;
+use consort_rates::classes::Classes;
 
 const MS: u64 = 1_000_000;
 const US: u64 = 1_000;
@@ -31,6 +33,15 @@ pub(super) fn groups(setup: &mut Setup) {
         setup.tasks.push(task);
     }
     let members = setup.tasks.len() as u64;
+    let is_calm = setup.actions.is_empty() && setup.faults.allocation == 0.0;
+    let may_reserve = setup.rates.is_none() && is_calm;
+    if may_reserve && random.chance(0.5) {
+        let classes = Classes::by_default(setup.machine.cpus());
+        setup.rates = Some(Rates {
+            classes,
+            reserved: Vec::new(),
+        });
+    }
     for number in 0..random.between(1, 3) {
         let group = group(setup, &mut random, number, members);
         setup.groups.push(group);
@@ -102,7 +113,11 @@ fn group(setup: &Setup, random: &mut Random, number: u64, tasks: u64) -> Group {
     Group {
         name: format!("group{number}"),
         function: *random.pick(&FUNCTIONS),
-        reserve: None,
+        reserve: (setup.rates.is_some() && random.chance(0.6)).then(|| Reserve {
+            class: 0,
+            rate: random.between(20_000, 240_000),
+            period_ns: random.between(5, 100) * MS,
+        }),
         begins_ns: random
             .chance(0.8)
             .then(|| random.between(0, setup.duration_ns)),
