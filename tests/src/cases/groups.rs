@@ -124,7 +124,7 @@ fn await_bound(member: &str, role: &Role) -> Outcome {
 fn names() -> Outcome {
     let early = Role::ready_as(ALICE, "named early")?;
     let text = "[group.a]\nmembers = [\"early\", \"late\"]\nstate = { work = 0 }";
-    let applied = apply(ALICE, "film", text)?;
+    let _applied = apply(ALICE, "film", text)?;
     await_bound("early", &early)?;
     let late = Role::ready_as(ALICE, "named late")?;
     await_bound("late", &late)?;
@@ -145,7 +145,7 @@ fn names() -> Outcome {
     })?;
     let next = Role::ready_as(ALICE, "named late")?;
     await_bound("late", &next)?;
-    drop(applied);
+    consort_as(ALICE, &["delete", "film"])?.expect(0, &[])?;
     check!(
         list(&shown()?, "files").next().is_none(),
         "it is not deleted: {:?}",
