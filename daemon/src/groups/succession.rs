@@ -15,7 +15,7 @@ use tracing::{info, warn};
 use super::{
     names::{Known, Source},
     store::{self, Announced},
-    FileKey, Groups,
+    Groups,
 };
 use crate::{service::Service, targets::Target};
 
