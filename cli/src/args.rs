@@ -163,6 +163,12 @@ pub struct ServeArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_ns)]
     pub min_slice: Option<u64>,
 
+    /// Take over from the daemon that runs, which may be of another version: scheduler, programs and reservations stay.
+    /// A scheduler of another build, or with other options, is exchanged: programs are with the stock scheduler meanwhile,
+    /// some milliseconds
+    #[arg(long)]
+    pub replace: bool,
+
     /// How the machine is divided into classes [default: /etc/consort/classes.toml, if it exists]
     #[arg(long, value_name = "FILE")]
     pub classes: Option<PathBuf>,

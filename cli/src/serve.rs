@@ -9,9 +9,11 @@ use consort_daemon::{
     ejection::{Mode, Restarts},
     limits::Limits,
     listen::socket_path,
-    Config, End, Host, ServeError,
+    Config, End, Heir, Host, Loader, ServeError,
 };
-use consort_kernel::{Options, SafeScheduler, Scheduler, Topology, TunablesChange};
+use consort_kernel::{
+    identity, Kept, Options, Prepared, SafeScheduler, Scheduler, Topology, TunablesChange,
+};
 use tracing::{info, level_filters::LevelFilter};
 use tracing_subscriber::{layer::SubscriberExt, util::SubscriberInitExt};
 
@@ -76,14 +78,17 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
             ..Restarts::default()
         },
         drops_privileges: true,
+        replaces: args.replace,
     };
-    let load = |mode| -> Result<Box<dyn Host>, consort_kernel::Error> {
-        Ok(match mode {
-            Mode::Full => Box::new(Scheduler::load(options)?),
-            Mode::Safe => Box::new(SafeScheduler::load(options)?),
-        })
+    let loader = Kernel {
+        options,
+        prepared: None,
     };
-    match consort_daemon::serve(&config, load)? {
+    match consort_daemon::serve(&config, loader)? {
+        End::Replaced => {
+            info!("another daemon has taken over");
+            Ok(())
+        }
         End::Signal(signal) => {
             info!(%signal, "scheduler unloaded; the stock scheduler is in charge");
             Ok(())
@@ -94,6 +99,55 @@ pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
             count,
         } => Err(Failure::GaveUp { report, count }),
         End::Ejected { report, .. } => Err(Failure::Ejected(report)),
+    }
+}
+
+/// Puts schedulers in charge of this machine.
+struct Kernel {
+    options: Options,
+    prepared: Option<Prepared>,
+}
+
+impl Loader for Kernel {
+    fn load(&mut self, mode: Mode) -> Result<Box<dyn Host>, consort_kernel::Error> {
+        Ok(match mode {
+            Mode::Full => Box::new(Scheduler::load(self.options)?),
+            Mode::Safe => Box::new(SafeScheduler::load(self.options)?),
+        })
+    }
+
+    fn prepare(&mut self, running: &str) -> Result<(), consort_kernel::Error> {
+        let own = identity(&self.options);
+        if own != running {
+            info!(
+                running,
+                own, "another scheduler is in charge: it is exchanged"
+            );
+            self.prepared = Some(Prepared::load(self.options)?);
+        }
+        Ok(())
+    }
+
+    fn succeed(&mut self, kept: &Kept, heir: Heir) -> Result<Box<dyn Host>, consort_kernel::Error> {
+        let Heir {
+            clients,
+            threads,
+            predecessor,
+        } = heir;
+        if kept.is(&identity(&self.options)) {
+            let adopted = Scheduler::adopt(kept, self.options, &clients, predecessor)?;
+            return Ok(Box::new(adopted));
+        }
+        let prepared = match self.prepared.take() {
+            Some(prepared) => prepared,
+            None => Prepared::load(self.options)?,
+        };
+        Ok(Box::new(prepared.follow(
+            kept,
+            &clients,
+            &threads,
+            predecessor,
+        )?))
     }
 }
 

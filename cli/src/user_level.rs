@@ -33,7 +33,7 @@ fn directories() -> BTreeSet<PathBuf> {
             }
         });
     // What this user may not read is not shown.
-    let own = std::iter::once(consort_userlevel::directory());
+    let own = std::iter::once(consort_userlevel::Runtime::of_user().path().to_owned());
     own.chain(of_users).collect()
 }
 

@@ -73,7 +73,8 @@ struct consort_options {
  *
  * Also sets the thread's timer slack to 1 ns, so that it wakes on time; consort_leave() restores it.
  *
- * *member belongs to the library: it is valid until the thread exits, which leaves by itself.
+ * *member belongs to the library: it is valid until the thread exits, which leaves by itself; that of the first thread in
+ * exit handlers (atexit), too, where calls with it fail with -ENOTCONN, but consort_leave().
  *
  * -EINVAL        a name with '/' or anything but visible ASCII; event_ns, order or flags out of range; other
  *                options than those that the domain has
@@ -102,6 +103,7 @@ int consort_why_alone(struct consort_member *member);
  * thread joins again or ends. A null pointer is ignored. A loop made for the member fails with -ENOTCONN from then on.
  *
  * -EPERM  called by another thread than the member's
+ * -EBUSY  called by a signal handler inside of another call of the member
  */
 int consort_leave(struct consort_member *member);
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What can go wrong, in words and as an errno.
 
-use crate::layout::{DUE_AHEAD_MAX_NS, EVENT_MAX_NS, EVENT_MIN_NS, NAME_MAX, PRIORITY_MAX, SLOTS};
+use crate::layout::{
+    DUE_AHEAD_MAX_NS, EVENT_MAX_NS, EVENT_MIN_NS, NAME_MAX, PRIORITY_MAX, RATE_ONE_CPU, SLOTS,
+};
 use crate::usage::USAGE_PERIOD_MIN_NS;
 
 /// Why a call failed: what was wrong, what was expected, what to do.
@@ -40,8 +42,9 @@ pub enum Error {
     NameEncoding,
     #[error("longest event of {event_ns} ns is out of range: {EVENT_MIN_NS} to {EVENT_MAX_NS} ns is expected, or 0 for the scheduler's choice")]
     EventRange { event_ns: u64 },
-    #[error("rate {rate} is out of range: a part of one CPU, above 0 and at most 1, is expected")]
-    RateRange { rate: f64 },
+    // In whole numbers: the standard library's formatting of others is a fiftieth of the library.
+    #[error("rate of {millionths} millionths of a CPU is out of range: 1 to {RATE_ONE_CPU} are expected, a CPU at most")]
+    RateRange { millionths: i64 },
     #[error("class name of {bytes} bytes is too long: at most {NAME_MAX} are expected")]
     ClassTooLong { bytes: usize },
     #[error("asking for the usage every {period_ns} ns is out of range: {USAGE_PERIOD_MIN_NS} to {DUE_AHEAD_MAX_NS} ns is expected, the daemon looks once a second")]
@@ -90,6 +93,8 @@ pub enum Error {
     OtherLoop,
     #[error("this loop is running already: call this from outside its callbacks")]
     Running,
+    #[error("a signal handler has interrupted another call of this member: leave when that has returned")]
+    Interrupted,
     #[error("{what} is null: a valid pointer is expected")]
     Null { what: &'static str },
     #[error("thread {server} cannot answer: it has ended, or is none; begin another call, to a server that is there")]
@@ -150,7 +155,9 @@ impl Error {
             Error::NoAnswer { .. } => libc::ETIMEDOUT,
             Error::System { source, .. } => source.raw_os_error().unwrap_or(libc::EIO),
             Error::UnknownEvent => libc::ENOENT,
-            Error::Running | Error::OtherLoop | Error::CallUnderWay { .. } => libc::EBUSY,
+            Error::Running | Error::Interrupted | Error::OtherLoop | Error::CallUnderWay { .. } => {
+                libc::EBUSY
+            }
             Error::NoServer { .. } => libc::ESRCH,
             Error::NotAnswered { .. } => libc::ETIMEDOUT,
             Error::Circle => libc::EDEADLK,

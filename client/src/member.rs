@@ -12,6 +12,7 @@ use crate::spin::{self, SpinWatch};
 use crate::user_level::UserLevel;
 use crate::why::Why;
 use crate::{clock, fork_guard, slack, trace, Error};
+use consort_userlevel::Runtime;
 use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -19,6 +20,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 mod at_user_level;
+mod inside;
 mod joining;
 
 /// How long joining and leaving wait for the daemon.
@@ -170,6 +172,10 @@ pub(crate) struct State {
     place: RefCell<Option<Place>>,
     user_level: RefCell<Option<UserLevel>>,
     user_level_at_ns: Cell<u64>,
+    /// Where it meets the others at user level.
+    runtime: Runtime,
+    /// In a call that a signal handler may interrupt, and make another one.
+    is_inside: Cell<bool>,
     pending: RefCell<Option<Pending>>,
     retry_at_ns: Cell<u64>,
     /// Of a daemon that was found.
@@ -212,6 +218,8 @@ impl State {
             place: RefCell::new(None),
             user_level: RefCell::new(None),
             user_level_at_ns: Cell::new(0),
+            runtime: Runtime::of_user(),
+            is_inside: Cell::new(false),
             pending: RefCell::new(None),
             retry_at_ns: Cell::new(0),
             awaits_answer: Cell::new(false),
@@ -311,6 +319,9 @@ impl State {
     ) -> Result<Others, Error> {
         self.check_alive()?;
         poll::check_range(next, now_ns)?;
+        let Some(_inside) = self.go_inside() else {
+            return Ok(Others::read(self.slot()));
+        };
         self.spin.look(self.polls.get());
         self.tend(now_ns);
         if !self.is_attached() {
@@ -375,7 +386,9 @@ impl State {
         self.check_alive()?;
         poll::check_range(next, now_ns)?;
         if now_ns >= self.check_at_ns.get() || !self.is_attached() {
-            self.tend(now_ns);
+            if let Some(_inside) = self.go_inside() {
+                self.tend(now_ns);
+            }
         }
         poll::publish(self.slot(), next);
         Ok(())
@@ -384,13 +397,20 @@ impl State {
     /// Publishes, and begins to sleep, in whatever the program sleeps in; [`State::resume`] ends it.
     pub fn rest(&self, next: RawNext, now_ns: u64) -> Result<(), Error> {
         self.publish(next, now_ns)?;
-        poll::begin_sleep(self.slot());
+        if let Some(_inside) = self.go_inside() {
+            poll::begin_sleep(self.slot());
+            self.rest_at_user_level(next);
+        }
         Ok(())
     }
 
     pub fn resume(&self) {
-        if self.is_alive() {
+        if !self.is_alive() {
+            return;
+        }
+        if let Some(_inside) = self.go_inside() {
             poll::end_sleep(self.slot());
+            self.resume_at_user_level();
         }
     }
 
@@ -428,6 +448,9 @@ impl State {
         if self.process.get() == LEFT {
             return Ok(());
         }
+        let Some(_inside) = self.go_inside() else {
+            return Err(Error::Interrupted);
+        };
         let is_child = !self.is_alive();
         self.process.set(LEFT);
         if let Some(slack_ns) = self.slack_ns.take() {

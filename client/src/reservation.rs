@@ -124,7 +124,9 @@ fn millionths(rate: f64) -> Result<u32, Error> {
     let millionths = (rate * f64::from(RATE_ONE_CPU)).round();
     match (1.0..=f64::from(RATE_ONE_CPU)).contains(&millionths) {
         true => Ok(millionths as u32),
-        false => Err(Error::RateRange { rate }),
+        false => Err(Error::RateRange {
+            millionths: millionths as i64,
+        }),
     }
 }
 

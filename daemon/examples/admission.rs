@@ -29,8 +29,8 @@ use consort_daemon::{
     Config, Host,
 };
 use consort_kernel::{
-    ClientPage, Counters, DomainOptions, ExitReport, JoinArgs, LeaveArgs, ReservationUsage, Terms,
-    Tunables,
+    ClientPage, Counters, DomainLabel, ExitReport, JoinArgs, LeaveArgs, ReservationUsage, Terms,
+    Thread, Tunables,
 };
 use consort_rates::ClassTable;
 use nix::sys::socket::{connect, socket, AddressFamily, SockFlag, SockType, UnixAddr};
@@ -70,7 +70,7 @@ impl Host for Nodding {
 
     fn release_client(&mut self, _client: u32) {}
 
-    fn create_domain(&mut self, _options: DomainOptions) -> Answer<u32> {
+    fn create_domain(&mut self, _label: &DomainLabel) -> Answer<u32> {
         never("create_domain")
     }
 
@@ -105,7 +105,7 @@ impl Host for Nodding {
         Ok(())
     }
 
-    fn add_to_reservation(&mut self, _reservation: u32, _tid: i32) -> Answer<()> {
+    fn add_to_reservation(&mut self, _reservation: u32, _thread: Thread) -> Answer<()> {
         Ok(())
     }
 
@@ -308,6 +308,7 @@ fn measure(folder: &Path) -> Result<Took, Error> {
         classes: Some(classes),
         restarts: Restarts::default(),
         drops_privileges: false,
+        replaces: false,
     };
     let (_sleepers, threads) = sleepers()?;
     let ended = Arc::new(AtomicBool::new(false));

@@ -15,6 +15,7 @@
 //! | `{"command": "class_set", "name": C, "capacity": A, "overbooking": A, "order": O}` | root | `classes` |
 //! | `{"command": "class_remove", "name": C}` | root | `classes` |
 //! | `{"command": "as_file"}` | anybody | `{"text": T}`: what holds now, as the operator's file |
+//! | `{"command": "hand_over"}` | root, or the daemon's user | `{}`, and all that the daemon has: [`crate::handover`] |
 //! | `{"command": "set", "granularity_ns": N, "min_slice_ns": N}` | root, or the daemon's user | the tunables that hold now |
 //!
 //! O is "period", "frc" or "rc" ([`crate::classes::Order`]). `order`, `after` and each value of `set` may be left out. Lists come in pages, since an answer is one message.
@@ -93,6 +94,7 @@ enum Command {
     ClassRemove {
         name: String,
     },
+    HandOver {},
 }
 
 impl Command {
@@ -113,7 +115,10 @@ impl Command {
     fn is_the_operators(&self) -> bool {
         matches!(
             self,
-            Command::Set(_) | Command::ClassSet { .. } | Command::ClassRemove { .. }
+            Command::Set(_)
+                | Command::ClassSet { .. }
+                | Command::ClassRemove { .. }
+                | Command::HandOver {}
         )
     }
 }
@@ -227,6 +232,11 @@ pub fn answer(service: &mut Service, peer: &Peer, text: &str) -> Result<Vec<u8>,
         Command::ClassRemove { name } => {
             service.remove_class(&name)?;
             serde_json::to_vec(&DivisionStatus::of(service))
+        }
+        Command::HandOver {} => {
+            info!(pid = peer.pid, "another daemon takes over");
+            service.hands_over = true;
+            Ok(b"{}".to_vec())
         }
         Command::Set(change) => {
             let tunables = change.apply(service.host.tunables())?;

@@ -1,18 +1,109 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the service needs from whatever schedules: the kernel's scheduler, or in tests a recording fake.
 
+use std::{
+    collections::BTreeSet,
+    os::fd::{BorrowedFd, OwnedFd},
+};
+
 use consort_kernel::{
-    ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
-    Scheduler, Tardiness, Terms, Tunables,
+    ClientPage, Counters, DomainLabel, Error, ExitReport, JoinArgs, Kept, LeaveArgs, Membership,
+    ReservationUsage, Scheduler, Tardiness, Terms, Thread, Tunables,
 };
 use consort_rates::ClassTable;
 
 use crate::ejection::Mode;
 
+/// Puts schedulers in charge.
+pub trait Loader {
+    /// Loads one where there is none.
+    fn load(&mut self, mode: Mode) -> Result<Box<dyn Host>, Error>;
+
+    /// Whatever takes time, while the scheduler of that identity is in charge that is to be taken over.
+    fn prepare(&mut self, _identity: &str) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Takes over a scheduler that is in charge, or puts another one in its place.
+    fn succeed(&mut self, kept: &Kept, heir: Heir) -> Result<Box<dyn Host>, Error>;
+}
+
+/// Only loads.
+impl<F: FnMut(Mode) -> Result<Box<dyn Host>, Error>> Loader for F {
+    fn load(&mut self, mode: Mode) -> Result<Box<dyn Host>, Error> {
+        self(mode)
+    }
+
+    fn succeed(&mut self, _kept: &Kept, _heir: Heir) -> Result<Box<dyn Host>, Error> {
+        let doing = "take a scheduler over";
+        let errno = libc::EOPNOTSUPP;
+        Err(Error::Refused { doing, errno })
+    }
+}
+
+/// What a scheduler that is taken over has to do with.
+#[derive(Debug)]
+pub struct Heir {
+    /// The numbers of programs' pages.
+    pub clients: BTreeSet<u32>,
+    /// Among these are all members.
+    pub threads: Vec<Thread>,
+    /// The process that had it until now, if that may be alive.
+    pub predecessor: Option<OwnedFd>,
+}
+
 pub trait Host {
     /// What it can do.
     fn mode(&self) -> Mode {
         Mode::Full
+    }
+
+    /// Names the build, and the options that cannot be changed at run time; empty: it cannot be taken over.
+    fn identity(&self) -> &str {
+        ""
+    }
+
+    /// All that another daemon needs to take it over.
+    fn descriptors(&self) -> Vec<(String, BorrowedFd<'_>)> {
+        Vec::new()
+    }
+
+    /// Called once, before programs are served, when the daemon has given up what it does not need.
+    fn begin(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Where a thread is a member; `None`: nowhere.
+    fn member(&self, _thread: Thread) -> Result<Option<Membership>, Error> {
+        Ok(None)
+    }
+
+    /// All domains, with their labels; one that has none was made by a daemon that ended at once.
+    fn domains(&self) -> Result<Vec<(u32, Option<DomainLabel>)>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// All reservations, with their labels.
+    fn reservations(&self) -> Result<Vec<(u32, Option<u32>)>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Notes the number by which the journal knows a reservation; `None`: it does not any more.
+    fn label_reservation(&mut self, _reservation: u32, _number: Option<u32>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Ends the memberships through pages whose numbers are not among these.
+    fn leave_others(&mut self, _clients: &BTreeSet<u32>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Notes whose message is taken and maybe not answered, by the number of its page; 0: nobody's.
+    fn set_answering(&mut self, _client: u32) {}
+
+    /// What was noted last, be it by another daemon.
+    fn answering(&self) -> u32 {
+        0
     }
 
     /// A fresh page for a program, with the number that the scheduler knows it by.
@@ -22,7 +113,7 @@ pub trait Host {
     fn release_client(&mut self, client: u32);
 
     /// Makes a domain and returns its number.
-    fn create_domain(&mut self, options: DomainOptions) -> Result<u32, Error>;
+    fn create_domain(&mut self, label: &DomainLabel) -> Result<u32, Error>;
 
     /// Removes a domain that has no members.
     fn destroy_domain(&mut self, domain: u32) -> Result<(), Error>;
@@ -52,7 +143,7 @@ pub trait Host {
     fn change_reservation(&mut self, reservation: u32, terms: Terms) -> Result<(), Error>;
 
     /// Lets a thread, and what it will start, use a reservation.
-    fn add_to_reservation(&mut self, reservation: u32, tid: i32) -> Result<(), Error>;
+    fn add_to_reservation(&mut self, reservation: u32, thread: Thread) -> Result<(), Error>;
 
     /// Makes it that of all that is in a cgroup, by the kernel's number of it.
     fn adopt_cgroup(&mut self, reservation: u32, cgroup: u64) -> Result<(), Error>;
@@ -80,6 +171,46 @@ pub trait Host {
 }
 
 impl Host for Scheduler {
+    fn identity(&self) -> &str {
+        Scheduler::identity(self)
+    }
+
+    fn descriptors(&self) -> Vec<(String, BorrowedFd<'_>)> {
+        Scheduler::descriptors(self)
+    }
+
+    fn begin(&mut self) -> Result<(), Error> {
+        Scheduler::begin(self)
+    }
+
+    fn member(&self, thread: Thread) -> Result<Option<Membership>, Error> {
+        Scheduler::member(self, thread)
+    }
+
+    fn domains(&self) -> Result<Vec<(u32, Option<DomainLabel>)>, Error> {
+        Scheduler::domains(self)
+    }
+
+    fn reservations(&self) -> Result<Vec<(u32, Option<u32>)>, Error> {
+        Scheduler::reservations(self)
+    }
+
+    fn label_reservation(&mut self, reservation: u32, number: Option<u32>) -> Result<(), Error> {
+        Scheduler::label_reservation(self, reservation, number)
+    }
+
+    fn leave_others(&mut self, clients: &BTreeSet<u32>) -> Result<(), Error> {
+        Scheduler::leave_others(self, clients)
+    }
+
+    fn set_answering(&mut self, client: u32) {
+        Scheduler::set_answering(self, client);
+    }
+
+    fn answering(&self) -> u32 {
+        Scheduler::answering(self)
+    }
+
     fn client_page(&mut self) -> Result<ClientPage, Error> {
         Scheduler::client_page(self)
     }
@@ -88,8 +219,8 @@ impl Host for Scheduler {
         Scheduler::release_client(self, client);
     }
 
-    fn create_domain(&mut self, options: DomainOptions) -> Result<u32, Error> {
-        Scheduler::create_domain(self, options)
+    fn create_domain(&mut self, label: &DomainLabel) -> Result<u32, Error> {
+        Scheduler::create_domain(self, label)
     }
 
     fn destroy_domain(&mut self, domain: u32) -> Result<(), Error> {
@@ -133,8 +264,8 @@ impl Host for Scheduler {
         Scheduler::change_reservation(self, reservation, terms)
     }
 
-    fn add_to_reservation(&mut self, reservation: u32, tid: i32) -> Result<(), Error> {
-        Scheduler::add_to_reservation(self, reservation, tid)
+    fn add_to_reservation(&mut self, reservation: u32, thread: Thread) -> Result<(), Error> {
+        Scheduler::add_to_reservation(self, reservation, thread)
     }
 
     fn adopt_cgroup(&mut self, reservation: u32, cgroup: u64) -> Result<(), Error> {

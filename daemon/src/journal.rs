@@ -98,11 +98,9 @@ impl Journal {
         if unknown > 0 {
             keep_aside(path, unknown);
         }
-        let mut options = OpenOptions::new();
-        options.create(true).append(true).mode(0o600);
         let mut journal = Journal {
             path: path.to_owned(),
-            file: options.open(path)?,
+            file: open_own(path, &text)?,
             length: text.len() as u64,
             lines: entries.len(),
         };
@@ -170,6 +168,22 @@ impl Journal {
         (self.length, self.lines) = (text.len() as u64, entries.len());
         Ok(())
     }
+}
+
+/// Opens the journal. One that is another user's, such as root's who has started a daemon by hand, is copied.
+fn open_own(path: &Path, text: &[u8]) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true).mode(0o600);
+    match options.open(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+        opened => return opened,
+    }
+    let new = path.with_extension("journal.new");
+    let mut file = options.open(&new)?;
+    file.set_len(0)?;
+    file.write_all(text)?;
+    fs::rename(&new, path)?;
+    Ok(file)
 }
 
 fn line(entry: &Entry) -> io::Result<Vec<u8>> {

@@ -6,7 +6,9 @@
 //! [`peer`] who sent it, [`limits`] how much of it there is, and [`requests`] what it asks for. What happens when the
 //! kernel ejects the scheduler is in [`ejection`].
 
+mod absent;
 pub mod admission;
+mod adopt;
 pub mod audit;
 pub mod clients;
 pub mod config;
@@ -16,6 +18,9 @@ pub mod division;
 pub mod domains;
 mod dumps;
 pub mod ejection;
+pub mod estate;
+mod force;
+pub mod handover;
 pub mod host;
 pub mod journal;
 mod keep;
@@ -26,6 +31,7 @@ pub mod lock;
 pub mod notify;
 mod pages;
 pub mod peer;
+mod priority;
 mod privileges;
 pub mod refusal;
 pub mod requests;
@@ -37,6 +43,7 @@ mod server;
 pub mod service;
 mod signals;
 pub mod status;
+pub mod store;
 pub mod targets;
 mod terms;
 mod upkeep;
@@ -45,6 +52,6 @@ pub mod users;
 pub mod wire;
 
 pub use consort_rates::{classes, credits, duration, rate, ClassTable};
-pub use host::Host;
+pub use host::{Heir, Host, Loader};
 pub use refusal::Refusal;
 pub use serve::{serve, Config, End, ServeError};

@@ -42,28 +42,26 @@ pub struct Listener {
     path: Option<PathBuf>,
 }
 
-/// The socket that the service manager has made for the daemon (sd_listen_fds(3)), if it has. It stays open here: the
-/// next scheduler is served at it, too.
-fn activated() -> Option<OwnedFd> {
-    /// `SD_LISTEN_FDS_START`.
-    const FIRST: RawFd = 3;
-    let number = |name| env::var(name).ok()?.parse::<u32>().ok();
-    let is_ours = number("LISTEN_PID")? == std::process::id() && number("LISTEN_FDS")? > 0;
-    // SAFETY: the manager says that it is open, and nobody here closes it.
-    let given = is_ours.then(|| unsafe { BorrowedFd::borrow_raw(FIRST) })?;
-    given.try_clone_to_owned().ok()
+/// Whether it is a socket of the kind that a daemon listens at.
+pub(crate) fn is_listener(socket: &OwnedFd) -> bool {
+    getsockopt(socket, sockopt::SockType).is_ok_and(|kind| kind == SockType::SeqPacket)
+        && getsockopt(socket, sockopt::AcceptConn).unwrap_or(false)
 }
 
 impl Listener {
-    /// Listens at the service manager's socket, or else at `path`.
-    ///
-    /// # Errors
-    /// Those of [`Listener::adopt`] and [`Listener::bind`].
-    pub fn open(path: &Path) -> io::Result<Self> {
-        match activated() {
-            Some(socket) => Listener::adopt(socket),
-            None => Listener::bind(path),
-        }
+    /// Leaves its file to the daemon that has taken the socket over.
+    pub fn hand_on(&mut self) {
+        self.path = None;
+    }
+
+    /// Whether its file goes with it.
+    pub fn is_own(&self) -> bool {
+        self.path.is_some()
+    }
+
+    /// From now on the file at `path` goes with it: the daemon that has made it has gone.
+    pub fn own(&mut self, path: &Path) {
+        self.path = Some(path.to_owned());
     }
 
     /// Listens at a socket that somebody else has made; its file stays.
@@ -71,8 +69,7 @@ impl Listener {
     /// # Errors
     /// EINVAL for one that does not listen, or not for packets.
     pub fn adopt(socket: OwnedFd) -> io::Result<Self> {
-        let kind = getsockopt(&socket, sockopt::SockType)?;
-        if kind != SockType::SeqPacket || !getsockopt(&socket, sockopt::AcceptConn)? {
+        if !is_listener(&socket) {
             let text = "the service manager's socket is no listening one for packets: expected ListenSequentialPacket=";
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }

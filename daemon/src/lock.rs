@@ -2,16 +2,15 @@
 //! One daemon a machine: a lock file beside the socket, which the kernel releases when its holder dies.
 
 use std::{
-    fs::{self, OpenOptions},
-    io::{self, Write},
-    os::fd::AsRawFd,
+    fs::{self, OpenOptions, TryLockError},
+    io::{self, Seek, Write},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
     os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
 use nix::{
     errno::Errno,
-    fcntl::{Flock, FlockArg},
     sys::{
         socket::{
             connect, getsockopt, setsockopt, socket, sockopt, AddressFamily, SockFlag, SockType,
@@ -20,11 +19,12 @@ use nix::{
         time::{TimeVal, TimeValLike},
     },
 };
+use tracing::debug;
 
-/// Held for as long as this lives.
+/// Held until the last descriptor of the open file is closed, be it in another process.
 #[derive(Debug)]
 pub struct Lock {
-    _file: Flock<fs::File>,
+    file: fs::File,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +50,34 @@ pub enum LockError {
 }
 
 impl Lock {
+    /// Holds the lock of the daemon before, which has handed it over.
+    ///
+    /// # Errors
+    /// It is no lock file, or somebody else holds it.
+    pub fn inherit(file: OwnedFd, socket: &Path) -> Result<Self, LockError> {
+        let path = socket.with_extension("lock");
+        let failed = |source| LockError::File {
+            path: path.clone(),
+            source,
+        };
+        let file = fs::File::from(file);
+        // Through the same open file it is held already.
+        file.try_lock().map_err(|error| failed(error.into()))?;
+        Ok(Lock { file })
+    }
+
+    /// Says in its file who holds it.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn sign(&self) -> io::Result<()> {
+        write_pid(&self.file)
+    }
+
+    pub fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
     /// Takes the lock of the daemon that listens at `socket`, and makes the socket's folder if need be.
     ///
     /// # Errors
@@ -65,15 +93,19 @@ impl Lock {
         }
         loop {
             let file = open(&path).map_err(failed)?;
-            match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-                Ok(mut file) => {
+            match file.try_lock() {
+                Ok(()) => {
                     // Earlier versions let everybody read it, so that everybody could hold it.
-                    file.set_permissions(fs::Permissions::from_mode(MODE))
-                        .and_then(|()| write_pid(&mut file))
-                        .map_err(failed)?;
-                    return Ok(Lock { _file: file });
+                    let signed = file
+                        .set_permissions(fs::Permissions::from_mode(MODE))
+                        .and_then(|()| write_pid(&file));
+                    // What it says is for people to read.
+                    if let Err(error) = signed {
+                        debug!(%error, "the lock file is another user's");
+                    }
+                    return Ok(Lock { file });
                 }
-                Err((file, Errno::EWOULDBLOCK)) => {
+                Err(TryLockError::WouldBlock) => {
                     match listener_of(socket) {
                         Ok(holder) => return Err(LockError::Held { holder }),
                         Err(Errno::ENOENT | Errno::ECONNREFUSED) => {}
@@ -85,7 +117,7 @@ impl Lock {
                     // Nobody serves, and whoever holds it need not be a daemon: the next one is ours alone.
                     fs::remove_file(&path).map_err(failed)?;
                 }
-                Err((_, errno)) => return Err(failed(errno.into())),
+                Err(TryLockError::Error(error)) => return Err(failed(error)),
             }
         }
     }
@@ -94,14 +126,17 @@ impl Lock {
 /// Only who may open it can hold it.
 const MODE: u32 = 0o600;
 
+/// Another user's, such as root's who has started a daemon by hand, can be held by whoever may read it.
 fn open(path: &Path) -> io::Result<fs::File> {
-    OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(MODE)
-        .custom_flags(libc::O_NOFOLLOW)
-        .open(path)
+    let mut options = OpenOptions::new();
+    options.mode(MODE).custom_flags(libc::O_NOFOLLOW);
+    let mut for_writing = options.clone();
+    match for_writing.write(true).create(true).open(path) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            options.read(true).open(path)
+        }
+        opened => opened,
+    }
 }
 
 fn is_anybodys(file: &fs::File) -> io::Result<bool> {
@@ -123,7 +158,8 @@ fn make_folder(folder: &Path) -> io::Result<()> {
     fs::set_permissions(folder, fs::Permissions::from_mode(0o755))
 }
 
-fn write_pid(file: &mut fs::File) -> io::Result<()> {
+fn write_pid(mut file: &fs::File) -> io::Result<()> {
     file.set_len(0)?;
+    file.rewind()?;
     writeln!(file, "{}", std::process::id())
 }

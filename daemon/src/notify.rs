@@ -3,11 +3,13 @@
 
 use std::{
     env,
-    os::linux::net::SocketAddrExt,
-    os::unix::net::{SocketAddr, UnixDatagram},
+    io::{self, IoSlice},
+    os::fd::{AsRawFd, BorrowedFd, RawFd},
+    os::unix::net::UnixDatagram,
     time::{Duration, Instant},
 };
 
+use nix::sys::socket::{sendmsg, ControlMessage, MsgFlags, UnixAddr};
 use tracing::warn;
 
 /// Tells the service manager again and again that the daemon's loop goes round, where it wants to know
@@ -42,22 +44,37 @@ impl Watchdog {
 
 /// Sends `state`, such as `READY=1`, to the socket that `NOTIFY_SOCKET` names.
 pub fn notify(state: &str) {
+    if let Err(error) = notify_with(state, &[]) {
+        warn!(%error, "cannot notify the service manager");
+    }
+}
+
+/// How long the daemon waits for a manager that is behind.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// The same, with descriptors.
+///
+/// # Errors
+/// EAGAIN where the manager is far behind, or those of sending.
+pub(crate) fn notify_with(state: &str, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     let Some(name) = env::var_os("NOTIFY_SOCKET") else {
-        return;
+        return Ok(());
     };
     let name = name.as_encoded_bytes();
     let address = match name.strip_prefix(b"@") {
-        Some(rest) => SocketAddr::from_abstract_name(rest),
-        None => {
-            use std::os::unix::ffi::OsStrExt;
-            SocketAddr::from_pathname(std::ffi::OsStr::from_bytes(name))
-        }
+        Some(rest) => UnixAddr::new_abstract(rest)?,
+        None => UnixAddr::new(name)?,
     };
-    let sent = address.and_then(|address| {
-        let socket = UnixDatagram::unbound()?;
-        socket.send_to_addr(state.as_bytes(), &address)
-    });
-    if let Err(error) = sent {
-        warn!(%error, "cannot notify the service manager");
-    }
+    let socket = UnixDatagram::unbound()?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    let descriptors: Vec<RawFd> = descriptors.iter().map(AsRawFd::as_raw_fd).collect();
+    let rights = [ControlMessage::ScmRights(&descriptors)];
+    let control = match descriptors.is_empty() {
+        true => &[][..],
+        false => &rights[..],
+    };
+    let flags = MsgFlags::MSG_NOSIGNAL;
+    let parts = [IoSlice::new(state.as_bytes())];
+    sendmsg(socket.as_raw_fd(), &parts, control, flags, Some(&address))?;
+    Ok(())
 }

@@ -56,22 +56,7 @@ impl Eq for Descriptor {}
 impl Descriptor {
     /// The process at the other end of `socket`; `None` where the kernel does not tell.
     fn of_peer(socket: BorrowedFd<'_>) -> Option<Self> {
-        let (mut fd, mut length): (RawFd, _) = (-1, size_of::<RawFd>() as libc::socklen_t);
-        // SAFETY: the pointers are to one int and its length.
-        let told = unsafe {
-            libc::getsockopt(
-                socket.as_raw_fd(),
-                libc::SOL_SOCKET,
-                libc::SO_PEERPIDFD,
-                ptr::from_mut(&mut fd).cast(),
-                &mut length,
-            )
-        };
-        if told != 0 || fd < 0 {
-            return None;
-        }
-        // SAFETY: the kernel just made this descriptor for us.
-        Some(Descriptor(Arc::new(unsafe { OwnedFd::from_raw_fd(fd) })))
+        Some(Descriptor(Arc::new(process_at(socket)?)))
     }
 
     /// The whole process has ended.
@@ -79,6 +64,23 @@ impl Descriptor {
         let mut ready = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
         poll(&mut ready, PollTimeout::ZERO).is_ok_and(|count| count > 0)
     }
+}
+
+/// The process at the other end of `socket`; `None` where the kernel does not tell.
+pub(crate) fn process_at(socket: BorrowedFd<'_>) -> Option<OwnedFd> {
+    let (mut fd, mut length): (RawFd, _) = (-1, size_of::<RawFd>() as libc::socklen_t);
+    // SAFETY: the pointers are to one int and its length.
+    let told = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERPIDFD,
+            ptr::from_mut(&mut fd).cast(),
+            &mut length,
+        )
+    };
+    // SAFETY: the kernel just made this descriptor for us.
+    (told == 0 && fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// Whom the kernel vouches for at the other end of `socket`.
@@ -90,13 +92,7 @@ pub(crate) fn credentials(socket: impl AsFd) -> Result<UnixCredentials, Refusal>
         .map_err(|errno| Refusal::new(errno, format!("cannot tell who connected: {errno}")))
 }
 
-/// A thread that was found to belong to a peer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Thread {
-    pub tid: i32,
-    /// Clock ticks after boot.
-    pub start: u64,
-}
+pub use consort_kernel::Thread;
 
 /// Policies of the kernel's uapi/linux/sched.h.
 const POLICIES_ABOVE_CONSORT: [(u32, &str); 3] =
@@ -229,10 +225,7 @@ impl Processes {
     /// EINVAL for a negative number or an ambiguous 0, ESRCH when it is no thread of that process, EPERM when
     /// the process is no longer the one that connected.
     pub fn thread(&self, peer: &Peer, named: i32) -> (LookupCost, Result<Thread, Refusal>) {
-        if let Err(refusal) = self.still_the_same(peer) {
-            return (1, Err(refusal));
-        }
-        match named {
+        let (cost, found) = match named {
             ..0 => (
                 1,
                 Err(Refusal::new(
@@ -243,7 +236,9 @@ impl Processes {
             0 => (1, self.only_thread(peer)),
             _ if peer.namespaced => self.namespaced_thread(peer, named),
             _ => (1, self.own_thread(peer, named, named)),
-        }
+        };
+        // Only now: the process that is there yet was there all the time, so what was read was its own.
+        (cost, self.still_the_same(peer).and(found))
     }
 
     /// CPU time that a thread has had; `None` when it has ended.
@@ -281,6 +276,12 @@ impl Processes {
             ));
         }
         Ok(())
+    }
+
+    /// True while a class above Consort's has the thread: its own, or one that it is lent by who waits for its lock.
+    pub(crate) fn is_in_higher_class(&self, thread: Thread) -> bool {
+        let stat = Stat::read(&self.root.join(thread.tid.to_string()));
+        stat.is_some_and(|stat| stat.start == thread.start && stat.priority < 0)
     }
 
     fn still_the_same(&self, peer: &Peer) -> Result<(), Refusal> {
@@ -339,14 +340,13 @@ impl Processes {
     /// # Errors
     /// ESRCH when there is no such process or thread, EPERM when the one that connected has gone.
     pub(crate) fn number_of(&self, peer: &Peer, named: i32) -> Result<i32, Refusal> {
+        let number = match named {
+            0 => Some(peer.pid),
+            _ if !peer.namespaced => Some(named),
+            _ => self.outer_number(peer, named),
+        };
         self.still_the_same(peer)?;
-        if named == 0 {
-            return Ok(peer.pid);
-        }
-        if !peer.namespaced {
-            return Ok(named);
-        }
-        self.outer_number(peer, named).ok_or_else(|| {
+        number.ok_or_else(|| {
             let text = format!("there is no process or thread {named} in your pid namespace");
             Refusal::new(Errno::ESRCH, text)
         })
@@ -377,6 +377,12 @@ impl Processes {
             return (cost, found);
         }
         (cost, Err(not_a_thread(peer, named)))
+    }
+
+    /// What a process in a pid namespace of its own calls one of its threads.
+    pub(crate) fn inner_number(&self, pid: i32, tid: i32) -> Option<i32> {
+        let numbers = status_numbers(&self.task_folder(pid, tid), "NSpid:")?;
+        i32::try_from(*numbers.last()?).ok()
     }
 
     fn task_folder(&self, pid: i32, tid: i32) -> PathBuf {
@@ -433,6 +439,8 @@ struct Stat {
     state: char,
     parent: i32,
     flags: u64,
+    /// Below 0: of a real-time class.
+    priority: i64,
     start: u64,
     policy: u32,
 }
@@ -441,14 +449,16 @@ impl Stat {
     fn read(folder: &Path) -> Option<Self> {
         let text = read_text(&folder.join("stat"))?;
         // The command in parentheses may contain anything, so fields are counted after the last one: the
-        // state is field 3, the parent field 4, the flags are field 9, the start time field 22, the policy field 41.
+        // state is field 3, the parent field 4, the flags are field 9, the priority is field 18, the start time field 22, the
+        // policy field 41.
         let (_, fields) = text.rsplit_once(')')?;
         let mut fields = fields.split_ascii_whitespace();
         Some(Stat {
             state: fields.next()?.chars().next()?,
             parent: fields.next()?.parse().ok()?,
             flags: fields.nth(4)?.parse().ok()?,
-            start: fields.nth(12)?.parse().ok()?,
+            priority: fields.nth(8)?.parse().ok()?,
+            start: fields.nth(3)?.parse().ok()?,
             policy: fields.nth(18)?.parse().ok()?,
         })
     }

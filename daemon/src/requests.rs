@@ -21,7 +21,7 @@ use consort_abi::{
     CONSORT_CONTROL, CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_LEND, CONSORT_RECOLLECT,
     CONSORT_RELEASE, CONSORT_RESERVE, CONSORT_SLOTS, CONSORT_USAGE,
 };
-use consort_kernel::{DomainOptions, JoinArgs};
+use consort_kernel::{DomainLabel, DomainOptions, JoinArgs};
 use nix::errno::Errno;
 
 /// What the connection does after a message was answered.
@@ -31,6 +31,8 @@ pub enum Next {
     /// The user asks too fast: leave the connection unread for a while.
     Pause,
     Close,
+    /// Another daemon takes over: nobody is answered any more.
+    HandOver,
 }
 
 /// A CONTROL request counts as this many others: it looks at everything.
@@ -159,7 +161,11 @@ impl Service {
                 self.refused(peer.uid, kind, &refusal, now)
             }
         };
-        (reply, Next::Listen)
+        let next = match std::mem::take(&mut self.hands_over) {
+            true => Next::HandOver,
+            false => Next::Listen,
+        };
+        (reply, next)
     }
 
     /// In safe mode programs are on their own, and only the command is answered.
@@ -186,6 +192,7 @@ impl Service {
             return Err(Refusal::new(Errno::EISCONN, text));
         }
         let page = self.host.client_page()?;
+        self.host.set_answering(page.client);
         self.clients.set_number(id, page.client);
         Ok(Granted {
             client: page.client,
@@ -221,7 +228,7 @@ impl Service {
 
         let domain = self.domain_for(peer.uid, name, options, now)?;
         let args = JoinArgs {
-            tid: thread.tid,
+            thread,
             client,
             slot: join.slot,
             domain,
@@ -305,8 +312,7 @@ impl Service {
     }
 
     fn number_of(&self, id: ConnectionId) -> Result<u32, Refusal> {
-        let number = self.clients.get(id).and_then(|client| client.number);
-        number.ok_or_else(|| {
+        self.number_at(id).ok_or_else(|| {
             Refusal::new(
                 Errno::ENOTCONN,
                 "this connection has no page: say HELLO first and map the page",
@@ -355,7 +361,12 @@ impl Service {
         }
         self.users.check_domains(uid, now)?;
         let options = domains::complete(options);
-        let id = self.host.create_domain(options)?;
+        let label = DomainLabel {
+            uid,
+            name: name.clone().unwrap_or_default(),
+            options,
+        };
+        let id = self.host.create_domain(&label)?;
         let domain = Domain {
             uid,
             name,

@@ -21,11 +21,11 @@ use crate::{
     config::Division,
     credits::Credits,
     journal::{Entry, Journal},
-    peer::{Peer, Processes},
+    peer::{Peer, Processes, Thread},
     rate::{Rate, RATE_MIN},
     service::Service,
     targets::{Named, Target},
-    terms::{check_period, payer, refuse_thread, terms, unknown},
+    terms::{check_period, not_scheduled, payer, terms, unknown},
     usage::History,
     Refusal,
 };
@@ -36,8 +36,6 @@ const SEARCH_FREELY: usize = 64;
 const SEARCH_INTERVAL: Duration = Duration::from_millis(250);
 /// Keeps lines of a journal that is written anew short.
 const CREDITS_A_LINE: usize = 64;
-/// A process that makes threads while it gets its reservation is searched for new ones so often.
-const SEARCHES_MAX: usize = 8;
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -106,6 +104,8 @@ pub struct InForce {
     pub history: History,
     /// When it began, in clock ticks after boot.
     pub since: u64,
+    /// Threads that get it when they are back from another class: the scheduler has never had them.
+    pub absent: Vec<Thread>,
 }
 
 impl Reservations {
@@ -212,6 +212,18 @@ impl Reservations {
             changes: changes.to_vec(),
         }));
         entries
+    }
+
+    /// Another daemon may have replaced the journal's file, and has not taken over: it says what holds here again.
+    pub(crate) fn take_journal_back(&mut self) {
+        let entries = self.entries();
+        let rewritten = self
+            .journal
+            .as_mut()
+            .map(|journal| journal.rewrite(&entries));
+        if let Some(Err(error)) = rewritten {
+            warn!(%error, "the journal cannot be written anew");
+        }
     }
 
     pub(crate) fn compact(&mut self) {
@@ -329,8 +341,12 @@ impl Service {
         // Before its threads are looked for: a child that is forked meanwhile has a part in it.
         let since = self.processes.now_ticks();
         let threads = self.processes.threads_of(&wanted.target);
-        let id = self.put_in_force(&wanted, usable, &threads)?;
         let number = self.reservations.ledger.next_number();
+        let (id, added) = self.put_in_force(number, &wanted, usable, &threads)?;
+        if added == 0 {
+            self.end(id);
+            return Err(not_scheduled(&wanted.target));
+        }
         let entry = self.reservations.entry(number, &wanted, since);
         if let Err(refusal) = self.reservations.write(&entry) {
             self.end(id);
@@ -338,13 +354,20 @@ impl Service {
         }
         debug!(number, target = wanted.target.number(), rate = %wanted.rate, "reserved");
         self.take_in(number, id, since, wanted);
+        self.note_absent(number, &threads);
         self.reservations.compact();
         Ok(number)
     }
 
     pub(crate) fn take_in(&mut self, number: u32, id: u32, since: u64, reservation: Reservation) {
         let history = History::default();
-        let in_force = InForce { id, history, since };
+        let absent = Vec::new();
+        let in_force = InForce {
+            id,
+            history,
+            since,
+            absent,
+        };
         self.reservations.in_force.insert(number, in_force);
         self.reservations.ledger.insert(number, reservation);
         self.tell_period();
@@ -353,68 +376,6 @@ impl Service {
     fn tell_period(&mut self) {
         let period_ns = self.reservations.ledger.shortest_period_ns();
         self.host.set_shortest_period(period_ns);
-    }
-
-    pub(crate) fn put_in_force(
-        &mut self,
-        wanted: &Reservation,
-        usable: Rate,
-        threads: &[i32],
-    ) -> Result<u32, Refusal> {
-        let id = self
-            .host
-            .create_reservation(terms(wanted, usable.max(RATE_MIN)))?;
-        let added = match &wanted.target {
-            Target::Cgroup { path, id: cgroup } => self.adopt_cgroup(id, path, *cgroup),
-            target => self.add_threads(id, target, threads),
-        };
-        match added {
-            Ok(()) => Ok(id),
-            Err(refusal) => {
-                self.end(id);
-                Err(refusal)
-            }
-        }
-    }
-
-    fn adopt_cgroup(&mut self, id: u32, path: &str, cgroup: u64) -> Result<(), Refusal> {
-        self.host.adopt_cgroup(id, cgroup).map_err(|error| {
-            let text = match Errno::from_raw(error.errno()) {
-                Errno::ESRCH => format!(
-                    "cgroup {path} has no queue of its own: it has gone, has no cpu controller, or is too deep"
-                ),
-                Errno::EBUSY => format!("{path}, or a cgroup that it is in, has a reservation: release that first"),
-                _ => error.to_string(),
-            };
-            Refusal::new(Errno::from_raw(error.errno()), text)
-        })
-    }
-
-    /// Threads that are made meanwhile share their maker's reservation, or are found by looking again.
-    fn add_threads(&mut self, id: u32, target: &Target, threads: &[i32]) -> Result<(), Refusal> {
-        let mut threads = threads.to_vec();
-        let mut added = 0;
-        for _ in 0..SEARCHES_MAX {
-            let before = added;
-            for tid in &threads {
-                match self.host.add_to_reservation(id, *tid) {
-                    Ok(()) => added += 1,
-                    Err(error) => refuse_thread(&error)?,
-                }
-            }
-            threads = self.processes.threads_of(target);
-            if added == before {
-                break;
-            }
-        }
-        if added > 0 {
-            return Ok(());
-        }
-        let text = format!(
-            "{} is not under the scheduler: it has ended, or a real-time policy, or has not opted in to a partial one",
-            target.number()
-        );
-        Err(Refusal::new(Errno::ESRCH, text))
     }
 
     pub(crate) fn change(&mut self, number: u32, wanted: Reservation) -> Result<u32, Refusal> {
@@ -478,14 +439,6 @@ impl Service {
         self.tell_period();
         if let Some(gone) = self.reservations.in_force.remove(&number) {
             self.end(gone.id);
-        }
-    }
-
-    pub(crate) fn end(&mut self, id: u32) {
-        match self.host.end_reservation(id) {
-            Ok(()) => {}
-            Err(error) if error.errno() == libc::EAGAIN => self.reservations.doomed.push(id),
-            Err(error) => warn!(reservation = id, %error, "cannot end a reservation"),
         }
     }
 }

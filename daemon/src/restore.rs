@@ -2,8 +2,9 @@
 //! What the journal says, taken up by a daemon that starts: reservations of those that live, their credits, and a
 //! division of the machine that was made at run time.
 
-use std::{io, path::Path};
+use std::{collections::HashMap, io, path::Path};
 
+use consort_kernel::Error;
 use tracing::{debug, error, info, warn};
 
 use crate::{
@@ -12,13 +13,16 @@ use crate::{
     config::Division,
     credits::Credits,
     journal::{Entry, Journal},
-    rate::Rate,
+    rate::{Rate, RATE_MIN},
     reservations::Reservations,
     service::Service,
     targets::Families,
-    terms::check_period,
+    terms::{check_period, not_scheduled, terms},
     Refusal,
 };
+
+/// Until the threads of reservations that end have left them.
+const DIVIDE_TURNS_MAX: u32 = 100;
 
 impl Service {
     /// Divides the machine, and takes up what the journal says: called once, before anybody is served. Where the journal
@@ -41,17 +45,20 @@ impl Service {
         self.limit_users(&division);
         self.reservations = Reservations::new(division);
         let Replay { now, held, credits } = replay(&file, &entries);
-        self.host
-            .set_classes(&now.table())
+        let mut kept = self.kept_reservations().map_err(io::Error::other)?;
+        self.divide_anew(&now, &mut kept)
             .map_err(io::Error::other)?;
         self.reservations.ledger.set_classes(now);
-        let families = match held.is_empty() {
+        let families = match held.iter().all(|(number, _)| kept.contains_key(number)) {
             true => Families::default(),
             false => self.processes.families(),
         };
         for (number, entry) in held {
-            self.restore(number, entry, &credits, &families);
+            let id = kept.remove(&number);
+            self.restore(number, entry, id, &credits, &families);
         }
+        // Made by a daemon that has ended before it could tell, or ended by one that has before it could do it.
+        kept.into_values().for_each(|id| self.end(id));
         self.restore_credits(credits);
         let entries = self.reservations.entries();
         let rewritten = journal.as_mut().map(|journal| journal.rewrite(&entries));
@@ -64,7 +71,51 @@ impl Service {
         Ok(())
     }
 
-    fn restore(&mut self, number: u32, entry: &Entry, credits: &Credits, families: &Families) {
+    /// The scheduler's numbers of what it has reserved already, by the journal's.
+    fn kept_reservations(&mut self) -> Result<HashMap<u32, u32>, Error> {
+        let mut kept = HashMap::new();
+        for (id, number) in self.host.reservations()? {
+            let twice = match number {
+                Some(number) => kept.insert(number, id),
+                None => Some(id),
+            };
+            if let Some(id) = twice {
+                self.end(id);
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Divides the machine. What stands in the way of another division is reserved anew.
+    fn divide_anew(&mut self, now: &Classes, kept: &mut HashMap<u32, u32>) -> Result<(), Error> {
+        let is_busy = |outcome: &Result<(), Error>| matches!(outcome, Err(Error::Refused { errno, .. }) if *errno == libc::EBUSY);
+        let mut divided = self.host.set_classes(&now.table());
+        if is_busy(&divided) {
+            warn!("the machine is divided otherwise than the scheduler that was taken over has it");
+        }
+        for _ in 0..DIVIDE_TURNS_MAX {
+            if !is_busy(&divided) {
+                break;
+            }
+            let doomed = std::mem::take(&mut self.reservations.doomed);
+            let ids = kept.drain().map(|(_, id)| id).chain(doomed);
+            ids.collect::<Vec<_>>()
+                .into_iter()
+                .for_each(|id| self.end(id));
+            divided = self.host.set_classes(&now.table());
+        }
+        divided
+    }
+
+    /// `kept`: the scheduler's number of it, where that has it already.
+    fn restore(
+        &mut self,
+        number: u32,
+        entry: &Entry,
+        kept: Option<u32>,
+        credits: &Credits,
+        families: &Families,
+    ) {
         let Entry::Reserve {
             uid,
             class,
@@ -78,7 +129,8 @@ impl Service {
         else {
             return;
         };
-        if !self.processes.exists(target) {
+        // Of one that the scheduler has, it knows who shares it; without its owner it may be a child's.
+        if kept.is_none() && !self.processes.exists(target) {
             debug!(number, "the owner of a reservation has ended meanwhile");
             return;
         }
@@ -101,19 +153,36 @@ impl Service {
                 target,
             })
         });
-        let threads = self.processes.threads_below(target, families, *since);
         let usable = credits.balance(number, Rate(*rate));
+        let mut threads = Vec::new();
         let restored = admitted.and_then(|reservation| {
-            let id = self.put_in_force(&reservation, usable, &threads)?;
+            let id = match kept {
+                Some(id) => {
+                    let terms = terms(&reservation, usable.max(RATE_MIN));
+                    self.host.change_reservation(id, terms)?;
+                    id
+                }
+                None => {
+                    threads = self.processes.threads_below(target, families, *since);
+                    let (id, added) = self.put_in_force(number, &reservation, usable, &threads)?;
+                    if added == 0 && !self.is_any_absent(&threads) {
+                        self.end(id);
+                        return Err(not_scheduled(target));
+                    }
+                    id
+                }
+            };
             Ok((id, reservation))
         });
         match restored {
             Ok((id, reservation)) => {
                 info!(number, target = target.number(), "reservation restored");
                 self.take_in(number, id, *since, reservation);
+                self.note_absent(number, &threads);
             }
             Err(refusal) => {
                 warn!(number, target = target.number(), %refusal, "a reservation cannot be restored");
+                kept.into_iter().for_each(|id| self.end(id));
             }
         }
     }

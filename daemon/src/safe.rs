@@ -3,8 +3,8 @@
 //! before it comes here.
 
 use consort_kernel::{
-    ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
-    SafeScheduler, Terms, Tunables,
+    ClientPage, Counters, DomainLabel, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
+    SafeScheduler, Terms, Thread, Tunables,
 };
 use consort_rates::ClassTable;
 
@@ -30,7 +30,7 @@ impl Host for SafeScheduler {
 
     fn release_client(&mut self, _client: u32) {}
 
-    fn create_domain(&mut self, _options: DomainOptions) -> Result<u32, Error> {
+    fn create_domain(&mut self, _label: &DomainLabel) -> Result<u32, Error> {
         refuse("make a domain")
     }
 
@@ -64,7 +64,7 @@ impl Host for SafeScheduler {
         refuse("change a reservation")
     }
 
-    fn add_to_reservation(&mut self, _reservation: u32, _tid: i32) -> Result<(), Error> {
+    fn add_to_reservation(&mut self, _reservation: u32, _thread: Thread) -> Result<(), Error> {
         refuse("reserve for a thread")
     }
 

@@ -3,7 +3,9 @@
 //! kernel has ejected one too many.
 
 use std::{
+    collections::BTreeSet,
     io,
+    os::fd::{AsFd, OwnedFd},
     path::PathBuf,
     time::{Duration, Instant},
 };
@@ -17,22 +19,31 @@ use nix::{
         signalfd::SignalFd,
     },
 };
-use tracing::{debug, error, info, warn};
+use tracing::{error, info, warn};
 
 use crate::{
+    adopt,
+    clients::ConnectionId,
     config::Division,
     dumps,
     ejection::{Ejections, Mode, Restarts, Step},
+    estate::{client_name, Connection, Estate},
+    handover::{HandoverError, Successor},
     limits::Limits,
     listen::Listener,
     lock::{Lock, LockError},
     notify::notify,
     peer::Processes,
-    privileges,
-    server::{Server, Stop},
+    priority, privileges,
+    server::{Server, Stop, Tools},
     service::{Service, Totals},
-    signals, Host,
+    signals,
+    store::{self, Store},
+    Heir, Host, Loader, Refusal,
 };
+
+/// How long a service manager may take to close what it was told to forget.
+const LETTING_GO: Duration = Duration::from_secs(5);
 
 /// Descriptors for every client that the scheduler has room for, and some.
 /// Two each: its connection, and its process.
@@ -49,12 +60,16 @@ pub struct Config {
     pub restarts: Restarts,
     /// Give up what serving does not need.
     pub drops_privileges: bool,
+    /// Take over from the daemon that runs.
+    pub replaces: bool,
 }
 
 /// Why the daemon stopped serving.
 #[derive(Debug)]
 pub enum End {
     Signal(Signal),
+    /// Another daemon has taken over.
+    Replaced,
     /// The scheduler is out of the kernel; programs run under the stock scheduler.
     Ejected {
         /// The last one.
@@ -83,36 +98,52 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
+    #[error(transparent)]
+    Handover(#[from] HandoverError),
+    #[error("cannot take programs over: {0}")]
+    Adopt(Refusal),
     #[error("the daemon's event loop failed: {0}")]
     Loop(#[from] Errno),
 }
 
-/// Takes the lock, loads a scheduler by calling `load`, and serves until a signal (TERM or INT;
-/// HUP lets it read the file again). When the kernel ejects the scheduler, calls `load` again as [`crate::ejection`] has it. The scheduler is unloaded when this returns.
+/// Takes the lock, puts a scheduler in charge, and serves until a signal (TERM or INT; HUP lets it read the file again),
+/// or until another daemon takes over. A scheduler that a daemon before has left is taken over, and with
+/// [`Config::replaces`] that of a daemon that runs. When the kernel ejects the scheduler, another one is loaded as
+/// [`crate::ejection`] has it. The scheduler is unloaded when this returns, unless another daemon has it.
 ///
 /// # Errors
 /// When another daemon runs, the scheduler cannot be loaded, or the socket cannot be made.
-pub fn serve(
-    config: &Config,
-    mut load: impl FnMut(Mode) -> Result<Box<dyn Host>, KernelError>,
-) -> Result<End, ServeError> {
-    let _lock = Lock::take(&config.socket)?;
+pub fn serve(config: &Config, mut loader: impl Loader) -> Result<End, ServeError> {
+    raise_descriptor_limit();
+    let (mut estate, successor) = inherit(config, &mut loader)?;
+    let lock = match estate.lock.take() {
+        Some(file) => Lock::inherit(file, &config.socket)?,
+        None => Lock::take(&config.socket)?,
+    };
     // Before loading: a signal that comes while loading must unload, too.
     let signals = signals::blocked()?;
-    raise_descriptor_limit();
-    let mut host = load(Mode::Full)?;
     let mut life = Life {
         config,
         signals,
+        lock,
+        store: Store::of_the_manager(),
+        is_stored: false,
+        listener: None,
         division: config.division.clone(),
         started: Instant::now(),
         totals: Totals::default(),
         ejections: Ejections::new(config.restarts),
     };
+    let mut host = life.begin(&mut estate, &mut loader)?;
+    life.listener = estate.listener.take();
+    let mut connections = std::mem::take(&mut estate.connections);
+    let mut successor = successor;
     loop {
         let mode = host.mode();
-        let report = match life.serve_one(host)? {
+        let taken_over = (std::mem::take(&mut connections), successor.take());
+        let report = match life.serve_one(host, taken_over)? {
             Stop::Signal(signal) => return Ok(End::Signal(signal)),
+            Stop::Replaced => return Ok(End::Replaced),
             Stop::Exited(report) => report,
         };
         host = match life.eject(mode, &report) {
@@ -129,7 +160,7 @@ pub fn serve(
                 if let Some(signal) = life.pause(after)? {
                     return Ok(End::Signal(signal));
                 }
-                let host = load_again(mode, &mut load)?;
+                let host = load_again(mode, &mut loader)?;
                 life.read_again(host.cpus());
                 host
             }
@@ -137,16 +168,30 @@ pub fn serve(
     }
 }
 
+/// What there is to be taken over: of a daemon that runs, or of one that has ended.
+fn inherit(
+    config: &Config,
+    loader: &mut impl Loader,
+) -> Result<(Estate, Option<Successor>), ServeError> {
+    let left = Estate::of(store::inherited());
+    if !config.replaces {
+        return Ok((left, None));
+    }
+    let successor = Successor::connect(&config.socket)?;
+    loader.prepare(&successor.identity)?;
+    let mut estate = successor.take_over()?;
+    // A unit's own socket is better than that of a daemon which goes.
+    estate.listener = left.listener.or(estate.listener);
+    Ok((estate, Some(successor)))
+}
+
 /// Safe mode asks less of the kernel, which may be short of memory now.
-fn load_again(
-    mode: Mode,
-    load: &mut impl FnMut(Mode) -> Result<Box<dyn Host>, KernelError>,
-) -> Result<Box<dyn Host>, KernelError> {
-    match load(mode) {
+fn load_again(mode: Mode, loader: &mut impl Loader) -> Result<Box<dyn Host>, KernelError> {
+    match loader.load(mode) {
         Err(error @ KernelError::Busy { .. }) => Err(error),
         Err(error) if mode == Mode::Full => {
             warn!(%error, "the scheduler cannot be loaded again: safe mode instead");
-            load(Mode::Safe)
+            loader.load(Mode::Safe)
         }
         loaded => loaded,
     }
@@ -156,17 +201,94 @@ fn load_again(
 struct Life<'a> {
     config: &'a Config,
     signals: SignalFd,
+    lock: Lock,
+    store: Store,
+    /// The store has this scheduler's descriptors.
+    is_stored: bool,
+    /// Of the service manager's, or of the daemon before: and whether its file goes with the daemon.
+    listener: Option<(OwnedFd, bool)>,
     division: Division,
     started: Instant,
     totals: Totals,
     ejections: Ejections,
 }
 
+/// Programs of another daemon's, and that daemon if it waits for a word.
+type TakenOver = (Vec<Connection>, Option<Successor>);
+
 impl Life<'_> {
-    /// Serves programs until the scheduler or the daemon shall end; unloads the scheduler.
-    fn serve_one(&mut self, host: Box<dyn Host>) -> Result<Stop, ServeError> {
+    /// Puts a scheduler in charge: takes over the one that was left, if there is one.
+    fn begin(
+        &mut self,
+        estate: &mut Estate,
+        loader: &mut impl Loader,
+    ) -> Result<Box<dyn Host>, KernelError> {
+        let Some(kept) = estate.scheduler.take() else {
+            return loader.load(Mode::Full);
+        };
+        let heir = Heir {
+            clients: estate
+                .connections
+                .iter()
+                .filter_map(|one| one.client)
+                .collect(),
+            threads: adopt::threads_of(&estate.connections),
+            predecessor: estate.predecessor.take(),
+        };
+        let is_of_the_dead = heir.predecessor.is_none();
+        let descriptors: BTreeSet<String> = kept.names().into_iter().collect();
+        match loader.succeed(&kept, heir) {
+            Ok(host) => {
+                let names: BTreeSet<String> = host
+                    .descriptors()
+                    .into_iter()
+                    .map(|(name, _)| name)
+                    .collect();
+                self.is_stored = is_of_the_dead && names == descriptors;
+                if is_of_the_dead && !self.is_stored {
+                    descriptors.iter().for_each(|name| self.store.forget(name));
+                }
+                Ok(host)
+            }
+            // It falls to nobody: everything begins anew.
+            Err(error) if is_of_the_dead => {
+                warn!("the scheduler that was left cannot be taken over: {error}. Another one is loaded");
+                let connections = estate.connections.drain(..).filter_map(|one| one.client);
+                connections.for_each(|client| self.store.forget(&client_name(client)));
+                descriptors.iter().for_each(|name| self.store.forget(name));
+                drop(kept);
+                self.await_free();
+                loader.load(Mode::Full)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Until the service manager has let the scheduler go.
+    fn await_free(&self) {
+        let until = Instant::now() + LETTING_GO;
+        while consort_kernel::attached_scheduler().is_some() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Where programs connect.
+    fn listen(&self) -> io::Result<Listener> {
         let socket = &self.config.socket;
-        let listener = Listener::open(socket).map_err(|source| ServeError::Listen {
+        match &self.listener {
+            None => Listener::bind(socket),
+            Some((inherited, _)) => Listener::adopt(inherited.try_clone()?),
+        }
+    }
+
+    /// Serves programs until the scheduler or the daemon shall end; unloads the scheduler.
+    fn serve_one(
+        &mut self,
+        host: Box<dyn Host>,
+        (connections, successor): TakenOver,
+    ) -> Result<Stop, ServeError> {
+        let socket = &self.config.socket;
+        let listener = self.listen().map_err(|source| ServeError::Listen {
             path: socket.clone(),
             source,
         })?;
@@ -185,13 +307,31 @@ impl Life<'_> {
                 source,
             })?;
         }
-        // Only now: what was done up to here, nobody waits for.
-        raise_priority();
+        let adopted = service.adopt_programs(connections, Instant::now());
+        let connections = adopted.map_err(ServeError::Adopt)?;
         if self.config.drops_privileges {
             privileges::drop_most();
         }
-        let pause = self.config.limits.pause;
-        let mut server = Server::new(service, listener, &self.signals, pause)?;
+        service.host.begin()?;
+        self.store_scheduler(&service, &connections);
+        let tools = Tools {
+            signals: &self.signals,
+            lock: &self.lock,
+            store: &self.store,
+            pause: self.config.limits.pause,
+        };
+        let mut server = Server::new(service, listener, connections, tools)?;
+        if let Some(successor) = successor {
+            successor.taken()?;
+            if let Err(error) = self.lock.sign() {
+                warn!(%error, "the lock file names the daemon before");
+            }
+        }
+        if let Some((_, true)) = self.listener {
+            server.listener.own(socket);
+        }
+        // Only now: what was done up to here, nobody waits for.
+        priority::raise();
         info!(socket = %socket.display(), "serving");
         notify(match mode {
             Mode::Full => "READY=1\nSTATUS=serving",
@@ -199,10 +339,32 @@ impl Life<'_> {
         });
         let stop = server.run()?;
         self.totals = server.service.totals;
-        if let Stop::Signal(_) = stop {
-            notify("STOPPING=1");
+        match stop {
+            Stop::Signal(_) | Stop::Replaced => notify("STOPPING=1"),
+            Stop::Exited(_) => {
+                server.close_all();
+                let gone = server.service.host.descriptors().into_iter();
+                gone.for_each(|(name, _)| self.store.forget(&name));
+                self.is_stored = false;
+            }
         }
         Ok(stop)
+    }
+
+    /// Lets the service manager keep what the next daemon needs if this one is killed.
+    fn store_scheduler(&mut self, service: &Service, connections: &[(ConnectionId, OwnedFd)]) {
+        if std::mem::replace(&mut self.is_stored, true) {
+            return;
+        }
+        for (name, descriptor) in service.host.descriptors() {
+            self.store.keep(&name, descriptor);
+        }
+        for (id, socket) in connections {
+            if let Some(number) = service.number_at(*id) {
+                self.store
+                    .keep_connection(&client_name(number), socket.as_fd());
+            }
+        }
     }
 
     /// Says why the scheduler has gone, keeps what the kernel said of it, and returns what to do.
@@ -279,22 +441,5 @@ fn raise_descriptor_limit() {
     });
     if let Err(error) = raised {
         warn!(%error, "cannot raise the limit of open files: fewer programs can connect");
-    }
-}
-
-/// Programs wait for the daemon's answers, which must not queue behind all that is runnable: it runs in a real-time
-/// class, above what Consort schedules. What users can make it do is bounded by their share of its time.
-fn raise_priority() {
-    const NICE: libc::c_int = -10;
-    let lowest = libc::sched_param { sched_priority: 1 };
-    let policy = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: 0 is this thread, and the parameters are a valid struct.
-    if unsafe { libc::sched_setscheduler(0, policy, &lowest) } == 0 {
-        return;
-    }
-    debug!(error = %io::Error::last_os_error(), "no real-time class for the daemon: a nice value instead");
-    // SAFETY: 0 is this process, and no memory is involved.
-    if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) } != 0 {
-        warn!(error = %io::Error::last_os_error(), "cannot raise the daemon's priority: joining may take long under load");
     }
 }

@@ -19,20 +19,26 @@ use nix::{
         epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout},
         signal::Signal,
         signalfd::SignalFd,
+        socket::{shutdown, Shutdown},
         time::TimeSpec,
     },
     time::{clock_gettime, ClockId},
 };
-use tracing::{debug, warn};
+use tracing::{debug, info, warn};
 
 use crate::{
     clients::ConnectionId,
+    estate::{client_name, Belongings},
+    handover,
     limits::Bucket,
     listen::{self, Closer, Listener},
+    lock::Lock,
     notify::Watchdog,
+    priority,
     requests::Next,
     service::Service,
     signals,
+    store::Store,
     wire::{Reply, MESSAGE_BYTES_MAX},
 };
 
@@ -48,7 +54,7 @@ const TURNED_AWAY_BURST: f64 = 100.0;
 
 const LISTENER: u64 = 0;
 const SIGNALS: u64 = 1;
-const FIRST_CONNECTION: ConnectionId = 2;
+pub(crate) const FIRST_CONNECTION: ConnectionId = 2;
 
 /// Why a server stopped.
 #[derive(Debug)]
@@ -56,13 +62,23 @@ pub(crate) enum Stop {
     Signal(Signal),
     /// The scheduler has left the kernel.
     Exited(ExitReport),
+    /// Another daemon has taken over.
+    Replaced,
+}
+
+/// What a server is handed when it starts, and hands on.
+pub(crate) struct Tools<'a> {
+    pub signals: &'a SignalFd,
+    pub lock: &'a Lock,
+    pub store: &'a Store,
+    pub pause: Duration,
 }
 
 pub(crate) struct Server<'a> {
     // Dropped first: the scheduler leaves the kernel before programs find nobody listening.
     pub service: Service,
-    listener: Listener,
-    signals: &'a SignalFd,
+    pub listener: Listener,
+    tools: Tools<'a>,
     epoll: Epoll,
     connections: HashMap<ConnectionId, OwnedFd>,
     next_id: ConnectionId,
@@ -70,9 +86,10 @@ pub(crate) struct Server<'a> {
     paused: BinaryHeap<Reverse<(Instant, ConnectionId)>>,
     /// For connections and what came through them.
     closer: Closer,
+    /// A daemon that takes over from this one.
+    hands_over_to: Option<ConnectionId>,
     /// Turning strangers away costs time that nobody pays for, so it is done only so often.
     turned_away: Bucket,
-    pause: Duration,
     watchdog: Watchdog,
     next_tick: Instant,
 }
@@ -81,8 +98,8 @@ impl<'a> Server<'a> {
     pub fn new(
         service: Service,
         listener: Listener,
-        signals: &'a SignalFd,
-        pause: Duration,
+        connections: Vec<(ConnectionId, OwnedFd)>,
+        tools: Tools<'a>,
     ) -> Result<Self, Errno> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(
@@ -90,21 +107,25 @@ impl<'a> Server<'a> {
             EpollEvent::new(EpollFlags::EPOLLIN, LISTENER),
         )?;
         epoll.add(
-            signals.as_fd(),
+            tools.signals.as_fd(),
             EpollEvent::new(EpollFlags::EPOLLIN, SIGNALS),
         )?;
+        for (id, socket) in &connections {
+            epoll.add(socket, EpollEvent::new(EpollFlags::EPOLLIN, *id))?;
+        }
+        let last = connections.iter().map(|(id, _)| *id).max();
         Ok(Server {
             service,
             listener,
-            signals,
+            tools,
             epoll,
-            connections: HashMap::new(),
-            next_id: FIRST_CONNECTION,
+            next_id: last.map_or(FIRST_CONNECTION, |last| last + 1),
+            connections: connections.into_iter().collect(),
             paused: BinaryHeap::new(),
+            hands_over_to: None,
             closer: Closer::start()
                 .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EAGAIN)))?,
             turned_away: Bucket::of_size(TURNED_AWAY_PER_S, TURNED_AWAY_BURST, Instant::now()),
-            pause,
             watchdog: Watchdog::asked_for(),
             next_tick: Instant::now(),
         })
@@ -131,13 +152,55 @@ impl<'a> Server<'a> {
             for event in &events[..count] {
                 match event.data() {
                     LISTENER => self.accept(),
-                    SIGNALS => match signals::pending(self.signals)? {
+                    SIGNALS => match signals::pending(self.tools.signals)? {
                         Some(Signal::SIGHUP) => self.service.reload(),
                         Some(signal) => return Ok(Stop::Signal(signal)),
                         None => {}
                     },
                     id => self.serve_one(id, event.events()),
                 }
+                if let Some(id) = self.hands_over_to.take() {
+                    if self.hand_over(id) {
+                        return Ok(Stop::Replaced);
+                    }
+                    // What was got meanwhile may be about connections that are closed now.
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Gives all to the daemon at the other end of a connection. False: it did not take it, and this one serves on.
+    fn hand_over(&mut self, id: ConnectionId) -> bool {
+        let Some(successor) = self.connections.get(&id) else {
+            return false;
+        };
+        let others = self.connections.iter().filter(|(other, _)| **other != id);
+        let belongings = Belongings {
+            lock: self.tools.lock.as_fd(),
+            listener: self.listener.as_fd(),
+            listener_is_own: self.listener.is_own(),
+            connections: others
+                .map(|(id, socket)| (self.service.number_at(*id), socket.as_fd()))
+                .collect(),
+        };
+        let mut named = self.service.host.descriptors();
+        named.extend(belongings.named());
+        let began = Instant::now();
+        priority::lower();
+        match handover::hand_over(successor.as_fd(), &named) {
+            Ok(()) => {
+                info!(descriptors = named.len(), after = ?began.elapsed(), "handed over");
+                self.listener.hand_on();
+                true
+            }
+            Err(errno) => {
+                warn!(%errno, "the other daemon did not take over: this one serves on");
+                drop(named);
+                priority::raise();
+                self.close(id);
+                self.service.reservations.take_journal_back();
+                false
             }
         }
     }
@@ -163,7 +226,7 @@ impl<'a> Server<'a> {
             Err(errno) => {
                 // Out of descriptors: wait for a program to end, without spinning.
                 warn!(%errno, "cannot accept a connection");
-                self.pause_listening(LISTENER, now + self.pause);
+                self.pause_listening(LISTENER, now + self.tools.pause);
                 return;
             }
         };
@@ -207,13 +270,21 @@ impl<'a> Server<'a> {
         match wait {
             // An end is told whether it is listened to or not.
             Some(_) if has_ended => self.close(id),
-            Some(wait) => return self.pause_listening(id, now + wait.max(self.pause)),
+            Some(wait) => return self.pause_listening(id, now + wait.max(self.tools.pause)),
             None => self.answer_one(id, now),
         }
         self.charge(uid, began, now);
     }
 
+    /// Whoever is being answered when this daemon is killed is known to the next one.
     fn answer_one(&mut self, id: ConnectionId, now: Instant) {
+        let number = self.service.number_at(id);
+        self.service.host.set_answering(number.unwrap_or_default());
+        self.answer_noted(id, now);
+        self.service.host.set_answering(0);
+    }
+
+    fn answer_noted(&mut self, id: ConnectionId, now: Instant) {
         let Some(socket) = self.connections.get(&id) else {
             return;
         };
@@ -238,22 +309,37 @@ impl<'a> Server<'a> {
         }
         let received = &buffer[..length.min(MESSAGE_BYTES_MAX)];
         let (reply, next) = self.service.handle(id, received, length, now);
+        if let (Some(_), Some(number)) = (&reply.page, self.service.number_at(id)) {
+            let name = client_name(number);
+            self.tools.store.keep_connection(&name, socket.as_fd());
+        }
         let sent = listen::send(fd, &reply);
         match next {
             _ if sent.is_err() => self.close(id),
             Next::Close => self.close(id),
-            Next::Pause => self.pause_listening(id, now + self.pause),
+            Next::Pause => self.pause_listening(id, now + self.tools.pause),
+            Next::HandOver => self.hands_over_to = Some(id),
             Next::Listen => {}
         }
     }
 
     fn close(&mut self, id: ConnectionId) {
         if let Some(socket) = self.connections.remove(&id) {
-            // Closing would do; other processes may share the file, and would keep it watched.
+            // Closing would do; other processes may share the file, and would keep it watched, and open.
             let _ = self.epoll.delete(&socket);
+            let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
+            if let Some(number) = self.service.number_at(id) {
+                self.tools.store.forget(&client_name(number));
+            }
             self.closer.close(socket);
         }
         self.service.disconnect(id, Instant::now());
+    }
+
+    /// Forgets all programs: the scheduler has gone, and their pages with it.
+    pub fn close_all(&mut self) {
+        let all: Vec<ConnectionId> = self.connections.keys().copied().collect();
+        all.into_iter().for_each(|id| self.close(id));
     }
 
     fn pause_listening(&mut self, id: u64, until: Instant) {

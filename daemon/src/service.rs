@@ -51,6 +51,8 @@ pub struct Service {
     pub(crate) totals: Totals,
     /// The operator's file; `None`: where it is by default.
     pub(crate) file: Option<PathBuf>,
+    /// Another daemon has been told that it may take over.
+    pub(crate) hands_over: bool,
     /// Lines that the audit trail left out since the last one.
     pub(crate) left_out: u64,
     pub(crate) started: Instant,
@@ -78,6 +80,7 @@ impl Service {
             domains: Domains::default(),
             totals: Totals::default(),
             file: None,
+            hands_over: false,
             left_out: 0,
             started: Instant::now(),
             ejections: Ejections::new(Restarts::default()),
@@ -123,7 +126,7 @@ impl Service {
         Ok(())
     }
 
-    fn let_in(&mut self, id: ConnectionId, peer: Peer, now: Instant) {
+    pub(crate) fn let_in(&mut self, id: ConnectionId, peer: Peer, now: Instant) {
         self.users.add_client(peer.uid, now);
         self.clients.insert(id, peer);
     }
@@ -139,6 +142,11 @@ impl Service {
     pub fn waits_for(&mut self, id: ConnectionId, now: Instant) -> Option<Duration> {
         let uid = self.clients.get(id)?.peer.uid;
         self.users.waits_for(uid, now)
+    }
+
+    /// Of a connection's page; `None`: it has none.
+    pub(crate) fn number_at(&self, id: ConnectionId) -> Option<u32> {
+        self.clients.get(id)?.number
     }
 
     pub(crate) fn uid_of(&self, id: ConnectionId) -> Option<u32> {
@@ -204,7 +212,7 @@ impl Service {
         self.destroy_or_doom(id);
     }
 
-    fn destroy_or_doom(&mut self, id: u32) {
+    pub(crate) fn destroy_or_doom(&mut self, id: u32) {
         match self.host.destroy_domain(id) {
             Ok(()) => {}
             Err(error) if error.errno() == Errno::EBUSY as i32 => self.doomed_domains.push(id),

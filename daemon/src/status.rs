@@ -101,6 +101,8 @@ pub struct SchedulerStatus {
     pub partial: bool,
     /// The release of the kernel that it runs in.
     pub kernel: String,
+    /// Names its build and how it was loaded: a daemon with the same one takes it over without a gap. Empty: none can.
+    pub identity: String,
 }
 
 /// What the kernel has ejected since the daemon started.
@@ -182,6 +184,7 @@ impl Status {
                 mode: service.host.mode(),
                 partial: service.host.partial(),
                 kernel: kernel_release(),
+                identity: service.host.identity().to_owned(),
             },
             tunables: service.host.tunables(),
             counters: service.host.counters()?,

@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    peer::{self, Peer, Processes},
+    peer::{self, Peer, Processes, Thread},
     Refusal,
 };
 
@@ -150,6 +150,7 @@ impl Processes {
         };
         let folder = self.folder(number);
         let first = |label| Some(*peer::status_numbers(&folder, label)?.first()?);
+        let since = peer::start_time(&folder).ok_or_else(gone)?;
         let owner = first("Uid:").ok_or_else(gone)?;
         let pid = first("Tgid:").and_then(|pid| i32::try_from(pid).ok());
         let pid = pid.ok_or_else(gone)?;
@@ -162,13 +163,18 @@ impl Processes {
             let text = format!("{number} is a thread of the kernel's, which makes others for everybody: name a program's process or thread");
             return Err(Refusal::new(Errno::EINVAL, text));
         }
-        if pid == number && scope == Scope::Any {
-            let start = peer::start_time(&folder).ok_or_else(gone)?;
-            return Ok(Target::Process { pid, start });
-        }
-        let start = peer::thread_start(&folder).ok_or_else(gone)?;
+        let is_process = pid == number && scope == Scope::Any;
+        let start = match is_process {
+            true => peer::start_time(&folder),
+            false => peer::thread_start(&folder),
+        };
+        // All that was read was about one process, not about another one as well that has got its number meanwhile.
+        let start = start.filter(|start| *start == since).ok_or_else(gone)?;
         let tid = number;
-        Ok(Target::Thread { pid, tid, start })
+        Ok(match is_process {
+            true => Target::Process { pid, start },
+            false => Target::Thread { pid, tid, start },
+        })
     }
 
     /// True while the number means the same process or thread.
@@ -188,20 +194,28 @@ impl Processes {
         }
     }
 
-    /// The threads that a target has now.
-    pub fn threads_of(&self, target: &Target) -> Vec<i32> {
+    /// The threads that a process or thread has now; none of a process that has got another one's number.
+    pub fn threads_of(&self, target: &Target) -> Vec<Thread> {
         match target {
-            Target::Thread { tid, .. } => vec![*tid],
-            Target::Process { pid, .. } => self.living_threads(*pid),
-            Target::Cgroup { path, .. } => {
-                let text = peer::read_text(&self.cgroups().join(path).join("cgroup.threads"));
-                let numbers = text.unwrap_or_default();
-                numbers
-                    .lines()
-                    .filter_map(|line| line.parse().ok())
-                    .collect()
+            Target::Thread { tid, start, .. } => vec![Thread {
+                tid: *tid,
+                start: *start,
+            }],
+            Target::Process { pid, start } => {
+                let threads = self.living_threads(*pid);
+                match peer::start_time(&self.folder(*pid)) == Some(*start) {
+                    true => threads,
+                    false => Vec::new(),
+                }
             }
+            Target::Cgroup { .. } => Vec::new(),
         }
+    }
+
+    /// How many threads are in a cgroup now.
+    pub fn threads_in(&self, path: &str) -> usize {
+        let text = peer::read_text(&self.cgroups().join(path).join("cgroup.threads"));
+        text.unwrap_or_default().lines().count()
     }
 
     /// Who has started whom, of all processes: read once, for all that ask.
@@ -217,7 +231,7 @@ impl Processes {
 
     /// Those, and the threads of the processes that it and its children have started from `since` on, in clock ticks
     /// after boot, as far as that can still be told: who was adopted by init is nobody's any more.
-    pub fn threads_below(&self, target: &Target, families: &Families, since: u64) -> Vec<i32> {
+    pub fn threads_below(&self, target: &Target, families: &Families, since: u64) -> Vec<Thread> {
         let mut threads = self.threads_of(target);
         let Target::Process { pid, .. } = target else {
             return threads;
@@ -235,11 +249,13 @@ impl Processes {
         threads
     }
 
-    fn living_threads(&self, pid: i32) -> Vec<i32> {
+    pub(crate) fn living_threads(&self, pid: i32) -> Vec<Thread> {
         let tasks = self.folder(pid).join("task");
-        let mut threads = numbers_in(&tasks);
-        threads.retain(|tid| peer::thread_start(&tasks.join(tid.to_string())).is_some());
-        threads
+        let thread = |tid: i32| {
+            let start = peer::thread_start(&tasks.join(tid.to_string()))?;
+            Some(Thread { tid, start })
+        };
+        numbers_in(&tasks).into_iter().filter_map(thread).collect()
     }
 
     /// What the process calls itself, or where the cgroup is; for display.
@@ -293,8 +309,12 @@ mod tests {
         assert!(matches!(thread, Target::Thread { pid, .. } if pid == peer.pid));
         let first = processes.target(&peer, peer.pid, Scope::Thread).unwrap();
         assert!(matches!(first, Target::Thread { tid, .. } if tid == peer.pid));
-        assert!(processes.threads_of(&process).contains(&tid));
-        assert_eq!(processes.threads_of(&thread), vec![tid]);
+        let is_of = |target| {
+            let threads = processes.threads_of(target);
+            threads.iter().any(|thread| thread.tid == tid)
+        };
+        assert!(is_of(&process) && is_of(&thread));
+        assert_eq!(processes.threads_of(&thread).len(), 1);
         assert!(processes.exists(&process) && processes.exists(&thread));
     }
 
@@ -311,9 +331,11 @@ mod tests {
         let later = processes.threads_below(&target, &families, processes.now_ticks() + 1);
         child.kill().unwrap();
         child.wait().unwrap();
-        assert!(threads.contains(&(child.id() as i32)));
-        assert!(!later.contains(&(child.id() as i32)));
-        assert!(!processes.threads_of(&target).contains(&(child.id() as i32)));
+        let has_child =
+            |threads: &[Thread]| threads.iter().any(|thread| thread.tid == child.id() as i32);
+        assert!(has_child(&threads));
+        assert!(!has_child(&later));
+        assert!(!has_child(&processes.threads_of(&target)));
     }
 
     #[test]

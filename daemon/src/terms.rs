@@ -58,6 +58,15 @@ pub(crate) fn refuse_thread(error: &consort_kernel::Error) -> Result<(), Refusal
     }
 }
 
+/// Nobody of it can use a reservation.
+pub(crate) fn not_scheduled(target: &Target) -> Refusal {
+    let text = format!(
+        "{} is not under the scheduler: it has ended, or a real-time policy, or has not opted in to a partial one",
+        target.number()
+    );
+    Refusal::new(Errno::ESRCH, text)
+}
+
 /// Who has no reservation.
 pub(crate) fn unknown(target: &Target) -> Refusal {
     let text = match target {

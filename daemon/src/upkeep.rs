@@ -48,6 +48,7 @@ impl Service {
             _ => 0,
         };
         for number in numbers {
+            self.add_absent(number);
             if !self.drop_if_unused(number) {
                 self.note_usage(number, now);
             }
@@ -66,9 +67,9 @@ impl Service {
 
     pub(crate) fn usage(&self, id: u32, target: &Target) -> Result<ReservationUsage, Error> {
         let mut usage = self.host.reservation_usage(id)?;
-        if let Target::Cgroup { .. } = target {
+        if let Target::Cgroup { path, .. } = target {
             usage.ran_ns = self.ran_ns(id, target)?;
-            usage.tasks = self.processes.threads_of(target).len() as u32;
+            usage.tasks = self.processes.threads_in(path) as u32;
         }
         Ok(usage)
     }
@@ -130,8 +131,8 @@ impl Service {
         let Some(in_force) = self.reservations.in_force.get(&number) else {
             return false;
         };
-        let is_used =
-            !matches!(self.host.reservation_usage(in_force.id), Ok(usage) if usage.tasks == 0);
+        let is_used = !in_force.absent.is_empty()
+            || !matches!(self.host.reservation_usage(in_force.id), Ok(usage) if usage.tasks == 0);
         if is_used {
             return false;
         }

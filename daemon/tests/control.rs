@@ -108,6 +108,8 @@ fn strangers_neither_set_nor_see_nor_enter_each_others() {
     let mut service = service_with_strangers(&proc_root);
     let set = wire::control_message(r#"{"command": "set", "granularity_ns": 10000000}"#);
     assert_eq!(ask(&mut service, 10, &set).error, libc::EPERM);
+    let hand_over = wire::control_message(r#"{"command": "hand_over"}"#);
+    assert_eq!(ask(&mut service, 10, &hand_over).error, libc::EPERM);
 
     for (connection, tid) in [(10, 1010), (11, 1011)] {
         let hello = wire::request_bytes(common::request(consort_abi::CONSORT_HELLO));

@@ -181,6 +181,7 @@ fn a_signal_ends_the_pause() {
         limits: Default::default(),
         classes: None,
         drops_privileges: false,
+        replaces: false,
         division: consort_daemon::config::Division::by_default(1),
         restarts: Restarts {
             pause: Duration::from_secs(3600),

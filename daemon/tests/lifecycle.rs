@@ -84,6 +84,7 @@ fn a_daemon_that_cannot_load_leaves_no_socket_and_no_lock() {
         division: Division::by_default(1),
         restarts: common::quick_restarts(),
         drops_privileges: false,
+        replaces: false,
     };
     for _ in 0..2 {
         let failed = serve(&config, |_| Err(consort_kernel::Error::NotPermitted));
@@ -131,6 +132,7 @@ fn a_daemon_replaces_the_socket_of_one_that_was_killed() {
         division: Division::by_default(1),
         restarts: common::quick_restarts(),
         drops_privileges: false,
+        replaces: false,
     };
     let host = FakeHost::default();
     let for_thread = host.clone();
@@ -155,6 +157,7 @@ fn a_file_is_read_again_as_a_whole_or_not_at_all() {
         division: Division::read(Some(&file), 1).unwrap(),
         restarts: common::quick_restarts(),
         drops_privileges: false,
+        replaces: false,
     };
     let host = FakeHost::default();
     let (for_thread, socket) = (host.clone(), config.socket.clone());

@@ -5,6 +5,7 @@
 #[path = "../../daemon/tests/common/mod.rs"]
 mod common;
 mod journal;
+mod slots;
 mod texts;
 mod wire;
 
@@ -14,7 +15,7 @@ pub struct Target {
     pub run: fn(&[u8]),
 }
 
-pub const TARGETS: [Target; 4] = [
+pub const TARGETS: [Target; 5] = [
     Target {
         name: "wire",
         run: wire::run,
@@ -26,6 +27,10 @@ pub const TARGETS: [Target; 4] = [
     Target {
         name: "classes",
         run: texts::classes,
+    },
+    Target {
+        name: "slots",
+        run: slots::run,
     },
     Target {
         name: "scenario",

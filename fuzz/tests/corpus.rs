@@ -141,6 +141,11 @@ fn classes() {
 }
 
 #[test]
+fn slots() {
+    fuzz("slots");
+}
+
+#[test]
 fn scenario() {
     fuzz("scenario");
 }

@@ -316,7 +316,7 @@ int consort_reservation_add(struct consort_reservation_args *args)
 	args->error = ENOENT;
 	if (!r)
 		return 0;
-	args->error = task_hold(&h, args->tid, false);
+	args->error = task_hold(&h, args->tid, args->start_ticks, false);
 	if (args->error)
 		return 0;
 	if (h.t->reservation)

@@ -13,6 +13,7 @@
 #include "exit.h"
 #include "functions.h"
 #include "groups.h"
+#include "handover.h"
 #include "higher.h"
 #include "life.h"
 #include "members.h"
@@ -323,7 +324,8 @@ SEC("struct_ops/consort_exit")
 void BPF_PROG(consort_exit, struct scx_exit_info *info)
 {
 	USES_ARENA();
-	for (u32 client = hidden(0); client < CLIENTS_MAX && can_loop; client = hidden(client + 1)) {
+	for (u32 client = hidden(0); !keeps_pages && client < CLIENTS_MAX && can_loop;
+	     client = hidden(client + 1)) {
 		struct consort_page *page = client_page(client);
 
 		if (page)

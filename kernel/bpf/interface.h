@@ -141,13 +141,14 @@ struct consort_domain_args {
 /* A thread that plays no role: any in a group whose function is coop. */
 #define CONSORT_NO_ROLE 0xffffffffu
 
-struct consort_join_args {
+struct consort_join_args { /* tell: the thread is in, the rest is out */
 	int tid; /* in the initial pid namespace */
 	unsigned int domain;
 	unsigned int client; /* where it publishes. Of a group with a function: 0 if nowhere */
 	unsigned int slot;
 	unsigned int role;
 	unsigned int error;
+	unsigned long long start_ticks; /* when the thread started, as /proc tells; 0: not known */
 };
 
 /* Intervals of one plan, at most, and as many as are given at a time. A plan is no longer, nor begins later, than this. */
@@ -238,6 +239,16 @@ struct consort_leave_args {
 	unsigned int error;
 };
 
+/* What the daemon knows of a domain and the scheduler does not, and what it was made with. */
+struct consort_domain_label {
+	unsigned int uid;
+	unsigned int order;
+	unsigned int flags;
+	unsigned int reserved;
+	unsigned long long event_ns;
+	char name[64]; /* ends with 0; empty: private */
+};
+
 /* Whose turn it is among the reservations of a class. */
 enum consort_class_order {
 	CONSORT_CLASS_PERIOD, /* whose period ends first, of those that are not ahead (core/period.h) */
@@ -267,6 +278,7 @@ struct consort_reservation_args {
 	unsigned long long ran_ns; /* usage: out; CPU time that they have had through it */
 	unsigned long long cgroup; /* adopt: in */
 	unsigned long long period_ns; /* create, change: in */
+	unsigned long long start_ticks; /* add: when the thread started, as /proc tells; 0: not known */
 };
 
 /*
@@ -279,6 +291,9 @@ struct consort_reservation_args {
  *                                             EBUSY: another thread plays the role
  * consort_leave          consort_leave_args   ESRCH; ENOENT: is not a member through this client. Of a group with a
  *                                             function: the client is 0
+ * consort_member_tell    consort_join_args    ESRCH; ENOENT: is no member
+ * consort_leave_others   consort_init_args    ends the memberships of those whose client `connected` has no bit for
+ * consort_keep_pages     consort_init_args    programs are not told when this scheduler goes: the next one is there
  * consort_plan           consort_plan_args    ENOENT: no such group with a function; EINVAL: role or part out of range,
  *                                             intervals too short, too late, not in order, or overlapping; ENOMEM
  * consort_role           consort_role_args    ENOENT; EINVAL: role or terms out of range
@@ -296,8 +311,11 @@ struct consort_reservation_args {
  *   usage
  *
  * Maps: clients (ARRAY_OF_MAPS of CLIENTS_MAX; inner: ARRAY, 1 entry of CONSORT_PAGE_BYTES, BPF_F_MMAPABLE).
+ * Of the daemon, kept here for the next one: domain_labels (consort_domain_label by domain), reservation_labels (the
+ * journal's number by reservation).
  * Globals: rodata `topology`, `use_timers`, `partial`; data `tunables`; bss `counters[CPUS_MAX]`, `exit_info`,
- * `class_table`, `plan_part[CONSORT_PLAN_PART]`.
+ * `class_table`, `connected`, `answering` (the client whose message the daemon is about to answer; 0: nobody's),
+ * `plan_part[CONSORT_PLAN_PART]`.
  */
 
 #endif

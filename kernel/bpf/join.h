@@ -73,7 +73,7 @@ int consort_join(struct consort_join_args *args)
 	args->error = EBUSY;
 	if (set->function && is_played(set->function, args->role))
 		return 0;
-	args->error = task_hold(&h, args->tid, false);
+	args->error = task_hold(&h, args->tid, args->start_ticks, false);
 	if (args->error)
 		return 0;
 	if (h.t->set)
@@ -101,7 +101,7 @@ int consort_leave(struct consort_leave_args *args)
 	USES_ARENA();
 	struct held_task h;
 
-	args->error = task_hold(&h, args->tid, true);
+	args->error = task_hold(&h, args->tid, 0, true);
 	if (args->error)
 		return 0;
 	if (h.t->set && h.t->client == args->client)

@@ -64,6 +64,8 @@ static inline u64 mask_word(const struct cpumask *mask, u32 i)
 #define PF_EXITING 0x4 /* in task_struct.flags; a macro, of which BTF does not know */
 /* Numbers that the kernel has as macros, of which BTF does not know, too. */
 #define CLOCK_MONOTONIC 1
+#define CLOCK_TICK_NS \
+	10000000 /* of the times that /proc tells: USER_HZ is 100 on every architecture */
 #define ENOENT 2
 #define ESRCH 3
 #define EAGAIN 11

@@ -13,6 +13,7 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, DOMAINS_MAX);
 	__type(key, u32);
 	__type(value, u64); /* the domain's struct domain_set; 0: none */
@@ -20,6 +21,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, RESERVATIONS_MAX);
 	__type(key, u32);
 	__type(value, u64); /* the struct reservation; 0: none */
@@ -50,15 +52,26 @@ static inline void task_let_go(struct held_task *h)
 }
 
 /*
+ * Whether the thread is the one that the daemon has looked at, and not another one that has got its number meanwhile: as
+ * /proc tells when it started, in clock ticks after boot. 0: whoever has the number.
+ */
+static inline bool started_at(const struct task_struct *p, u64 start_ticks)
+{
+	return !start_ticks || p->start_boottime / CLOCK_TICK_NS == start_ticks;
+}
+
+/*
  * For programs that the daemon calls. Returns an errno: 0, or ESRCH if there is no such task among ours; those that are
  * away count if `or_away`.
  */
-static __always_inline u32 task_hold(struct held_task *h, s32 tid, bool or_away)
+static __always_inline u32 task_hold(struct held_task *h, s32 tid, u64 start_ticks, bool or_away)
 {
 	h->p = bpf_task_from_pid(tid);
 	if (!h->p)
 		return ESRCH;
-	h->t = or_away ? find_anywhere(h->p) : find_task(h->p);
+	h->t = !started_at(h->p, start_ticks) ? NULL :
+	       or_away			      ? find_anywhere(h->p) :
+						find_task(h->p);
 	if (!h->t) {
 		bpf_task_release(h->p);
 		return ESRCH;

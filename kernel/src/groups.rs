@@ -2,6 +2,7 @@
 //! Groups with decision functions: their roles, plans, and who plays what.
 
 use crate::{
+    globals::write,
     skeleton::interface::{
         consort_domain_args, consort_interval, consort_join_args, consort_leave_args,
         consort_plan_args, consort_role_args, CONSORT_NO_ROLE, CONSORT_PLAN_PART,
@@ -9,11 +10,32 @@ use crate::{
         CONSORT_ROLE_OUTSIDE, CONSORT_ROLE_RUNS, CONSORT_ROLE_STATE, CONSORT_ROLE_STATUS,
         CONSORT_ROLE_TELL, CONSORT_ROLE_TERMS, CONSORT_TELL_DONE, CONSORT_TELL_SUBMITTED,
     },
-    syscall, BindArgs, Error, Function, Interval, Missed, RoleStatus, RoleTerms, Scheduler, Tell,
-    VARIABLES,
+    syscall, BindArgs, DomainOptions, Error, Function, Interval, Missed, RoleStatus, RoleTerms,
+    Scheduler, Tell, VARIABLES,
 };
 
 impl Scheduler {
+    /// Makes a cooperation domain whose members share a reservation, as [`Scheduler::create_group`] has it.
+    ///
+    /// # Errors
+    /// ENOSPC when the scheduler has no room for more, ENOENT when there is no such reservation, ENOMEM.
+    pub fn create_domain_in(
+        &mut self,
+        options: DomainOptions,
+        reservation: Option<u32>,
+    ) -> Result<u32, Error> {
+        let mut args = consort_domain_args {
+            order: options.order,
+            flags: options.flags,
+            event_ns: options.event_ns,
+            reservation: reservation.unwrap_or_default(),
+            ..Default::default()
+        };
+        let program = &self.programs.domain_create;
+        syscall::call(program, &mut args, "make a domain")?;
+        Ok(args.domain)
+    }
+
     /// Makes a group that a function decides for, and returns its number, one of the domains'. While a thread plays a role
     /// there it shares the group's `reservation`, unless it has one itself; what it starts does not. Plans stand still
     /// until [`Scheduler::begin_plans`]. [`Scheduler::destroy_domain`] removes the group, and only then may the
@@ -31,7 +53,7 @@ impl Scheduler {
             reservation: reservation.unwrap_or_default(),
             ..Default::default()
         };
-        let program = &self.skeleton.progs.consort_domain_create;
+        let program = &self.programs.domain_create;
         syscall::call(program, &mut args, "make a group")?;
         Ok(args.domain)
     }
@@ -86,13 +108,11 @@ impl Scheduler {
     }
 
     fn plan_part(&mut self, args: &mut consort_plan_args, part: &[Interval]) -> Result<(), Error> {
-        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
-            for (to, from) in bss.plan_part.iter_mut().zip(part) {
-                to.start_ns = from.start_ns;
-                to.end_ns = from.end_ns;
-            }
+        for (index, from) in part.iter().enumerate().take(CONSORT_PLAN_PART as usize) {
+            write!(self.bss, from.start_ns, plan_part[index].start_ns);
+            write!(self.bss, from.end_ns, plan_part[index].end_ns);
         }
-        syscall::call(&self.skeleton.progs.consort_plan, args, "load a plan")
+        syscall::call(&self.programs.plan, args, "load a plan")
     }
 
     /// Sets the time at which relative times of a group's plans are 0: now for a beginning, earlier to go on in the middle,
@@ -119,14 +139,15 @@ impl Scheduler {
     pub fn bind(&mut self, bind: BindArgs) -> Result<(), Error> {
         let (client, slot) = bind.slot.unwrap_or_default();
         let mut args = consort_join_args {
-            tid: bind.tid,
+            tid: bind.thread.tid,
+            start_ticks: bind.thread.start,
             domain: bind.group,
             client,
             slot,
             role: bind.role.unwrap_or(CONSORT_NO_ROLE),
             ..Default::default()
         };
-        let program = &self.skeleton.progs.consort_join;
+        let program = &self.programs.join;
         syscall::call(program, &mut args, "bind a thread to a group")
     }
 
@@ -139,7 +160,7 @@ impl Scheduler {
             tid,
             ..Default::default()
         };
-        let program = &self.skeleton.progs.consort_leave;
+        let program = &self.programs.leave;
         syscall::call(program, &mut args, "take a thread out of a group")
     }
 
@@ -219,7 +240,7 @@ impl Scheduler {
         mut args: consort_role_args,
         doing: &'static str,
     ) -> Result<consort_role_args, Error> {
-        syscall::call(&self.skeleton.progs.consort_role, &mut args, doing)?;
+        syscall::call(&self.programs.role, &mut args, doing)?;
         Ok(args)
     }
 }

@@ -65,6 +65,11 @@ pub(crate) fn check() -> Result<(), Error> {
             needed: KERNEL_NEEDED,
         });
     }
+    Ok(())
+}
+
+/// Checks that no scheduler is attached.
+pub(crate) fn check_free() -> Result<(), Error> {
     match attached_scheduler() {
         Some(name) => Err(Error::Busy { name }),
         None => Ok(()),

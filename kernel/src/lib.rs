@@ -6,14 +6,18 @@
 //! ejected it too often.
 
 mod counters;
+mod descriptors;
 mod error;
 mod exit;
+mod globals;
 mod groups;
+mod handover;
 mod kernel;
 pub mod late;
 mod late_skeleton;
 mod log;
 mod pages;
+mod prepared;
 mod records;
 mod safe;
 mod safe_skeleton;
@@ -25,11 +29,14 @@ pub mod trace;
 mod tunables;
 mod types;
 
+pub use descriptors::Kept;
 pub use error::Error;
+pub use handover::{DomainLabel, Membership};
 pub use kernel::{attached_scheduler, kernel_release, KERNEL_NEEDED};
 pub use pages::ClientPage;
+pub use prepared::Prepared;
 pub use safe::SafeScheduler;
-pub use scheduler::Scheduler;
+pub use scheduler::{identity, Scheduler};
 pub use topology::Topology;
 pub use tunables::*;
 pub use types::*;

@@ -7,6 +7,7 @@
 //! out again, since its program may still have it mapped: a later batch replaces it.
 
 use std::{
+    collections::BTreeSet,
     mem::size_of,
     os::fd::{AsFd, AsRawFd, OwnedFd},
     sync::{
@@ -21,7 +22,7 @@ use consort_abi::{
     consort_mapping, consort_slot, CONSORT_ABI_MAGIC, CONSORT_ABI_VERSION, CONSORT_MAPPING_BYTES,
     CONSORT_PRIORITY_NONE,
 };
-use libbpf_rs::{MapCore, MapFlags, MapHandle, MapMut, MapType};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 
 use crate::{skeleton::interface::CLIENTS_MAX, Error};
 
@@ -45,7 +46,7 @@ pub(crate) struct Pages {
     ready: Receiver<ClientPage>,
     /// Why the last batch could not be made.
     failure: Arc<Mutex<Option<Error>>>,
-    /// Until the first page is asked for: the thread starts with what its maker may do then.
+    /// Until it begins: the thread starts with what its maker may do then.
     maker: Option<Maker>,
     /// Pages that programs have.
     given: u32,
@@ -57,15 +58,28 @@ struct Maker {
     free: Receiver<u32>,
     ready: SyncSender<ClientPage>,
     failure: Arc<Mutex<Option<Error>>>,
+    predecessor: Option<OwnedFd>,
 }
 
 impl Pages {
     /// Takes charge of the map `clients`, and makes the first batch.
-    pub fn new(clients: &MapMut<'_>) -> Result<Self, Error> {
-        let clients = MapHandle::try_from(clients).map_err(load("open the map of clients"))?;
+    pub fn new(clients: MapHandle) -> Result<Self, Error> {
+        let mut pages = Pages::beside(clients, &BTreeSet::new(), None);
+        if let Some(maker) = &mut pages.maker {
+            let first = maker.next_numbers();
+            for page in maker.make(&first)? {
+                let _ = maker.ready.send(page);
+            }
+        }
+        Ok(pages)
+    }
+
+    /// Takes charge of the map `clients`, in which programs have pages with the numbers `taken` already. `predecessor`: a
+    /// process that may be about to put pages into the map; none is made before it has ended.
+    pub fn beside(clients: MapHandle, taken: &BTreeSet<u32>, predecessor: Option<OwnedFd>) -> Self {
         let (free, freed) = mpsc::channel();
         let (made, ready) = mpsc::sync_channel(2 * BATCH);
-        for client in 1..CLIENTS_MAX {
+        for client in (1..CLIENTS_MAX).filter(|client| !taken.contains(client)) {
             // Its receiver is here.
             let _ = free.send(client);
         }
@@ -75,18 +89,27 @@ impl Pages {
             free: freed,
             ready: made,
             failure: Arc::clone(&failure),
+            predecessor,
         };
-        let first = maker.next_numbers();
-        for page in maker.make(&first)? {
-            let _ = maker.ready.send(page);
-        }
-        Ok(Pages {
+        Pages {
             free,
             ready,
             failure,
             maker: Some(maker),
-            given: 0,
-        })
+            given: taken.len() as u32,
+        }
+    }
+
+    /// Begins to make pages before somebody asks.
+    pub fn begin(&mut self) -> Result<(), Error> {
+        let Some(maker) = self.maker.take() else {
+            return Ok(());
+        };
+        let thread = thread::Builder::new().name("consort-pages".to_owned());
+        thread
+            .spawn(move || maker.run())
+            .map_err(|error| Error::system("cannot start a thread for pages", error))?;
+        Ok(())
     }
 
     /// A fresh page.
@@ -94,12 +117,7 @@ impl Pages {
     /// # Errors
     /// ENOSPC when every number is taken, EAGAIN when none is ready, or those of making maps.
     pub fn take(&mut self) -> Result<ClientPage, Error> {
-        if let Some(maker) = self.maker.take() {
-            let thread = thread::Builder::new().name("consort-pages".to_owned());
-            thread
-                .spawn(move || maker.run())
-                .map_err(|error| Error::system("cannot start a thread for pages", error))?;
-        }
+        self.begin()?;
         if self.given >= CLIENTS_MAX - 1 {
             return Err(refused(
                 "make one more page: wait until other programs have ended",
@@ -127,7 +145,10 @@ impl Pages {
 
 impl Maker {
     /// Until nobody takes pages any more.
-    fn run(self) {
+    fn run(mut self) {
+        if let Some(process) = self.predecessor.take() {
+            await_end(&process);
+        }
         loop {
             let numbers = self.next_numbers();
             if numbers.is_empty() {
@@ -168,18 +189,7 @@ impl Maker {
         for client in numbers {
             batch.push((*client, make_page()?));
         }
-        let keys: Vec<u8> = batch
-            .iter()
-            .flat_map(|(client, _)| client.to_ne_bytes())
-            .collect();
-        let maps: Vec<u8> = batch
-            .iter()
-            .flat_map(|(_, page)| page.as_fd().as_raw_fd().to_ne_bytes())
-            .collect();
-        let count = batch.len() as u32;
-        self.clients
-            .update_batch(&keys, &maps, count, MapFlags::ANY, MapFlags::ANY)
-            .map_err(load("register pages"))?;
+        put(&self.clients, &batch)?;
         let owned = batch.into_iter().map(|(client, page)| {
             let descriptor = page
                 .as_fd()
@@ -189,6 +199,55 @@ impl Maker {
         });
         owned.collect()
     }
+}
+
+/// Of a process, by its descriptor.
+fn await_end(process: &OwnedFd) {
+    let mut ready = libc::pollfd {
+        fd: process.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one valid pollfd. It returns early for a signal at most, which this thread does not get.
+    unsafe { libc::poll(&mut ready, 1, -1) };
+}
+
+/// Puts the pages that programs have at one scheduler into the map of the next one.
+///
+/// # Errors
+/// Those of opening maps by their numbers, which takes CAP_SYS_ADMIN.
+pub(crate) fn carry(
+    from: &MapHandle,
+    to: &MapHandle,
+    clients: &BTreeSet<u32>,
+) -> Result<(), Error> {
+    let mut pages = Vec::with_capacity(clients.len());
+    for client in clients {
+        let found = from.lookup(&client.to_ne_bytes(), MapFlags::ANY);
+        let number = found.map_err(load("find a program's page"))?;
+        let number = number.and_then(|bytes| Some(u32::from_ne_bytes(bytes.try_into().ok()?)));
+        let Some(number) = number else {
+            return Err(refused("find a program's page", libc::ENOENT));
+        };
+        let page = MapHandle::from_map_id(number).map_err(load("open a program's page"))?;
+        pages.push((*client, page));
+    }
+    if pages.is_empty() {
+        return Ok(());
+    }
+    put(to, &pages)
+}
+
+fn put(clients: &MapHandle, pages: &[(u32, MapHandle)]) -> Result<(), Error> {
+    let keys = pages.iter().flat_map(|(client, _)| client.to_ne_bytes());
+    let maps = pages
+        .iter()
+        .flat_map(|(_, page)| page.as_fd().as_raw_fd().to_ne_bytes());
+    let (keys, maps): (Vec<u8>, Vec<u8>) = (keys.collect(), maps.collect());
+    let count = pages.len() as u32;
+    clients
+        .update_batch(&keys, &maps, count, MapFlags::ANY, MapFlags::ANY)
+        .map_err(load("register pages"))
 }
 
 fn refused(doing: &'static str, errno: i32) -> Error {

@@ -3,7 +3,7 @@
 
 use std::mem::size_of;
 
-use libbpf_rs::{MapCore, MapFlags, MapMut};
+use libbpf_rs::{MapCore, MapFlags, MapHandle};
 
 use crate::{
     skeleton::interface::{consort_record, consort_second, RECORD_BUCKETS},
@@ -16,18 +16,18 @@ fn key(client: u32, slot: u32) -> [u8; 4] {
 }
 
 /// Begins a member's record. Without room for one more it has none.
-pub(crate) fn begin(records: &MapMut<'_>, client: u32, slot: u32) {
+pub(crate) fn begin(records: &MapHandle, client: u32, slot: u32) {
     let empty = [0; size_of::<consort_record>()];
     let _ = records.update(&key(client, slot), &empty, MapFlags::ANY);
 }
 
-pub(crate) fn end(records: &MapMut<'_>, client: u32, slot: u32) {
+pub(crate) fn end(records: &MapHandle, client: u32, slot: u32) {
     let _ = records.delete(&key(client, slot));
 }
 
 /// What a member's record says of the last `seconds` before `now_ns`; `None`: it has none.
 pub(crate) fn read(
-    records: &MapMut<'_>,
+    records: &MapHandle,
     client: u32,
     slot: u32,
     now_ns: u64,

@@ -13,8 +13,8 @@ use crate::{
     exit,
     kernel::{self, explain_attach},
     log,
+    prepared::SWITCH_PARTIAL,
     safe_skeleton::{ConsortSafeSkel, ConsortSafeSkelBuilder},
-    scheduler::SWITCH_PARTIAL,
     Error, ExitReport, Options, Topology,
 };
 
@@ -34,6 +34,7 @@ impl SafeScheduler {
     /// As [`crate::Scheduler::load`].
     pub fn load(options: Options) -> Result<Self, Error> {
         kernel::check()?;
+        kernel::check_free()?;
         log::capture();
         // The skeleton borrows this for as long as the process lives.
         let object: &'static mut MaybeUninit<OpenObject> =

@@ -1,39 +1,45 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The scheduler in the kernel: load, attach, talk to, detach.
 
-use std::{mem::MaybeUninit, ptr};
-
-use libbpf_rs::{
-    skel::{OpenSkel, SkelBuilder},
-    Link, OpenObject,
+use std::{
+    collections::BTreeSet,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
 };
+
 use tracing::info;
 
 use crate::{
-    counters, exit,
-    kernel::{self, explain_attach},
-    log,
+    counters,
+    descriptors::{duplicate, link_name, Kept, Maps, Programs},
+    exit,
+    globals::{read, write, Globals},
+    handover::{forget_domain, note_domain, DomainLabel},
+    kernel,
     pages::{ClientPage, Pages},
+    prepared::Prepared,
     records,
     skeleton::{
         interface::{
-            consort_classes_args, consort_domain_args, consort_init_args, consort_join_args,
-            consort_leave_args, consort_reservation_args, CPUS_MAX, SHARDS_MAX,
+            consort_classes_args, consort_domain_args, consort_join_args, consort_leave_args,
+            consort_reservation_args,
         },
-        types, ConsortSkel, ConsortSkelBuilder, OpenConsortSkel,
+        types,
     },
-    syscall, ClassTable, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, Options,
-    ReservationUsage, Tardiness, Terms, Topology, Tunables,
+    syscall, ClassTable, Counters, Error, ExitReport, JoinArgs, LeaveArgs, Options,
+    ReservationUsage, Tardiness, Terms, Thread, Tunables,
 };
 
-/// `SCX_OPS_SWITCH_PARTIAL`: the same in every kernel that has sched_ext.
-pub(crate) const SWITCH_PARTIAL: u64 = 1 << 3;
-
-/// The loaded scheduler. Dropping it gives every task back to the stock scheduler.
+/// The loaded scheduler. Dropping it gives every task back to the stock scheduler, unless somebody else has its
+/// descriptors, too.
 pub struct Scheduler {
     // Dropped first: the scheduler leaves the kernel before its maps go.
-    link: Option<Link>,
-    pub(crate) skeleton: ConsortSkel<'static>,
+    link: OwnedFd,
+    identity: String,
+    pub(crate) programs: Programs,
+    pub(crate) maps: Maps,
+    pub(crate) bss: Globals<types::bss>,
+    data: Globals<types::data>,
+    rodata: Globals<types::rodata>,
     pages: Pages,
     partial: bool,
 }
@@ -46,49 +52,79 @@ impl Scheduler {
     /// # Errors
     /// See [`Error`]: no sched_ext, too old, not root, another scheduler attached.
     pub fn load(options: Options) -> Result<Self, Error> {
-        kernel::check()?;
-        log::capture();
-        let topology = Topology::read()?;
-        let open = open(options, &topology)?;
-        let skeleton = open
-            .load()
-            .map_err(|error| kernel::explain_load(&error, &log::take()))?;
-        let mut init = consort_init_args::default();
-        syscall::call(&skeleton.progs.consort_init_arena, &mut init, "start")?;
-        let pages = Pages::new(&skeleton.maps.clients)?;
-        let mut scheduler = Scheduler {
-            link: None,
-            skeleton,
-            pages,
-            partial: options.partial,
-        };
-        scheduler.attach()?;
-        info!(
-            cpus = topology.shard_of_cpu.len(),
-            shards = topology.shards,
-            partial = options.partial,
-            kernel = kernel::kernel_release(),
-            "scheduler attached"
-        );
+        kernel::check_free()?;
+        let prepared = Prepared::load(options)?;
+        let pages = Pages::new(prepared.maps()?.clients)?;
+        prepared.attach(pages)
+    }
+
+    /// Takes over a scheduler that is in charge and [is](Kept::is) what would be loaded. Programs have the pages
+    /// `clients`; `predecessor` is the process that had it, if that may be alive.
+    ///
+    /// # Errors
+    /// A descriptor is missing, or the scheduler has left the kernel.
+    pub fn adopt(
+        kept: &Kept,
+        options: Options,
+        clients: &BTreeSet<u32>,
+        predecessor: Option<OwnedFd>,
+    ) -> Result<Self, Error> {
+        let pages = Pages::beside(Maps::take(kept)?.clients, clients, predecessor);
+        let link = duplicate(&kept.link)?;
+        let (programs, maps) = (Programs::take(kept)?, Maps::take(kept)?);
+        let mut scheduler = Scheduler::of(link, programs, maps, pages, &options)?;
+        if let Some(report) = scheduler.exited() {
+            return Err(Error::Load {
+                doing: "take the scheduler over",
+                detail: report.to_string(),
+            });
+        }
+        let tunables = options.tunables.apply(scheduler.tunables())?;
+        scheduler.set_tunables(tunables)?;
+        info!(identity = scheduler.identity, "scheduler taken over");
         Ok(scheduler)
     }
 
-    fn attach(&mut self) -> Result<(), Error> {
-        let attached = self.skeleton.maps.consort_ops.attach_struct_ops();
-        let error = match attached {
-            Ok(link) => {
-                self.link = Some(link);
-                return match self.exited() {
-                    None => Ok(()),
-                    Some(report) => Err(Error::Load {
-                        doing: "keep the scheduler",
-                        detail: report.to_string(),
-                    }),
-                };
-            }
-            Err(error) => error,
-        };
-        Err(explain_attach(&error, self.exited()))
+    /// The scheduler of these descriptors, which was loaded with these options.
+    pub(crate) fn of(
+        link: OwnedFd,
+        programs: Programs,
+        maps: Maps,
+        pages: Pages,
+        options: &Options,
+    ) -> Result<Self, Error> {
+        Ok(Scheduler {
+            link,
+            identity: identity(options),
+            programs,
+            bss: Globals::map(&maps.bss, false)?,
+            data: Globals::map(&maps.data, false)?,
+            rodata: Globals::map(&maps.rodata, true)?,
+            maps,
+            pages,
+            partial: options.partial,
+        })
+    }
+
+    /// Which build it is, with which options.
+    pub fn identity(&self) -> &str {
+        &self.identity
+    }
+
+    /// All that another daemon needs to take it over, by name.
+    pub fn descriptors(&self) -> Vec<(String, BorrowedFd<'_>)> {
+        let mut named = vec![(link_name(&self.identity), self.link.as_fd())];
+        named.extend(self.programs.named());
+        named.extend(self.maps.named());
+        named
+    }
+
+    /// Begins to make pages for programs, with what this process may do now.
+    ///
+    /// # Errors
+    /// No thread can be made.
+    pub fn begin(&mut self) -> Result<(), Error> {
+        self.pages.begin()
     }
 
     /// A fresh page for a program. [`Scheduler::release_client`] gives its number back.
@@ -108,16 +144,15 @@ impl Scheduler {
     ///
     /// # Errors
     /// ENOSPC when the scheduler has no room for more.
-    pub fn create_domain(&mut self, options: DomainOptions) -> Result<u32, Error> {
-        let mut args = consort_domain_args {
-            order: options.order,
-            flags: options.flags,
-            event_ns: options.event_ns,
-            ..Default::default()
-        };
-        let program = &self.skeleton.progs.consort_domain_create;
-        syscall::call(program, &mut args, "make a domain")?;
-        Ok(args.domain)
+    pub fn create_domain(&mut self, label: &DomainLabel) -> Result<u32, Error> {
+        let domain = self.create_domain_in(label.options, None)?;
+        match note_domain(&self.maps, domain, label) {
+            Ok(()) => Ok(domain),
+            Err(error) => {
+                self.destroy_domain(domain)?;
+                Err(error)
+            }
+        }
     }
 
     /// Removes a domain.
@@ -129,8 +164,10 @@ impl Scheduler {
             domain,
             ..Default::default()
         };
-        let program = &self.skeleton.progs.consort_domain_destroy;
-        syscall::call(program, &mut args, "remove a domain")
+        let program = &self.programs.domain_destroy;
+        syscall::call(program, &mut args, "remove a domain")?;
+        forget_domain(&self.maps, domain);
+        Ok(())
     }
 
     /// Makes a thread a member of a domain.
@@ -140,24 +177,25 @@ impl Scheduler {
     /// no such domain.
     pub fn join(&mut self, join: JoinArgs) -> Result<(), Error> {
         let mut args = consort_join_args {
-            tid: join.tid,
+            tid: join.thread.tid,
+            start_ticks: join.thread.start,
             domain: join.domain,
             client: join.client,
             slot: join.slot,
             ..Default::default()
         };
-        records::begin(&self.skeleton.maps.records, join.client, join.slot);
-        let program = &self.skeleton.progs.consort_join;
+        records::begin(&self.maps.records, join.client, join.slot);
+        let program = &self.programs.join;
         let joined = syscall::call(program, &mut args, "let a thread join");
         if joined.is_err() {
-            records::end(&self.skeleton.maps.records, join.client, join.slot);
+            records::end(&self.maps.records, join.client, join.slot);
         }
         joined
     }
 
     /// How late a member was in the last ten seconds; `None`: nothing is recorded of it.
     pub fn tardiness(&self, client: u32, slot: u32) -> Option<Tardiness> {
-        let records = &self.skeleton.maps.records;
+        let records = &self.maps.records;
         records::read(records, client, slot, kernel::monotonic_ns(), 10)
     }
 
@@ -171,8 +209,8 @@ impl Scheduler {
             client: leave.client,
             ..Default::default()
         };
-        records::end(&self.skeleton.maps.records, leave.client, leave.slot);
-        let program = &self.skeleton.progs.consort_leave;
+        records::end(&self.maps.records, leave.client, leave.slot);
+        let program = &self.programs.leave;
         syscall::call(program, &mut args, "let a thread leave")
     }
 
@@ -182,21 +220,17 @@ impl Scheduler {
     /// EBUSY when a class that shall go, or change its order, has reservations, EINVAL when nothing is left for
     /// everybody else.
     pub fn set_classes(&mut self, table: &ClassTable) -> Result<(), Error> {
-        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
-            bss.class_table.capacity = table.capacity;
-            bss.class_table.flexible = table.flexible;
-            bss.class_table.order = table.order;
-        }
+        write!(self.bss, table.capacity, class_table.capacity);
+        write!(self.bss, table.flexible, class_table.flexible);
+        write!(self.bss, table.order, class_table.order);
         let mut args = consort_classes_args::default();
-        let program = &self.skeleton.progs.consort_classes;
+        let program = &self.programs.classes;
         syscall::call(program, &mut args, "divide the machine into classes")
     }
 
     /// The shortest period of all reservations, by which slices beside them are cut; 0 when there are none.
     pub fn set_shortest_period(&mut self, period_ns: u64) {
-        if let Some(bss) = self.skeleton.maps.bss_data.as_deref_mut() {
-            bss.class_table.shortest_period_ns = period_ns;
-        }
+        write!(self.bss, period_ns, class_table.shortest_period_ns);
     }
 
     /// Makes a reservation that no thread has yet, and returns its number.
@@ -211,7 +245,7 @@ impl Scheduler {
             period_ns: terms.period_ns,
             ..Default::default()
         };
-        let program = &self.skeleton.progs.consort_reservation_create;
+        let program = &self.programs.reservation_create;
         syscall::call(program, &mut args, "make a reservation")?;
         Ok(args.reservation)
     }
@@ -228,7 +262,7 @@ impl Scheduler {
             period_ns: terms.period_ns,
             ..Default::default()
         };
-        let program = &self.skeleton.progs.consort_reservation_change;
+        let program = &self.programs.reservation_change;
         syscall::call(program, &mut args, "change a reservation")
     }
 
@@ -237,13 +271,14 @@ impl Scheduler {
     /// # Errors
     /// ESRCH when the thread is not under this scheduler, EEXIST when it has a reservation, EBUSY when it is a
     /// member of a domain, ENOENT when there is no such reservation.
-    pub fn add_to_reservation(&mut self, reservation: u32, tid: i32) -> Result<(), Error> {
+    pub fn add_to_reservation(&mut self, reservation: u32, thread: Thread) -> Result<(), Error> {
         let mut args = consort_reservation_args {
             reservation,
-            tid,
+            tid: thread.tid,
+            start_ticks: thread.start,
             ..Default::default()
         };
-        let program = &self.skeleton.progs.consort_reservation_add;
+        let program = &self.programs.reservation_add;
         syscall::call(program, &mut args, "reserve for a thread")
     }
 
@@ -257,7 +292,7 @@ impl Scheduler {
             cgroup,
             ..Default::default()
         };
-        let program = &self.skeleton.progs.consort_reservation_adopt;
+        let program = &self.programs.reservation_adopt;
         syscall::call(program, &mut args, "reserve for a cgroup")
     }
 
@@ -270,7 +305,7 @@ impl Scheduler {
             reservation,
             ..Default::default()
         };
-        let program = &self.skeleton.progs.consort_reservation_end;
+        let program = &self.programs.reservation_end;
         syscall::call(program, &mut args, "end a reservation")
     }
 
@@ -283,7 +318,7 @@ impl Scheduler {
             reservation,
             ..Default::default()
         };
-        let program = &self.skeleton.progs.consort_reservation_usage;
+        let program = &self.programs.reservation_usage;
         syscall::call(program, &mut args, "tell a reservation's use")?;
         Ok(ReservationUsage {
             tasks: args.tasks,
@@ -293,13 +328,11 @@ impl Scheduler {
 
     /// CPUs that the classes divide.
     pub fn cpus(&self) -> u32 {
-        let rodata = self.skeleton.maps.rodata_data.as_ref();
-        rodata.map_or(1, |rodata| rodata.topology.nr_cpus)
+        read!(self.rodata, topology.nr_cpus)
     }
 
     pub fn tunables(&self) -> Tunables {
-        self.data()
-            .map_or_else(Tunables::default, |data| from_kernel(&data.tunables))
+        from_kernel(&read!(self.data, tunables))
     }
 
     /// Replaces the tunables; see [`crate::TunablesChange::apply`] for what is sensible.
@@ -307,9 +340,8 @@ impl Scheduler {
     /// # Errors
     /// None at present.
     pub fn set_tunables(&mut self, new: Tunables) -> Result<(), Error> {
-        if let Some(data) = self.skeleton.maps.data_data.as_deref_mut() {
-            write_tunables(&mut data.tunables, new);
-        }
+        // SAFETY: mapped for as long as `self` lives, and written by nobody else.
+        write_tunables(unsafe { &mut (*self.data.as_ptr()).tunables }, new);
         Ok(())
     }
 
@@ -318,14 +350,12 @@ impl Scheduler {
     /// # Errors
     /// None at present.
     pub fn counters(&self) -> Result<Counters, Error> {
-        let bss = self.skeleton.maps.bss_data.as_deref();
-        Ok(counters::sum(bss.map_or(&[], |bss| &bss.counters)))
+        Ok(counters::sum(&read!(self.bss, counters)))
     }
 
     /// The counter `ends` alone: cheap enough to be asked all the time.
     pub fn member_ends(&self) -> u64 {
-        let bss = self.skeleton.maps.bss_data.as_deref();
-        counters::ends(bss.map_or(&[], |bss| &bss.counters))
+        counters::ends(&read!(self.bss, counters))
     }
 
     pub fn partial(&self) -> bool {
@@ -334,65 +364,22 @@ impl Scheduler {
 
     /// Why the scheduler is no longer in charge; `None` while it is.
     pub fn exited(&self) -> Option<ExitReport> {
-        let info = &self.skeleton.maps.bss_data.as_deref()?.exit_info;
-        // SAFETY: the same C struct, mapped for as long as the skeleton lives.
-        unsafe { exit::report(ptr::from_ref(info).cast()) }
-    }
-
-    fn data(&self) -> Option<&types::data> {
-        self.skeleton.maps.data_data.as_deref()
+        // SAFETY: the same C struct, mapped for as long as `self` lives.
+        unsafe { exit::report((&raw const (*self.bss.as_ptr()).exit_info).cast()) }
     }
 }
 
-/// Opens the program and sets what the verifier takes for constant.
-fn open(options: Options, topology: &Topology) -> Result<OpenConsortSkel<'static>, Error> {
-    // The skeleton borrows this for as long as the scheduler lives, which is as long as the process does.
-    let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
-    let mut open = ConsortSkelBuilder::default()
-        .open(object)
-        .map_err(|error| kernel::explain_load(&error, &log::take()))?;
-    let missing = || Error::Load {
-        doing: "open the scheduler",
-        detail: "its constants are missing: kernel/bpf and kernel/src do not fit together"
-            .to_owned(),
+/// Names the build of the scheduler, with the options that cannot be changed while it runs.
+pub fn identity(options: &Options) -> String {
+    let partial = match options.partial {
+        true => "partial",
+        false => "all",
     };
-    let rodata = open.maps.rodata_data.as_deref_mut().ok_or_else(missing)?;
-    set_topology(&mut rodata.topology, topology)?;
-    rodata.one_cpu = topology.shard_of_cpu.len() == 1;
-    rodata.is_virtual = kernel::is_virtual();
-    rodata.use_timers = !kernel::is_realtime();
-    let data = open.maps.data_data.as_deref_mut().ok_or_else(missing)?;
-    let tunables = options.tunables.apply(from_kernel(&data.tunables))?;
-    write_tunables(&mut data.tunables, tunables);
-    let ops = open.struct_ops.consort_ops_mut();
-    ops.timeout_ms = options.watchdog_ms;
-    if options.partial {
-        ops.flags |= SWITCH_PARTIAL;
-    }
-    if kernel::is_realtime() {
-        info!("this kernel (PREEMPT_RT) refuses BPF timers: slices end with the tick, so at most every 1 to 10 ms");
-    }
-    Ok(open)
+    let object = env!("CONSORT_OBJECT");
+    format!("{object}-{partial}-{}", options.watchdog_ms)
 }
 
-fn set_topology(to: &mut types::consort_topology, from: &Topology) -> Result<(), Error> {
-    let cpus = from.shard_of_cpu.len();
-    if cpus > CPUS_MAX as usize {
-        return Err(Error::TooManyCpus {
-            cpus,
-            cpus_max: CPUS_MAX,
-        });
-    }
-    to.nr_cpus = cpus as u32;
-    to.nr_shards = from.shards.min(SHARDS_MAX);
-    for (place, shard) in to.shard_of.iter_mut().zip(&from.shard_of_cpu) {
-        // More caches than shards: some shards hold several.
-        *place = shard % SHARDS_MAX;
-    }
-    Ok(())
-}
-
-fn from_kernel(tunables: &types::consort_tunables) -> Tunables {
+pub(crate) fn from_kernel(tunables: &types::consort_tunables) -> Tunables {
     Tunables {
         granularity_ns: tunables.granularity_ns,
         min_slice_ns: tunables.min_slice_ns,
@@ -400,7 +387,7 @@ fn from_kernel(tunables: &types::consort_tunables) -> Tunables {
     }
 }
 
-fn write_tunables(to: &mut types::consort_tunables, new: Tunables) {
+pub(crate) fn write_tunables(to: &mut types::consort_tunables, new: Tunables) {
     let changes = to.changes + 1;
     let fields = [
         (&mut to.granularity_ns, new.granularity_ns),
@@ -411,6 +398,6 @@ fn write_tunables(to: &mut types::consort_tunables, new: Tunables) {
     for (field, value) in fields {
         // SAFETY: a field of mapped memory which the scheduler reads at any time; volatile, so that the
         // value is stored whole and now.
-        unsafe { ptr::write_volatile(field, value) };
+        unsafe { std::ptr::write_volatile(field, value) };
     }
 }

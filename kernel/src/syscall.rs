@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Calls the scheduler's syscall programs: a struct goes in, and comes back with the answer.
 
-use std::mem::size_of_val;
-
-use libbpf_rs::{ErrorExt, ProgramInput, ProgramMut};
+use std::{
+    io,
+    mem::size_of_val,
+    os::fd::{AsFd, AsRawFd},
+};
 
 use crate::{
     skeleton::interface::{
@@ -43,30 +45,32 @@ args!(
     consort_reservation_args
 );
 
-/// Runs `program` on `args`.
+/// Runs `program` on `args`. A program of an earlier build may know the first of its fields only.
 ///
 /// # Errors
 /// [`Error::Refused`] when the program leaves an errno, [`Error::Load`] when it cannot be run.
 pub(crate) fn call<A: Args>(
-    program: &ProgramMut<'_>,
+    program: &impl AsFd,
     args: &mut A,
     doing: &'static str,
 ) -> Result<(), Error> {
-    // SAFETY: `Args` promises that every byte of the type is an initialised part of an integer, and that
-    // any bytes are a value; the slice lives no longer than the borrow of `args`.
-    let bytes =
-        unsafe { std::slice::from_raw_parts_mut((args as *mut A).cast::<u8>(), size_of_val(args)) };
-    let input = ProgramInput {
-        context_in: Some(bytes),
-        ..ProgramInput::default()
+    let mut options = libbpf_sys::bpf_test_run_opts {
+        sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
+        ctx_in: std::ptr::from_mut(args).cast(),
+        ctx_size_in: size_of_val(args) as u32,
+        ..Default::default()
     };
-    program
-        .test_run(input)
-        .context("BPF_PROG_TEST_RUN")
-        .map_err(|error| Error::Load {
+    let program = program.as_fd().as_raw_fd();
+    // SAFETY: the options are valid; `Args` promises that all bytes of the arguments are integers, which the program may
+    // read and write.
+    let errno = unsafe { libbpf_sys::bpf_prog_test_run_opts(program, &mut options) };
+    if errno != 0 {
+        let error = io::Error::from_raw_os_error(-errno);
+        return Err(Error::Load {
             doing,
-            detail: format!("{error:#}"),
-        })?;
+            detail: format!("BPF_PROG_TEST_RUN: {error}"),
+        });
+    }
     match args.errno() {
         0 => Ok(()),
         errno => Err(Error::Refused {

@@ -82,8 +82,7 @@ pub struct Interval {
 /// One thread coming to a role of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BindArgs {
-    /// The thread, in the init pid namespace.
-    pub tid: i32,
+    pub thread: Thread,
     pub group: u32,
     /// `None`: only in a group whose function is `fair`.
     pub role: Option<u32>,
@@ -147,11 +146,19 @@ pub struct Missed {
     pub others: u64,
 }
 
+/// A thread that nobody else can be taken for, whoever gets its number later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Thread {
+    /// In the init pid namespace.
+    pub tid: i32,
+    /// When it started, in clock ticks after boot, as /proc tells.
+    pub start: u64,
+}
+
 /// One thread entering a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JoinArgs {
-    /// The thread, in the init pid namespace.
-    pub tid: i32,
+    pub thread: Thread,
     pub client: u32,
     pub slot: u32,
     pub domain: u32,

@@ -107,6 +107,7 @@ struct task_struct {
 	struct rb_root_cached pi_waiters;
 	struct task_struct *pi_top_task; /* by whom its class was last chosen: not set by taking a lock */
 	struct rt_mutex_waiter *pi_blocked_on;
+	u64 start_boottime;
 	char comm[16];
 	u32 sim_task; /* the model's number of the task: its pid may change */
 };

@@ -24,7 +24,7 @@ pub struct Mutation {
 const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
 
 /// One of each kind that schedulers are known for.
-pub const MUTATIONS: [Mutation; 29] = [
+pub const MUTATIONS: [Mutation; 30] = [
     Mutation {
         name: "unsigned-virtual-time",
         file: "core/vtime.h",
@@ -126,6 +126,12 @@ pub const MUTATIONS: [Mutation; 29] = [
         file: SCHEDULER,
         from: "if (!t || (!(flags & DEQ(SLEEP)) && scx_bpf_task_running(p)))",
         to: "if (!t)",
+    },
+    Mutation {
+        name: "number-taken-for-a-thread",
+        file: "kernel/bpf/members.h",
+        from: "return !start_ticks ||",
+        to: "return true ||",
     },
     Mutation {
         name: "uncounted-member",

@@ -298,6 +298,11 @@ pub enum Program {
         domain: DomainIndex,
         work_ns: u64,
     },
+    /// Joins, and writes into its slot, and does in between, what bytes say (programs/script.rs).
+    Script {
+        domain: DomainIndex,
+        bytes: Vec<u8>,
+    },
 }
 
 /// The adaptive video player of bench/player.

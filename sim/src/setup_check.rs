@@ -163,7 +163,8 @@ impl Setup {
             Program::Hog => Ok(()),
             Program::MuteLiar { domain }
             | Program::PoliteLiar { domain, .. }
-            | Program::Garbage { domain, .. } => self.check_domain(field, *domain),
+            | Program::Garbage { domain, .. }
+            | Program::Script { domain, .. } => self.check_domain(field, *domain),
         }
     }
 

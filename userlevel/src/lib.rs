@@ -6,7 +6,8 @@
 //! decides at its poll, by core/'s policy, who has the next one, and wakes it.
 //!
 //! ```text
-//!  rendezvous   which memory is a domain's: a file by its name, in the user's runtime directory
+//!  rendezvous   which memory is a domain's: a file by its name
+//!  runtime      the directory where that is                spaces   who cannot meet there: namespaces
 //!  segment      that memory: it cannot shrink under anybody, and goes with its last user
 //!  layout       what is in it: numbers                     table    the same, read and checked
 //!  lock         one decision at a time, whoever dies in the middle of it
@@ -28,14 +29,17 @@ mod policy;
 mod rendezvous;
 mod room;
 mod round;
+mod runtime;
 mod segment;
+mod spaces;
 mod table;
 
 pub use layout::{Shared, ABSENT, ASLEEP, AWAY, BYTES, OUT, RUNNING, SEATS, WAITING};
 pub use linux::Linux;
-pub use member::{JoinError, Lost, Member, Newcomer, Wish};
+pub use member::{JoinError, Lost, Member, Newcomer, Share, Wish};
 pub use os::{Fate, Mistake, Os, Waited, Who, NEVER};
 pub use policy::weight_of_nice;
-pub use rendezvous::{directory, random, Meeting, DIRECTORY_VARIABLE};
+pub use rendezvous::{path_of, random, Meeting};
 pub use round::SIGN_NS;
+pub use runtime::{Runtime, DIRECTORY_VARIABLE};
 pub use table::{Table, Terms};

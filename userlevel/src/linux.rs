@@ -12,24 +12,26 @@ const NS_PER_S: u64 = 1_000_000_000;
 /// The machine that this runs on, for one thread.
 #[derive(Clone, Debug)]
 pub struct Linux {
+    pid: u32,
     /// The namespace of this process' numbers; 0: unknown.
     pid_space: u64,
-    /// Whether the thread has the stock policy, which is left and taken up again for patient waits.
-    is_ordinary: bool,
     is_patient: Cell<bool>,
 }
 
 impl Linux {
     /// For the calling thread.
     pub fn new() -> Linux {
-        // Without /proc nobody is declared dead; who does not poll is skipped all the same.
-        let space = fs::metadata("/proc/self/ns/pid").map_or(0, |file| file.ino());
         Linux {
-            pid_space: space,
-            // SAFETY: a plain look-up.
-            is_ordinary: unsafe { libc::sched_getscheduler(0) } == libc::SCHED_OTHER,
+            pid: std::process::id(),
+            pid_space: pid_space().unwrap_or(0),
             is_patient: Cell::new(false),
         }
+    }
+
+    /// Whether the kernel lets the calling thread wait for others: a filter of system calls may not.
+    pub fn can_wait(&self) -> bool {
+        // The word is another one already.
+        futex_wait(&AtomicU32::new(0), 1, 0) == Waited::Over
     }
 
     /// The calling thread.
@@ -60,6 +62,21 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
         time.assume_init()
     };
     time.tv_sec as u64 * NS_PER_S + time.tv_nsec as u64
+}
+
+/// The namespace of this process' numbers. Without a /proc that shows them, nobody is declared dead; who does not poll is
+/// skipped all the same.
+fn pid_space() -> Option<u64> {
+    let shown = fs::read_link("/proc/self").ok()?;
+    let is_own = shown.to_str()? == std::process::id().to_string();
+    let space = fs::metadata("/proc/self/ns/pid").ok()?;
+    is_own.then(|| space.ino())
+}
+
+/// The calling thread's policy.
+fn policy() -> libc::c_int {
+    // SAFETY: a plain look-up.
+    unsafe { libc::sched_getscheduler(0) }
 }
 
 /// A thread of SCHED_BATCH that wakes does not take the CPU from the one that woke it: that goes to sleep in a moment, and would
@@ -94,11 +111,14 @@ fn futex_wait(word: &AtomicU32, expected: u32, until_ns: u64) -> Waited {
             u32::MAX,
         )
     };
-    let interrupted =
-        failed != 0 && std::io::Error::last_os_error().raw_os_error() == Some(libc::EINTR);
-    match interrupted {
-        true => Waited::Interrupted,
-        false => Waited::Over,
+    let errno = match failed {
+        0 => return Waited::Over,
+        _ => std::io::Error::last_os_error().raw_os_error(),
+    };
+    match errno {
+        Some(libc::EAGAIN | libc::ETIMEDOUT) => Waited::Over,
+        Some(libc::EINTR) => Waited::Interrupted,
+        _ => Waited::Refused,
     }
 }
 
@@ -118,18 +138,29 @@ impl Os for Linux {
     }
 
     fn wait(&self, word: &AtomicU32, expected: u32, until_ns: u64) -> Waited {
-        futex_wait(word, expected, until_ns)
+        let waited = futex_wait(word, expected, until_ns);
+        // A signal handler may have forked, and returned in the child, too: that does not have the memory.
+        match std::process::id() == self.pid {
+            true => waited,
+            false => Waited::Refused,
+        }
     }
 
     fn be_patient(&self, is_patient: bool) {
-        if self.is_ordinary && self.is_patient.replace(is_patient) != is_patient {
-            // The stock policy again before it goes on: what it starts, children above all, are to inherit that.
-            set_policy(if is_patient {
-                libc::SCHED_BATCH
-            } else {
-                libc::SCHED_OTHER
-            });
+        if self.is_patient.get() == is_patient {
+            return;
         }
+        // The stock policy again before it goes on: what it starts, children above all, are to inherit that. The program, or
+        // its user, may have chosen another one meanwhile: that stays.
+        let (from, to) = match is_patient {
+            true => (libc::SCHED_OTHER, libc::SCHED_BATCH),
+            false => (libc::SCHED_BATCH, libc::SCHED_OTHER),
+        };
+        let is_to_change = policy() == from;
+        if is_to_change {
+            set_policy(to);
+        }
+        self.is_patient.set(is_patient && is_to_change);
     }
 
     fn wake(&self, word: &AtomicU32) -> bool {

@@ -6,20 +6,23 @@
 //!          whoever waits. It finds that out before it writes: its decision is made in its own memory, and then written at
 //!          once, if the lock is still its own; else it is made anew.
 //! Bound    Nobody waits for a stopped owner for longer than [`TAKE_OVER_NS`], or for the lock at all for longer than
-//!          [`GIVE_UP_NS`]: then somebody plays tricks with it.
+//!          [`GIVE_UP_NS`] and [`LOOKS`]: then somebody plays tricks with it. Time alone says nothing: on a machine with
+//!          more to do, a thread that waits may not run for as long.
 //! Limits   An owner that is stopped in the middle of those writes may finish them when it goes on. What it writes is
 //!          numbers: two members may have a turn at a time, or a number is old, until they poll next.
 
-use crate::os::{Mistake, Os};
+use crate::os::{Mistake, Os, Waited};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Decisions take microseconds.
 pub const TAKE_OVER_NS: u64 = 2_000_000;
 const GIVE_UP_NS: u64 = 100_000_000;
+/// As many as fit into that time while each is for an owner that keeps it.
+const LOOKS: u64 = GIVE_UP_NS / TAKE_OVER_NS;
 
 const WAITERS: u32 = 1;
 
-/// The lock never came.
+/// The lock never came, or the kernel refuses to wait for it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct NeverFree;
 
@@ -53,11 +56,13 @@ pub fn take<'a, O: Os>(
     }
     let begun_ns = os.now_ns();
     let (mut owner, mut owner_since_ns) = (0, begun_ns);
+    let mut looks = 0;
     loop {
         os.step();
         let seen = word.load(Ordering::Relaxed);
         let now_ns = os.now_ns();
-        if now_ns.saturating_sub(begun_ns) > GIVE_UP_NS {
+        looks += 1;
+        if looks > LOOKS && now_ns.saturating_sub(begun_ns) > GIVE_UP_NS {
             return Err(NeverFree);
         }
         if seen & !WAITERS != owner {
@@ -82,8 +87,9 @@ pub fn take<'a, O: Os>(
             || word
                 .compare_exchange(seen, seen | WAITERS, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok();
-        if marked {
-            os.wait(word, seen | WAITERS, owner_since_ns + TAKE_OVER_NS);
+        let until_ns = owner_since_ns.saturating_add(TAKE_OVER_NS);
+        if marked && os.wait(word, seen | WAITERS, until_ns) == Waited::Refused {
+            return Err(NeverFree);
         }
     }
 }
@@ -122,7 +128,7 @@ impl<O: Os> Drop for Held<'_, O> {
 mod tests {
     use super::*;
     use crate::os::fake::Clock;
-    use crate::os::{Fate, Waited, Who};
+    use crate::os::{Fate, Who};
 
     #[test]
     fn whoever_waits_is_woken_and_nobody_where_nobody_waits() {
@@ -147,6 +153,38 @@ mod tests {
         assert!(second.is_mine(), "the former owner frees nothing");
         drop(second);
         assert_eq!(word.load(Ordering::Relaxed), 0);
+    }
+
+    /// Other programs have the CPU for half a second whenever somebody waits.
+    #[test]
+    fn a_lock_is_waited_for_on_a_machine_that_is_too_busy() {
+        struct Busy<'a>(Clock, &'a AtomicU32);
+        impl Os for Busy<'_> {
+            fn now_ns(&self) -> u64 {
+                self.0.now_ns()
+            }
+            fn cpu_ns(&self) -> u64 {
+                0
+            }
+            fn wait(&self, _word: &AtomicU32, _expected: u32, _until_ns: u64) -> Waited {
+                self.0.now_ns.set(self.now_ns() + 500_000_000);
+                // Its owner has given it back meanwhile, and another one has taken it; the fourth time nobody has.
+                let taken = self.1.fetch_add(2, Ordering::Relaxed);
+                if taken > 8 {
+                    self.1.store(0, Ordering::Relaxed);
+                }
+                Waited::Over
+            }
+            fn wake(&self, word: &AtomicU32) -> bool {
+                self.0.wake(word)
+            }
+            fn fate(&self, who: &Who) -> Fate {
+                self.0.fate(who)
+            }
+        }
+        let word = AtomicU32::new(4);
+        let busy = Busy(Clock::default(), &word);
+        assert!(take(&word, &busy, 1).is_ok_and(|held| !held.was_taken_over));
     }
 
     /// Somebody else writes another owner there whenever it is looked at.

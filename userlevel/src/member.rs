@@ -5,28 +5,27 @@
 //! woken by whoever polls when it is due; only where CPUs idle does it wake by itself. Each member that waits looks by
 //! itself after a while, so that one that does not poll holds nobody up for long (round.rs has the times).
 
-use crate::layout::{ABSENT, ASLEEP, AWAY, OUT, RUNNING, SEATS};
+use crate::layout::{ASLEEP, AWAY, RUNNING, SEATS};
 use crate::lock;
-use crate::os::{Fate, Mistake, Os, Waited, Who, NEVER};
-use crate::round::{Books, Round, FALLBACK_NS};
-use crate::table::{Table, Terms, PRIORITY_NONE};
+use crate::os::{Fate, Mistake, Os, Waited, Who};
+use crate::round::{fallback_ns, Books, Round};
+use crate::table::{Table, Terms};
 use consort_abi::Slot;
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
 
-/// A member that was skipped is forgotten after this: it joins again if it polls again.
-const FORGET_NS: u64 = 60_000_000_000;
+mod seats;
+
 /// Decisions that somebody else overtook before they were written.
 const ATTEMPTS: u32 = 100;
-/// How often one of the members looks who has died, and at how many seats in one go.
+/// How often one of the members looks who has died.
 const TEND_NS: u64 = 1_000_000_000;
-const SWEEP: usize = 4;
 /// How often one of the members looks for a daemon, and how often each does whatever the others do.
 const LOOK_FOR_DAEMON_NS: u64 = 250_000_000;
 const LOOK_ITSELF_NS: u64 = 2_000_000_000;
 
-/// The seat is not this member's any more, or the memory is not a domain's: join again.
+/// The seat is not this member's any more, the memory is not a domain's, or the kernel refuses to wait: join again.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Lost;
 
@@ -54,6 +53,12 @@ pub struct Newcomer {
     pub who: Who,
     /// Not 0, and nobody else's.
     pub owner: u64,
+    pub share: Share,
+}
+
+/// What a member may have of the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Share {
     /// Bit n: it may run on CPU n. All bits: on any.
     pub cpus: u64,
     /// How many members may run on these at a time.
@@ -113,69 +118,6 @@ impl<O: Os> Member<O> {
         };
         member.index = member.take_seat(newcomer)?;
         Ok(member)
-    }
-
-    fn take_seat(&self, newcomer: &Newcomer) -> Result<usize, JoinError> {
-        let held = lock::take(&self.table.header().lock, &self.os, self.ticket());
-        let held = held.map_err(|_| JoinError::Lost)?;
-        let index = self.free_seat().ok_or(JoinError::Full)?;
-        let (header, seat) = (self.table.header(), self.table.seat(index));
-        seat.state.store(OUT, Relaxed);
-        seat.turn.store(seat.turn.load(Relaxed) & !1, Relaxed);
-        seat.pid.store(newcomer.who.pid, Relaxed);
-        seat.tid.store(newcomer.who.tid, Relaxed);
-        seat.started.store(newcomer.who.started, Relaxed);
-        seat.pid_space.store(newcomer.who.pid_space, Relaxed);
-        seat.cpus.store(newcomer.cpus, Relaxed);
-        seat.cpus_most.store(newcomer.cpus_most, Relaxed);
-        seat.weight.store(newcomer.weight, Relaxed);
-        seat.looks_at_ns.store(NEVER, Relaxed);
-        seat.polls_by_ns.store(NEVER, Relaxed);
-        // It begins with what the others have had.
-        let vmin = header.vmin.load(Relaxed);
-        seat.vtime.store(vmin, Relaxed);
-        seat.turn_vtime.store(vmin, Relaxed);
-        seat.debt_vtime.store(header.clock.load(Relaxed), Relaxed);
-        seat.served
-            .store(header.served_least.load(Relaxed), Relaxed);
-        seat.turn_ns.store(self.os.now_ns(), Relaxed);
-        for never in [&seat.due_ns, &seat.run_due_ns, &seat.slot.due_ns] {
-            never.store(NEVER, Relaxed);
-        }
-        seat.priority.store(PRIORITY_NONE, Relaxed);
-        seat.yields.store(0, Relaxed);
-        seat.skips.store(0, Relaxed);
-        vacate(&seat.slot);
-        if !held.is_mine() {
-            return Err(JoinError::Lost);
-        }
-        self.os.step();
-        seat.owner.store(newcomer.owner, Release);
-        if index >= self.table.seats_used() {
-            header.seats_used.store(index as u32 + 1, Release);
-        }
-        Ok(index)
-    }
-
-    /// The first free seat; where there is none, that of a member which has died, or has not polled for very long.
-    fn free_seat(&self) -> Option<usize> {
-        let owner = |index: &usize| self.table.seat(*index).owner.load(Acquire);
-        let used = self.table.seats_used();
-        if let Some(free) = (0..used).find(|index| owner(index) == 0) {
-            return Some(free);
-        }
-        if used < SEATS {
-            return Some(used);
-        }
-        let now_ns = self.os.now_ns();
-        (0..used).find(|&index| self.is_useless(index, now_ns))
-    }
-
-    fn is_useless(&self, index: usize, now_ns: u64) -> bool {
-        let seat = self.table.seat(index);
-        let absent_ns = now_ns.saturating_sub(seat.since_ns.load(Relaxed));
-        let is_absent = seat.state.load(Relaxed) == ABSENT && absent_ns > FORGET_NS;
-        is_absent || self.os.fate(&self.table.who(index)) == Fate::Gone
     }
 
     fn ticket(&self) -> u32 {
@@ -259,33 +201,8 @@ impl<O: Os> Member<O> {
 
     /// Gives the seat back. True: no member is left that anybody knows of.
     pub fn leave(&self) -> bool {
-        let left = self.decide_and(|round| round.leave(), true);
-        left.is_ok() && self.table.seats_used() == 0
-    }
-
-    /// Forgets members that have died: a few seats at a time, and one member for all.
-    ///
-    /// # Errors
-    /// [`Lost`].
-    pub fn tend(&self, now_ns: u64) -> Result<(), Lost> {
-        let used = self.table.seats_used();
-        if used == 0 {
-            return Err(Lost);
-        }
-        let every_ns = TEND_NS / used.div_ceil(SWEEP) as u64;
-        if !is_ours(&self.table.header().tended_at_ns, now_ns, every_ns) {
-            return Ok(());
-        }
-        let from = self.swept.get();
-        self.swept.set(from + SWEEP);
-        for index in from..from + SWEEP.min(used) {
-            let index = index % used;
-            let is_others = index != self.index && self.table.seat(index).owner.load(Relaxed) != 0;
-            if is_others && self.is_useless(index, now_ns) {
-                self.bury(index)?;
-            }
-        }
-        Ok(())
+        let left = self.decide(|round| round.leave());
+        left.is_ok() && self.give_back_seat().is_ok() && self.table.seats_used() == 0
     }
 
     /// Whether this member is to look now whether a daemon is there. One does it for all: each look is a search for a file, of
@@ -331,7 +248,7 @@ impl<O: Os> Member<O> {
         let latest_ns = || {
             wants_at_ns
                 .max(self.os.now_ns())
-                .saturating_add(FALLBACK_NS)
+                .saturating_add(fallback_ns(self.table.seats_used()))
         };
         // What others write there may make it look sooner, and not later.
         let (mut looks, mut until_ns) = (0u32, latest_ns());
@@ -347,8 +264,11 @@ impl<O: Os> Member<O> {
             let now_ns = self.os.now_ns();
             let looks_at_ns = seat.looks_at_ns.load(Relaxed).min(until_ns);
             if now_ns < looks_at_ns {
-                if self.os.wait(&seat.turn, turn, looks_at_ns) == Waited::Interrupted {
-                    return Ok(Waited::Interrupted);
+                match self.os.wait(&seat.turn, turn, looks_at_ns) {
+                    Waited::Over => {}
+                    Waited::Interrupted => return Ok(Waited::Interrupted),
+                    // To ask again and again would take the CPU from those that it waits for.
+                    Waited::Refused => return Err(Lost),
                 }
             } else {
                 looks += 1;
@@ -365,12 +285,27 @@ impl<O: Os> Member<O> {
         }
     }
 
+    /// Decides. Turns that have gone to members which died go on to others.
     fn decide(&self, change: impl Fn(&mut Round)) -> Result<(), Lost> {
-        self.decide_and(change, false)
+        let mut decided = self.decide_once(change);
+        // Each time some have died for good: more often than there are seats is a trick.
+        for _ in 0..SEATS {
+            match decided {
+                Ok(dead) if !dead.is_empty() => {
+                    let buried = dead.into_iter().try_for_each(|index| self.bury(index));
+                    decided = buried.and_then(|()| self.decide_once(|_| {}));
+                }
+                _ => break,
+            }
+        }
+        if decided.is_err() {
+            self.os.be_patient(false);
+        }
+        decided.map(|_| ())
     }
 
-    /// Reads, decides, writes, and wakes who has got a turn. `leaves`: the seat is free afterwards.
-    fn decide_and(&self, change: impl Fn(&mut Round), leaves: bool) -> Result<(), Lost> {
+    /// Reads, decides, writes, and wakes who has got a turn. Returns those that had got one, or were skipped, and have died.
+    fn decide_once(&self, change: impl Fn(&mut Round)) -> Result<Vec<usize>, Lost> {
         let mut books = self.books.try_borrow_mut().map_err(|_| Lost)?;
         for _ in 0..ATTEMPTS {
             let held = lock::take(&self.table.header().lock, &self.os, self.ticket());
@@ -386,18 +321,10 @@ impl<O: Os> Member<O> {
             }
             books.write(self.table, &self.os, self.index);
             self.count(held.was_taken_over, readmitted);
-            if leaves {
-                self.vacate_seat(self.index);
-            }
             drop(held);
             // Now: between waking another and sleeping there is to be nothing.
             self.os.be_patient(books.is_patient(self.index));
-            let dead = self.wake(&books);
-            drop(books);
-            for index in dead {
-                self.bury(index)?;
-            }
-            return Ok(());
+            return Ok(self.wake(&books));
         }
         Err(Lost)
     }
@@ -414,6 +341,7 @@ impl<O: Os> Member<O> {
 
     /// Wakes those that have got a turn. Returns those that are not there to take it.
     fn wake(&self, books: &Books) -> Vec<usize> {
+        let is_gone = |index: &usize| self.os.fate(&self.table.who(*index)) == Fate::Gone;
         let mut dead = Vec::new();
         for &index in books.nudged.iter().filter(|&&index| index != self.index) {
             self.os.wake(&self.table.seat(index).turn);
@@ -422,47 +350,12 @@ impl<O: Os> Member<O> {
             if self.os.makes(Mistake::NobodyIsWoken) {
                 continue;
             }
-            let is_gone = |index| self.os.fate(&self.table.who(index)) == Fate::Gone;
-            if !self.os.wake(&self.table.seat(index).turn) && is_gone(index) {
+            if !self.os.wake(&self.table.seat(index).turn) && is_gone(&index) {
                 dead.push(index);
             }
         }
-        dead.extend(
-            books
-                .skipped()
-                .iter()
-                .filter(|&&index| self.os.fate(&self.table.who(index)) == Fate::Gone),
-        );
+        dead.extend(books.skipped().iter().copied().filter(is_gone));
         dead
-    }
-
-    /// A member has died: its seat is free, its turn another's.
-    fn bury(&self, index: usize) -> Result<(), Lost> {
-        let held = lock::take(&self.table.header().lock, &self.os, self.ticket());
-        let held = held.map_err(|_| Lost)?;
-        let seat = self.table.seat(index);
-        let is_gone = self.is_useless(index, self.os.now_ns());
-        if is_gone && seat.owner.load(Relaxed) != 0 && held.is_mine() {
-            self.vacate_seat(index);
-            self.table.header().buried.fetch_add(1, Relaxed);
-        }
-        drop(held);
-        // Its turn goes on to somebody.
-        self.decide(|_| {})
-    }
-
-    fn vacate_seat(&self, index: usize) {
-        let (header, seat) = (self.table.header(), self.table.seat(index));
-        self.os.step();
-        seat.owner.store(0, Release);
-        self.os.step();
-        seat.state.store(OUT, Relaxed);
-        let mut used = self.table.seats_used();
-        while used > 0 && self.table.seat(used - 1).owner.load(Relaxed) == 0 {
-            used -= 1;
-        }
-        self.os.step();
-        header.seats_used.store(used as u32, Release);
     }
 
     /// Whether it has a turn now, for tests and models.
@@ -485,16 +378,4 @@ fn is_ours(next_at: &AtomicU64, now_ns: u64, every_ns: u64) -> bool {
         && next_at
             .compare_exchange(at_ns, next_ns, Relaxed, Relaxed)
             .is_ok()
-}
-
-/// A slot of somebody who has just come: its first poll asks at once.
-fn vacate(slot: &Slot) {
-    slot.key.store(0, Relaxed);
-    slot.priority.store(PRIORITY_NONE, Relaxed);
-    slot.intent.store(consort_abi::CONSORT_RUNNING, Relaxed);
-    slot.yield_by_ns.store(0, Relaxed);
-    slot.other_due_ns.store(NEVER, Relaxed);
-    slot.other_key.store(0, Relaxed);
-    slot.other_priority.store(PRIORITY_NONE, Relaxed);
-    slot.standing.store(consort_abi::CONSORT_MEMBER, Relaxed);
 }

@@ -32,6 +32,9 @@ pub enum Waited {
     Over,
     /// A signal handler has run.
     Interrupted,
+    /// There is no waiting: the kernel refuses to, by a filter of system calls, say; or this is a child by now, which does not
+    /// have the memory.
+    Refused,
 }
 
 /// Mistakes that a model plants, to see that its rules find them.

@@ -4,43 +4,86 @@
 use crate::layout::RUNNING;
 use crate::table::Place;
 
-/// Whether one more member, which does not run yet or is `candidate` itself, may run beside those that do, were `leaves` not
-/// among them: on no set of CPUs that one of them is bound to are then more than run there. Members that are bound to sets
-/// which overlap in part may still meet on one CPU.
-pub fn has_room(places: &[Place], candidate: usize, leaves: Option<usize>) -> bool {
-    let bound_to = places[candidate].cpus;
-    let others = || {
-        let is_other =
-            move |i: &usize| *i != candidate && Some(*i) != leaves && places[*i].state == RUNNING;
-        (0..places.len()).filter(is_other).map(|i| &places[i])
-    };
-    let is_full = |set: &Place| {
-        let within = others().filter(|place| place.cpus & !set.cpus == 0);
-        within.count() >= set.cpus_most as usize
-    };
-    let is_around = |place: &&Place| place.cpus != bound_to && bound_to & !place.cpus == 0;
-    !is_full(&places[candidate]) && !others().filter(is_around).any(is_full)
+/// So many sets of CPUs are told apart; members that are bound to further ones count as those of the first. What a decision costs
+/// is not to depend on what somebody writes there.
+const SETS: usize = 64;
+
+/// The sets of CPUs that members are bound to.
+#[derive(Default)]
+pub struct Room {
+    sets: Vec<Set>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Set {
+    cpus: u64,
+    /// How many members may run there.
+    most: u32,
+}
+
+impl Set {
+    fn is_within(&self, other: &Set) -> bool {
+        self.cpus & !other.cpus == 0
+    }
+}
+
+impl Room {
+    /// Finds the sets, and tells each place which one is its own.
+    pub fn find(&mut self, places: &mut [Place]) {
+        self.sets.clear();
+        for place in places.iter_mut().filter(|place| place.owner != 0) {
+            let own = Set {
+                cpus: place.cpus,
+                most: place.cpus_most,
+            };
+            let known = self.sets.iter().position(|set| *set == own);
+            place.set = known.unwrap_or(self.sets.len() % SETS);
+            if known.is_none() && self.sets.len() < SETS {
+                self.sets.push(own);
+            }
+        }
+    }
+
+    /// Whether one more member, which does not run yet or is `candidate` itself, may run beside those that do, were `leaves` not
+    /// among them: on no set of CPUs that one of them is bound to are then more than run there. Members that are bound to sets
+    /// which overlap in part may still meet on one CPU.
+    pub fn is_for(&self, places: &[Place], candidate: usize, leaves: Option<usize>) -> bool {
+        let Some(own) = self.sets.get(places[candidate].set) else {
+            return true;
+        };
+        let mut running = [0u32; SETS];
+        for (i, place) in places.iter().enumerate() {
+            if i != candidate && Some(i) != leaves && place.state == RUNNING {
+                running[place.set] += 1;
+            }
+        }
+        let bound = || self.sets.iter().zip(&running);
+        let is_full = |set: &Set| {
+            let within = bound().filter(|(other, _)| other.is_within(set));
+            within.map(|(_, running)| running).sum::<u32>() >= set.most
+        };
+        let is_around = |set: &Set| set.cpus != own.cpus && own.is_within(set);
+        let mut around = bound().filter(|(set, &running)| running > 0 && is_around(set));
+        !is_full(own) && !around.any(|(set, _)| is_full(set))
+    }
+
+    /// How many members can have a turn at most: what all sets of CPUs together can run that are within no other.
+    pub fn seats(&self) -> usize {
+        let is_counted = |i: usize, set: &Set| {
+            let is_around = |other: &Set| other.cpus != set.cpus && set.is_within(other);
+            let is_first = !self.sets[..i].iter().any(|other| other.cpus == set.cpus);
+            is_first && !self.sets.iter().any(is_around)
+        };
+        let counted = self.sets.iter().enumerate();
+        let counted = counted.filter(|(i, set)| is_counted(*i, set));
+        counted.map(|(_, set)| set.most as usize).sum()
+    }
 }
 
 /// How many members have a turn.
 pub fn running(places: &[Place]) -> usize {
     let has_turn = |place: &&Place| place.state == RUNNING;
     places.iter().filter(has_turn).count()
-}
-
-/// How many can have one at most: what all sets of CPUs together can run that are within no other. Where all members are bound
-/// alike, which is the rule, it looks at each of them a few times; a decision asks once.
-pub fn seats(places: &[Place]) -> usize {
-    let taken = |place: &&Place| place.owner != 0;
-    let is_counted = |i: usize, set: &Place| {
-        let is_same = |place: &Place| place.cpus == set.cpus;
-        let is_around = |place: &Place| place.cpus != set.cpus && set.cpus & !place.cpus == 0;
-        let mut before = places[..i].iter().filter(taken);
-        !before.any(is_same) && !places.iter().filter(taken).any(is_around)
-    };
-    let sets = places.iter().enumerate().filter(|(_, set)| taken(set));
-    let counted = sets.filter(|(i, set)| is_counted(*i, set));
-    counted.map(|(_, set)| set.cpus_most as usize).sum()
 }
 
 #[cfg(test)]
@@ -61,7 +104,15 @@ mod tests {
     }
 
     fn last_has_room(members: &[(u64, u32, bool)], leaves: Option<usize>) -> bool {
-        has_room(&domain(members), members.len() - 1, leaves)
+        let (mut places, mut room) = (domain(members), Room::default());
+        room.find(&mut places);
+        room.is_for(&places, members.len() - 1, leaves)
+    }
+
+    fn seats(places: &[Place]) -> usize {
+        let mut room = Room::default();
+        room.find(&mut places.to_vec());
+        room.seats()
     }
 
     #[test]
@@ -108,5 +159,18 @@ mod tests {
         assert_eq!(seats(&domain(&[one, other, (0b11, 2, false)])), 2);
         assert_eq!(seats(&domain(&[one, other, (0b11, 1, false)])), 1);
         assert_eq!(seats(&[]), 0);
+    }
+
+    #[test]
+    fn more_sets_of_cpus_than_are_told_apart_count_as_the_first() {
+        let bound = |i: usize| (1 << (i % 64) | 1 << (i / 64 % 64), 2, i.is_multiple_of(2));
+        let members: Vec<_> = (1..=1023).map(bound).collect();
+        let (mut places, mut room) = (domain(&members), Room::default());
+        room.find(&mut places);
+        assert_eq!(room.sets.len(), SETS);
+        assert!(places.iter().all(|place| place.set < SETS));
+        assert_eq!(places[1022].set, 0);
+        // None is told apart here: there is nothing to be exceeded.
+        assert!(Room::default().is_for(&places, 1022, None));
     }
 }

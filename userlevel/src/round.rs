@@ -5,7 +5,7 @@
 use crate::layout::{ABSENT, ASLEEP, OUT, RUNNING, WAITING};
 use crate::os::{Mistake, Os, NEVER};
 use crate::policy::{self, DomainNumbers, Entry, Loaded, Policy, Told};
-use crate::room::{has_room, running, seats};
+use crate::room::{running, Room};
 use crate::table::{grace_ns, write, write_small, Place, Table, Terms};
 use std::sync::atomic::Ordering::{Relaxed, Release};
 
@@ -18,7 +18,9 @@ const LOOK_NS: u64 = 8_000_000;
 /// A sleeper whom others are to wake looks by itself so much after its due time, beyond the longest event.
 const BACKSTOP_NS: u64 = 2_000_000;
 /// The same of one that waits for its turn, whatever happens. With the skip that may follow, nobody waits for 100 ms.
-pub const FALLBACK_NS: u64 = 80_000_000;
+const FALLBACK_NS: u64 = 80_000_000;
+/// So many look within that time. Of more, each looks more seldom, or they would do nothing else.
+const LOOKERS: usize = 8;
 /// Even alone, a member comes by this often: to see who is there otherwise.
 const COME_BY_NS: u64 = 250_000_000;
 /// Nobody looks again sooner.
@@ -34,6 +36,7 @@ pub struct Books {
     places: Vec<Place>,
     before: Vec<Entry>,
     before_places: Vec<Place>,
+    room: Room,
     told: Vec<(usize, Told)>,
     /// Whom to wake afterwards: those that have a turn now, and those that are to look at their time again.
     pub granted: Vec<usize>,
@@ -53,8 +56,7 @@ pub struct Round<'a> {
     me: usize,
     pub now_ns: u64,
     grace_ns: u64,
-    /// How many members can have a turn.
-    seats: usize,
+    room: &'a Room,
     readmitted: bool,
 }
 
@@ -77,7 +79,7 @@ impl Books {
         let policy = self.policy.get_or_insert_with(Policy::new);
         let mut round = Round {
             loaded: policy.load(&mut domain, &mut self.entries),
-            seats: seats(&self.places),
+            room: &self.room,
             places: &mut self.places,
             granted: &mut self.granted,
             nudged: &mut self.nudged,
@@ -120,6 +122,7 @@ impl Books {
             self.entries.push(entry);
             self.places.push(place);
         }
+        self.room.find(&mut self.places);
     }
 
     /// Writes what has changed: first who gets a turn, last what `me` is up to, so that a writer who dies in between leaves
@@ -200,6 +203,11 @@ impl Books {
     }
 }
 
+/// After what time the last of so many members has looked.
+pub fn fallback_ns(members: usize) -> u64 {
+    FALLBACK_NS * members.div_ceil(LOOKERS).max(1) as u64
+}
+
 impl Round<'_> {
     fn entry(&self, i: usize) -> &Entry {
         &self.loaded.entries[i]
@@ -250,6 +258,9 @@ impl Round<'_> {
                 self.loaded.entries[i].since_ns = self.now_ns;
                 self.places[i].state = ABSENT;
                 self.skipped.push(i);
+                // Nobody may have woken it when it got its turn.
+                self.places[i].looks_at_ns = self.now_ns;
+                self.nudged.push(i);
             }
         }
     }
@@ -285,7 +296,7 @@ impl Round<'_> {
                     let since_ns = self.entry(other).since_ns;
                     self.loaded.take(other);
                     // Its own turn is the other's, where that may run.
-                    match has_room(self.places, other, Some(me)) {
+                    match self.room.is_for(self.places, other, Some(me)) {
                         true => {
                             self.grant(other);
                             is_undecided = false;
@@ -345,13 +356,14 @@ impl Round<'_> {
 
     /// Gives turns to those that wait, most important first, while there is room.
     fn fill(&mut self) {
-        while running(self.places) < self.seats {
+        let seats = self.room.seats();
+        while running(self.places) < seats {
             let Some(first) = self.loaded.first(None, self.now_ns) else {
                 break;
             };
             let since_ns = self.entry(first).since_ns;
             self.loaded.take(first);
-            match has_room(self.places, first, None) {
+            match self.room.is_for(self.places, first, None) {
                 true => self.grant(first),
                 false => self.aside.push((first, since_ns)),
             }
@@ -412,16 +424,24 @@ impl Round<'_> {
 
     fn backstop_ns(&self, due_ns: u64) -> u64 {
         let at_ns = due_ns.saturating_add(self.grace_ns + BACKSTOP_NS);
-        let latest_ns = self.now_ns + FALLBACK_NS;
+        let latest_ns = self.now_ns + self.own_fallback_ns();
         match at_ns > self.now_ns + LOOK_AGAIN_NS {
             true => at_ns.min(latest_ns),
             false => latest_ns,
         }
     }
 
+    /// Where many wait, they are spread over a longer time: many of them may be lost at once, all of a process' say.
+    fn own_fallback_ns(&self) -> u64 {
+        let can_look = |i: &usize| matches!(self.places[*i].state, ASLEEP | WAITING);
+        let more_ns = fallback_ns(self.members().filter(can_look).count()) - FALLBACK_NS;
+        let number = (self.me as u64 ^ self.now_ns).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        FALLBACK_NS + more_ns / 1000 * (number >> 32) / (1 << 32) * 1000
+    }
+
     /// Where CPUs idle nobody wakes those that sleep: as many as could run then wake by themselves, the first of all.
     fn sleepers_to_wake_exactly(&self) -> Vec<usize> {
-        let free = self.seats.saturating_sub(running(self.places));
+        let free = self.room.seats().saturating_sub(running(self.places));
         if free == 0 {
             return Vec::new();
         }

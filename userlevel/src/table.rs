@@ -43,6 +43,8 @@ pub struct Place {
     pub polls_by_ns: u64,
     pub cpus: u64,
     pub cpus_most: u32,
+    /// Which set of CPUs that is, see room.rs.
+    pub set: usize,
 }
 
 impl Table {
@@ -158,6 +160,7 @@ impl Table {
             polls_by_ns: seat.polls_by_ns.load(Relaxed),
             cpus: seat.cpus.load(Relaxed),
             cpus_most: seat.cpus_most.load(Relaxed).clamp(1, SEATS as u32),
+            set: 0,
         };
         let entry = Entry {
             due_ns: due_in_range(seat.due_ns.load(Relaxed), now_ns),

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{work, Directory, Seat, TERMS};
+use common::{file, runtime, work, Directory, Seat, IS_CHOSEN, TERMS};
 use consort_userlevel::{inspect, random, Lost, Meeting, BYTES, SEATS};
 use std::fs;
 use std::os::unix::fs::{chown, symlink, PermissionsExt};
@@ -100,7 +100,7 @@ fn as_user(user: u32, group: u32, directory: &Path, what: impl Fn(&Path) -> bool
                     && libc::setgid(group) == 0
                     && libc::setuid(user) == 0
             };
-            std::env::set_var("CONSORT_RUNTIME_DIR", directory);
+            IS_CHOSEN.store(true, Relaxed);
             let is_well = became && what(directory);
             // SAFETY: ends the child.
             unsafe { libc::_exit(i32::from(!is_well)) }
@@ -150,7 +150,7 @@ fn users_of_a_group_cooperate_and_others_are_turned_away() {
     chown(&directory.0, None, Some(GROUP)).unwrap();
     fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o2770)).unwrap();
     let members = [GROUP + 1, GROUP + 2].map(|user| as_user(user, GROUP, &directory.0, cooperate));
-    let turned_away = |path: &Path| Meeting::attend(path, "studio", TERMS).is_err();
+    let turned_away = |path: &Path| Meeting::attend(&runtime(path), "studio", TERMS).is_err();
     assert!(ended_well(as_user(
         GROUP + 3,
         GROUP + 3,
@@ -171,19 +171,19 @@ fn another_user_s_file_and_memory_are_replaced() {
         return;
     }
     let (directory, other) = (Directory::new(), Directory::new());
-    let file = directory.0.join("studio.domain");
+    let path = file(&directory.0);
     let theirs = Seat::take(&other.0);
-    let line = fs::read(other.0.join("studio.domain")).unwrap();
+    let line = fs::read(file(&other.0)).unwrap();
     // Somebody else's file that names sound memory.
-    fs::write(&file, &line).unwrap();
-    chown(&file, Some(GROUP + 1), None).unwrap();
+    fs::write(&path, &line).unwrap();
+    chown(&path, Some(GROUP + 1), None).unwrap();
     let seat = Seat::take(&directory.0);
     assert_ne!(seat.meeting.token(), theirs.meeting.token());
     seat.leave();
     // In a directory for a group, too: the memory is not its maker's.
     fs::set_permissions(&directory.0, fs::Permissions::from_mode(0o777)).unwrap();
-    fs::write(&file, &line).unwrap();
-    chown(&file, Some(GROUP + 1), None).unwrap();
+    fs::write(&path, &line).unwrap();
+    chown(&path, Some(GROUP + 1), None).unwrap();
     let is_refused = |path: &Path| {
         let seat = Seat::try_to_take(path);
         let is_own = seat
@@ -210,11 +210,7 @@ fn another_user_s_file_and_memory_are_replaced() {
 fn a_link_in_place_of_the_file_is_not_followed() {
     let (directory, other) = (Directory::new(), Directory::new());
     let theirs = Seat::take(&other.0);
-    symlink(
-        other.0.join("studio.domain"),
-        directory.0.join("studio.domain"),
-    )
-    .unwrap();
+    symlink(file(&other.0), file(&directory.0)).unwrap();
     let seat = Seat::take(&directory.0);
     assert_ne!(seat.meeting.token(), theirs.meeting.token());
     seat.leave();

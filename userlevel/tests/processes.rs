@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{work, Directory, Seat, MS, TERMS};
+use common::{file, runtime, work, Directory, Seat, MS, SHARE, TERMS};
 use consort_userlevel::{
     inspect, random, Linux, Lost, Meeting, Member, Newcomer, Os, Terms, NEVER,
 };
@@ -205,7 +205,7 @@ fn a_traced_member_is_skipped_and_let_in_again() {
 #[test]
 fn another_page_than_a_domain_s_is_refused_and_replaced() {
     let directory = Directory::new();
-    let file = directory.0.join("studio.domain");
+    let path = file(&directory.0);
     let target = directory.0.join("elsewhere");
     fs::write(&target, "consort 1 0 0000000000000001\n").unwrap();
     let long = "x".repeat(100_000);
@@ -218,16 +218,16 @@ fn another_page_than_a_domain_s_is_refused_and_replaced() {
         &long,
     ];
     for text in texts {
-        fs::write(&file, text).unwrap();
+        fs::write(&path, text).unwrap();
         let seat = Seat::take(&directory.0);
         assert_eq!(seat.poll(), Ok(()), "{text:.20}");
         assert!(seat.meeting.is_current());
         seat.leave();
-        assert!(!file.exists());
+        assert!(!path.exists());
     }
-    symlink(&target, &file).unwrap();
+    symlink(&target, &path).unwrap();
     let seat = Seat::take(&directory.0);
-    assert!(!file.symlink_metadata().unwrap().is_symlink());
+    assert!(!path.symlink_metadata().unwrap().is_symlink());
     seat.leave();
     assert!(target.exists(), "what the link named is somebody else's");
 }
@@ -235,16 +235,16 @@ fn another_page_than_a_domain_s_is_refused_and_replaced() {
 #[test]
 fn members_whose_file_is_replaced_move_or_put_it_back() {
     let directory = Directory::new();
-    let file = directory.0.join("studio.domain");
+    let path = file(&directory.0);
     let seat = Seat::take(&directory.0);
-    fs::remove_file(&file).unwrap();
+    fs::remove_file(&path).unwrap();
     assert!(seat.meeting.is_current(), "put back");
     assert_eq!(members(&directory.0), 1);
-    fs::remove_file(&file).unwrap();
+    fs::remove_file(&path).unwrap();
     let other = Seat::take(&directory.0);
     assert!(!seat.meeting.is_current(), "newcomers are elsewhere");
     seat.leave();
-    assert!(file.exists(), "it is another domain's by now");
+    assert!(path.exists(), "it is another domain's by now");
     other.leave();
 }
 
@@ -272,13 +272,11 @@ fn a_domain_s_terms_are_its_first_member_s() {
     let directory = Directory::new();
     let seat = Seat::take(&directory.0);
     let other = Terms { order: 2, ..TERMS };
-    let meeting = Meeting::attend(&directory.0, "studio", other).unwrap();
+    let meeting = Meeting::attend(&runtime(&directory.0), "studio", other).unwrap();
     let newcomer = Newcomer {
         who: Linux::new().me(),
         owner: 5,
-        cpus: u64::MAX,
-        cpus_most: 1,
-        weight: 1 << 20,
+        share: SHARE,
     };
     let joined = Member::join(
         meeting.table(),
@@ -299,7 +297,7 @@ fn a_directory_that_others_may_write_to_is_refused_unless_it_was_chosen() {
     let directory = Directory::new();
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o777);
     fs::set_permissions(&directory.0, mode).unwrap();
-    assert!(Meeting::attend(&directory.0, "studio", TERMS).is_err());
+    assert!(Meeting::attend(&runtime(&directory.0), "studio", TERMS).is_err());
 }
 
 /// Whatever another member writes, those that poll neither crash nor hang.
@@ -332,7 +330,7 @@ fn garbage_in_the_memory_harms_nobody() {
 }
 
 fn scribble(directory: &Path) {
-    let Ok(meeting) = Meeting::attend(directory, "studio", TERMS) else {
+    let Ok(meeting) = Meeting::attend(&runtime(directory), "studio", TERMS) else {
         return;
     };
     let table = meeting.table();

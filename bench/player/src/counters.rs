@@ -16,7 +16,7 @@ pub fn context_switches() -> Result<u64, Error> {
 
 /// Turns that members of a domain at user level have given to each other; none if there is no such domain.
 pub fn handovers(domain: &str) -> Option<u64> {
-    let domains = consort_userlevel::inspect::domains(&consort_userlevel::directory());
+    let domains = consort_userlevel::inspect::domains(consort_userlevel::Runtime::of_user().path());
     let named = domains.iter().find(|it| it.name == domain);
     named.map(|it| it.handovers)
 }

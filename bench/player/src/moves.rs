@@ -128,7 +128,7 @@ impl Driven {
 }
 
 fn at_user_level(domain: &str) -> usize {
-    let domains = consort_userlevel::inspect::domains(&consort_userlevel::directory());
+    let domains = consort_userlevel::inspect::domains(consort_userlevel::Runtime::of_user().path());
     let named = domains.iter().find(|it| it.name == domain);
     named.map_or(0, |it| it.members.len())
 }

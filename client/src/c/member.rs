@@ -81,12 +81,15 @@ pub struct Handle {
     member: Member,
 }
 
-/// The thread's handle, freed at the latest when the thread exits.
+/// The thread's handle, freed when the thread exits. The first thread's is not: what a program has registered with atexit() runs
+/// after that, and may still leave.
 struct Owned(*mut Handle);
 
 impl Drop for Owned {
     fn drop(&mut self) {
-        if !self.0.is_null() {
+        // SAFETY: no arguments, never fails.
+        let is_first = unsafe { libc::gettid() } as u32 == std::process::id();
+        if !self.0.is_null() && !is_first {
             // SAFETY: made by Box::into_raw in `join`, owned here alone.
             drop(unsafe { Box::from_raw(self.0) });
         }

@@ -15,7 +15,7 @@ impl State {
             return Ok(());
         }
         self.user_level_at_ns.set(now_ns.saturating_add(RETRY_NS));
-        if let Some(seat) = UserLevel::join(&self.terms)? {
+        if let Some(seat) = UserLevel::join(&self.terms, &self.runtime.again())? {
             self.slot.set(NonNull::from(seat.slot()));
             self.attached.set(NonNull::from(&user_level::ATTACHED));
             *self.user_level.borrow_mut() = Some(seat);
@@ -23,11 +23,14 @@ impl State {
         Ok(())
     }
 
-    /// The thread's turn is the others' then.
+    /// The thread's turn is the others' then. A forked child has none to give.
     pub(super) fn leave_user_level(&self) {
         if let Some(seat) = self.user_level.take() {
             self.point_nowhere();
-            seat.leave();
+            match self.is_alive() {
+                true => seat.leave(),
+                false => seat.forget(),
+            }
         }
     }
 
@@ -64,6 +67,8 @@ impl State {
         drop(seat);
         match polled {
             Ok(()) => Ok(Others::read(self.slot())),
+            // The memory is the parent's.
+            Err(Error::Gone) if !self.is_alive() => Err(Error::Forked),
             // It joins again with its next poll.
             Err(Error::Gone) => {
                 self.stay_alone();
@@ -71,6 +76,27 @@ impl State {
                 self.poll_alone(next, clock::now_ns(), sleeper)
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// The thread will sleep outside of a poll: its turn is the others' meanwhile.
+    pub(super) fn rest_at_user_level(&self, next: RawNext) {
+        let seat = self.user_level.borrow();
+        let rested = seat.as_ref().map(|seat| seat.rest(next));
+        drop(seat);
+        if let Some(Err(_)) = rested {
+            self.stay_alone();
+        }
+    }
+
+    /// It is back, and waits for its turn. It joins again with its next poll where it has lost its seat.
+    pub(super) fn resume_at_user_level(&self) {
+        let seat = self.user_level.borrow();
+        let resumed = seat.as_ref().map(UserLevel::resume);
+        drop(seat);
+        if let Some(Err(_)) = resumed {
+            self.stay_alone();
+            self.user_level_at_ns.set(0);
         }
     }
 

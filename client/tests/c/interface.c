@@ -45,7 +45,7 @@ static void joining(void)
 	CHECK(consort_join("a", NULL, NULL) == -EINVAL);
 	CHECK(consort_reserve(NULL, 0.1, 30000000) == -EINVAL);
 	CHECK(consort_reserve("guaranteed", 1.5, 30000000) == -EINVAL);
-	CHECK(strstr(consort_last_error_text(), "1.5"));
+	CHECK(strstr(consort_last_error_text(), "1500000 millionths"));
 	CHECK(consort_reserve("guaranteed", 0.5, 30000000) == 0);
 	CHECK(consort_lend(99, -0.1) == -EINVAL);
 	CHECK(consort_lend(99, 0.1) == 0);
@@ -453,10 +453,22 @@ static void tracing(void)
 	consort_trace_event(NULL, NULL, 0);
 }
 
+static struct consort_member *member;
+
+/* Runs after the first thread's exit, which has left. */
+static void at_exit(void)
+{
+	struct consort_next next = CONSORT_NEXT_BEST_EFFORT(1, 0);
+
+	if (consort_leave(member) != 0 || consort_poll(member, &next, NULL) != -ENOTCONN) {
+		fprintf(stderr, "at exit: %s\n", consort_last_error_text());
+		_exit(1);
+	}
+}
+
 int main(void)
 {
-	struct consort_member *member;
-
+	CHECK(atexit(at_exit) == 0);
 	joining();
 	feedback();
 	polling();
@@ -471,5 +483,6 @@ int main(void)
 	CHECK(consort_join("a", NULL, &member) == 0);
 	event_loop(member);
 	CHECK(consort_leave(member) == 0);
+	CHECK(consort_join("a", NULL, &member) == 0);
 	return 0;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The library through its public interfaces, against a daemon made for the tests.
 
+mod awkward;
 mod c_interface;
 mod cost;
 mod daemon;

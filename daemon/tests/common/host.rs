@@ -3,13 +3,14 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use consort_daemon::{ejection::Mode, ClassTable, Host};
+use consort_daemon::{ejection::Mode, ClassTable, Heir, Host, Loader};
 use consort_kernel::{
-    ClientPage, Counters, DomainOptions, Error, ExitReport, JoinArgs, LeaveArgs, ReservationUsage,
-    Tardiness, Terms, Tunables, RATE_ONE,
+    ClientPage, Counters, DomainLabel, DomainOptions, Error, ExitReport, JoinArgs, Kept, LeaveArgs,
+    Membership, ReservationUsage, Tardiness, Terms, Thread, Tunables, RATE_ONE,
 };
 use nix::sys::memfd::{memfd_create, MFdFlags};
 
@@ -17,6 +18,11 @@ use nix::sys::memfd::{memfd_create, MFdFlags};
 #[derive(Debug, Default)]
 pub struct Record {
     pub domains: BTreeMap<u32, DomainOptions>,
+    /// Of domains, by number.
+    pub labels: BTreeMap<u32, DomainLabel>,
+    /// The journal's numbers, by reservation.
+    pub numbers: BTreeMap<u32, u32>,
+    pub answering: u32,
     pub members: HashMap<i32, JoinArgs>,
     pub pages: BTreeSet<u32>,
     pub joins: u64,
@@ -60,6 +66,12 @@ pub struct FakeHost(Arc<Mutex<Record>>);
 impl FakeHost {
     pub fn record(&self) -> MutexGuard<'_, Record> {
         self.0.lock().unwrap()
+    }
+
+    /// The daemon was killed, maybe while it called the scheduler, which goes on.
+    pub fn outlive(&self) {
+        self.0.clear_poison();
+        self.record().dies_after = None;
     }
 
     /// The scheduler leaves the kernel, even if a test has failed while it held the record.
@@ -112,7 +124,97 @@ fn refusal(doing: &'static str, errno: i32) -> Error {
     Error::Refused { doing, errno }
 }
 
+/// Puts a fake scheduler in charge, or takes it over as it is.
+pub struct FakeLoader(pub FakeHost);
+
+impl Loader for FakeLoader {
+    fn load(&mut self, mode: Mode) -> Result<Box<dyn Host>, Error> {
+        self.0.load(mode)
+    }
+
+    fn succeed(&mut self, kept: &Kept, heir: Heir) -> Result<Box<dyn Host>, Error> {
+        assert!(kept.is(IDENTITY));
+        FakeHost::refused(&self.0.record(), "succeed")?;
+        let record = self.0.record();
+        assert!(heir.clients.is_subset(&record.pages));
+        let threads: BTreeSet<i32> = heir.threads.iter().map(|thread| thread.tid).collect();
+        assert!(record.members.keys().all(|tid| threads.contains(tid)));
+        drop(record);
+        Ok(Box::new(self.0.clone()))
+    }
+}
+
+const IDENTITY: &str = "fake";
+
+/// What the fake scheduler hands on.
+fn link() -> BorrowedFd<'static> {
+    static LINK: OnceLock<OwnedFd> = OnceLock::new();
+    LINK.get_or_init(|| memfd_create("link", MFdFlags::MFD_CLOEXEC).unwrap())
+        .as_fd()
+}
+
 impl Host for FakeHost {
+    fn identity(&self) -> &str {
+        IDENTITY
+    }
+
+    fn descriptors(&self) -> Vec<(String, BorrowedFd<'_>)> {
+        vec![(format!("link-{IDENTITY}"), link())]
+    }
+
+    fn member(&self, thread: Thread) -> Result<Option<Membership>, Error> {
+        let record = self.record();
+        let found = record.members.get(&thread.tid);
+        let is_it = |join: &&JoinArgs| join.thread == thread;
+        Ok(found.filter(is_it).map(|join| Membership {
+            client: join.client,
+            slot: join.slot,
+            domain: join.domain,
+        }))
+    }
+
+    fn domains(&self) -> Result<Vec<(u32, Option<DomainLabel>)>, Error> {
+        let record = self.record();
+        let domains = record.domains.keys();
+        Ok(domains
+            .map(|id| (*id, record.labels.get(id).cloned()))
+            .collect())
+    }
+
+    fn reservations(&self) -> Result<Vec<(u32, Option<u32>)>, Error> {
+        let record = self.record();
+        let ids = record.reservations.keys();
+        Ok(ids
+            .map(|id| (*id, record.numbers.get(id).copied()))
+            .collect())
+    }
+
+    fn label_reservation(&mut self, id: u32, number: Option<u32>) -> Result<(), Error> {
+        let mut record = self.record();
+        record.live_or_die();
+        match number {
+            Some(number) => record.numbers.insert(id, number),
+            None => record.numbers.remove(&id),
+        };
+        Ok(())
+    }
+
+    fn leave_others(&mut self, clients: &BTreeSet<u32>) -> Result<(), Error> {
+        let mut record = self.record();
+        record
+            .members
+            .retain(|_, join| clients.contains(&join.client));
+        Ok(())
+    }
+
+    fn set_answering(&mut self, client: u32) {
+        self.record().answering = client;
+    }
+
+    fn answering(&self) -> u32 {
+        self.record().answering
+    }
+
     fn mode(&self) -> Mode {
         self.record().loads.last().copied().unwrap_or(Mode::Full)
     }
@@ -139,12 +241,13 @@ impl Host for FakeHost {
         );
     }
 
-    fn create_domain(&mut self, options: DomainOptions) -> Result<u32, Error> {
+    fn create_domain(&mut self, label: &DomainLabel) -> Result<u32, Error> {
         let mut record = self.record();
         Self::refused(&record, "create_domain")?;
         record.next += 1;
         let id = record.next;
-        record.domains.insert(id, options);
+        record.domains.insert(id, label.options);
+        record.labels.insert(id, label.clone());
         Ok(id)
     }
 
@@ -166,10 +269,10 @@ impl Host for FakeHost {
         Self::refused(&record, "join")?;
         assert!(record.domains.contains_key(&args.domain));
         assert!(record.pages.contains(&args.client));
-        if record.members.contains_key(&args.tid) {
+        if record.members.contains_key(&args.thread.tid) {
             return Err(refusal("join", libc::EEXIST));
         }
-        record.members.insert(args.tid, args);
+        record.members.insert(args.thread.tid, args);
         record.joins += 1;
         Ok(())
     }
@@ -237,16 +340,16 @@ impl Host for FakeHost {
         Ok(())
     }
 
-    fn add_to_reservation(&mut self, id: u32, tid: i32) -> Result<(), Error> {
+    fn add_to_reservation(&mut self, id: u32, thread: Thread) -> Result<(), Error> {
         let mut record = self.record();
         Self::refused(&record, "add_to_reservation")?;
         record.live_or_die();
-        let has_one = |promise: &Promise| promise.threads.contains(&tid);
+        let has_one = |promise: &Promise| promise.threads.contains(&thread.tid);
         if record.reservations.values().any(has_one) {
             return Err(refusal("add_to_reservation", libc::EEXIST));
         }
         let promise = record.reservations.get_mut(&id).unwrap();
-        promise.threads.insert(tid);
+        promise.threads.insert(thread.tid);
         Ok(())
     }
 

@@ -20,7 +20,7 @@ use consort_daemon::{
 };
 use consort_kernel::{ExitReport, Tunables};
 
-pub use host::{FakeHost, Promise, Record};
+pub use host::{FakeHost, FakeLoader, Promise, Record};
 pub use program::{gettid, join, leave, request, Program};
 
 /// A fresh folder, removed when it is dropped.
@@ -97,6 +97,7 @@ impl Daemon {
             division: consort_daemon::config::Division::by_default(1),
             restarts: quick_restarts(),
             drops_privileges: false,
+            replaces: false,
         };
         let host = FakeHost::default();
         host.record().tunables = Tunables {
@@ -149,6 +150,13 @@ impl Daemon {
     /// Why the daemon ended.
     pub fn end(mut self) -> Result<End, ServeError> {
         self.thread.take().unwrap().join().unwrap()
+    }
+
+    /// The same of one that another daemon follows: its folder stays until that one has ended, too.
+    pub fn end_beside(mut self) -> Result<End, ServeError> {
+        let ended = self.thread.take().unwrap().join().unwrap();
+        std::mem::forget(self);
+        ended
     }
 
     /// Waits until `done` holds; the daemon notices hang-ups and dead threads on its own time.

@@ -35,10 +35,20 @@ const SCRIPT: Script = [
     |world| world.take_back(ROOT, USER + 5, Some(0.15)).unwrap(),
 ];
 
-/// The daemon is killed at each of its calls to the scheduler. The next one has what was acknowledged, or that and the
-/// request that was being done; and the scheduler was told just that.
+/// The daemon is killed at each of its calls to the scheduler, which goes with it. The next one has what was acknowledged,
+/// or that and the request that was being done; and the scheduler was told just that.
 #[test]
 fn killed_anywhere_admitted_is_what_is_in_force() {
+    killed_anywhere(|world| World::beside(world.killed()));
+}
+
+/// The same where the scheduler goes on, and has what the last request had come to.
+#[test]
+fn killed_anywhere_a_scheduler_that_goes_on_has_what_is_admitted() {
+    killed_anywhere(World::taken_over);
+}
+
+fn killed_anywhere(next: fn(World) -> World) {
     for dies_after in 0.. {
         let mut world = World::new();
         world.host.record().dies_after = Some(dies_after);
@@ -53,7 +63,7 @@ fn killed_anywhere_admitted_is_what_is_in_force() {
             states.push((world.admitted(), world.capacity(0)));
         }
         let done = states.len() - 1;
-        let after = World::beside(world.killed());
+        let after = next(world);
         let restored = (after.admitted(), after.capacity(0));
         assert_eq!(
             after.in_force(),
@@ -229,4 +239,50 @@ fn children_from_before_are_not_adopted() {
         world = World::beside(world.killed());
         assert_eq!(threads(&world), [USER, 4002, 4003]);
     }
+}
+
+/// A daemon that starts while a real-time class has a thread finds its reservation; the thread has it when it is back.
+#[test]
+fn who_is_in_another_class_meanwhile_is_not_forgotten() {
+    let mut world = World::new();
+    world.reserve(ROOT, USER, "guaranteed", 0.1).unwrap();
+    let admitted = world.admitted();
+    let stat = world.folder.0.join(format!("{USER}/stat"));
+    let ordinary = fs::read_to_string(&stat).unwrap();
+    let zeros = "0 ".repeat(14);
+    let raised = ordinary.replacen(&format!("S {zeros}0 "), &format!("S {zeros}-2 "), 1);
+    assert_ne!(raised, ordinary);
+    fs::write(&stat, raised).unwrap();
+    let host = FakeHost::default();
+    host.record()
+        .refuse
+        .insert("add_to_reservation", libc::ESRCH);
+    let mut world = World::beside_host(host, world.killed());
+    let threads = |world: &World| {
+        let record = world.host.record();
+        let held = record.reservations.values().next();
+        held.map(|held| held.threads.len())
+    };
+    let mut now = std::time::Instant::now();
+    for _ in 0..3 {
+        now += Duration::from_secs(1);
+        world.service.tick(now);
+        assert_eq!(
+            (world.admitted(), threads(&world)),
+            (admitted.clone(), Some(0))
+        );
+    }
+    world.host.record().refuse.clear();
+    fs::write(&stat, ordinary).unwrap();
+    world.service.tick(now + Duration::from_secs(1));
+    assert_eq!((world.admitted(), threads(&world)), (admitted, Some(1)));
+    // Who ends up there is no more.
+    world
+        .host
+        .record()
+        .reservations
+        .values_mut()
+        .for_each(|held| held.threads.clear());
+    world.service.tick(now + Duration::from_secs(2));
+    assert!(world.admitted().is_empty());
 }

@@ -47,7 +47,21 @@ impl World {
 
     /// The same where the operator's file says more.
     pub fn beside_with(folder: Folder, file: impl FnOnce(&mut Division)) -> World {
-        let host = FakeHost::default();
+        World::with(FakeHost::default(), folder, file)
+    }
+
+    /// The next daemon, where the scheduler has outlived the one before.
+    pub fn taken_over(self) -> World {
+        self.host.outlive();
+        World::with(self.host, self.folder, |_| {})
+    }
+
+    /// The next daemon, with a scheduler of its own.
+    pub fn beside_host(host: FakeHost, folder: Folder) -> World {
+        World::with(host, folder, |_| {})
+    }
+
+    fn with(host: FakeHost, folder: Folder, file: impl FnOnce(&mut Division)) -> World {
         let mut world = World {
             service: Service::new(
                 Box::new(host.clone()),

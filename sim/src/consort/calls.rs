@@ -47,6 +47,7 @@ impl Consort {
                     tid: pid_of(k, *task),
                     ..self.reservation(*reservation)
                 };
+                self.add_one_who_has_gone(k, args);
                 self.call_reservation(k, self.scheduler.reservation_add, args);
             }
             Call::EndReservation { reservation } => {
@@ -136,6 +137,21 @@ impl Consort {
             unsafe { call(&mut args) };
         }
         args
+    }
+
+    /// The daemon means a thread that has ended, and whose number this one has got.
+    fn add_one_who_has_gone(&mut self, k: &mut Kernel, args: consort_reservation_args) {
+        let gone = consort_reservation_args {
+            start_ticks: u64::MAX,
+            ..args
+        };
+        let added = self.call_reservation(k, self.scheduler.reservation_add, gone);
+        if added.error == 0 {
+            k.violate(
+                "refusal",
+                "a thread has a reservation for having somebody else's number".to_owned(),
+            );
+        }
     }
 
     fn join_raw(&mut self, k: &mut Kernel, task: TaskIndex, domain: usize, slot: u32) {

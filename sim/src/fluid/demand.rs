@@ -51,7 +51,7 @@ impl Demand {
 pub fn demand(program: &Program) -> Demand {
     match program {
         Program::Hog | Program::MuteLiar { .. } | Program::PoliteLiar { .. } => Demand::All,
-        Program::Garbage { .. } => Demand::Unknown,
+        Program::Garbage { .. } | Program::Script { .. } => Demand::Unknown,
         Program::Player(player) => Demand::About {
             part: player.load.min(1.0),
         },

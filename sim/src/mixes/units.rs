@@ -24,7 +24,8 @@ pub fn domains_of(program: &Program) -> BTreeSet<DomainIndex> {
         Program::Player(player) => player.domain.into_iter().collect(),
         Program::MuteLiar { domain }
         | Program::PoliteLiar { domain, .. }
-        | Program::Garbage { domain, .. } => BTreeSet::from([*domain]),
+        | Program::Garbage { domain, .. }
+        | Program::Script { domain, .. } => BTreeSet::from([*domain]),
         Program::Hog => BTreeSet::new(),
     }
 }

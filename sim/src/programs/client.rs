@@ -102,6 +102,30 @@ impl At<'_> {
         todo
     }
 
+    /// Writes 8 bytes of the slot, of the eight that it has, whatever they mean.
+    pub fn write_word(&mut self, word: usize, value: u64) {
+        let Some((slot, _)) = self.slot() else {
+            return;
+        };
+        match word % 8 {
+            0 => slot.due_ns = value,
+            1 => slot.key = value,
+            2 => (slot.priority, slot.poll_seq) = (value as u32, (value >> 32) as u32),
+            3 => (slot.intent, slot.why) = (value as u32, (value >> 32) as u32),
+            4 => slot.yield_by_ns = value,
+            5 => slot.other_due_ns = value,
+            6 => slot.other_key = value,
+            _ => (slot.other_priority, slot.standing) = (value as u32, (value >> 32) as u32),
+        }
+    }
+
+    /// As a poll does: the number of polls is one more than it was.
+    pub fn count_poll(&mut self) {
+        if let Some((slot, _)) = self.slot() {
+            slot.poll_seq = slot.poll_seq.wrapping_add(1);
+        }
+    }
+
     /// Writes into the slot what a program should not.
     pub fn scribble(&mut self, all_ones: bool) {
         let random = self.random.next_u64();

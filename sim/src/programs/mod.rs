@@ -5,6 +5,7 @@ mod client;
 mod hostile;
 mod locks;
 mod player;
+mod script;
 mod shared;
 mod steps;
 mod words;
@@ -104,6 +105,7 @@ pub(crate) fn begin(setup: &Setup, index: TaskIndex, task: TaskId) -> Running {
         Program::PoliteLiar { domain, work_ns } => {
             Box::new(hostile::PoliteLiar::new(*domain, *work_ns))
         }
+        Program::Script { domain, bytes } => Box::new(script::Script::new(*domain, bytes)),
         Program::Garbage { domain, work_ns } => Box::new(hostile::Garbage::new(*domain, *work_ns)),
     };
     Running {

@@ -151,7 +151,10 @@ fn part_from_domains(program: &mut Program) {
         Program::Player(player) => player.domain = None,
         Program::Steps(steps) => part_steps(steps),
         // Whoever lies in a domain is a hog outside.
-        Program::MuteLiar { .. } | Program::PoliteLiar { .. } | Program::Garbage { .. } => {
+        Program::MuteLiar { .. }
+        | Program::PoliteLiar { .. }
+        | Program::Garbage { .. }
+        | Program::Script { .. } => {
             *program = Program::Hog;
         }
         Program::Hog => {}

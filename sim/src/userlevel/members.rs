@@ -3,7 +3,7 @@
 
 use super::machine::{Cpu, Killed, Machine};
 use super::plan::{Plan, MS};
-use consort_userlevel::{Lost, Member, Newcomer, Shared, Table, Terms, Who, Wish};
+use consort_userlevel::{Lost, Member, Newcomer, Share, Shared, Table, Terms, Who, Wish};
 use serde::Serialize;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::ptr::NonNull;
@@ -148,9 +148,11 @@ fn live(run: &Run, cpu: &Cpu, i: usize) {
             pid_space: 1,
         },
         owner: i as u64 + 1,
-        cpus: run.plan.bound_to(i).map_or(u64::MAX, |cpu| 1 << cpu),
-        cpus_most: run.plan.bound_to(i).map_or(run.plan.cpus, |_| 1),
-        weight: 1 << 20,
+        share: Share {
+            cpus: run.plan.bound_to(i).map_or(u64::MAX, |cpu| 1 << cpu),
+            cpus_most: run.plan.bound_to(i).map_or(run.plan.cpus, |_| 1),
+            weight: 1 << 20,
+        },
     };
     let terms = terms_of(&run.plan);
     let Ok(mut member) = Member::join(run.table, cpu.clone(), 1, terms, &newcomer) else {

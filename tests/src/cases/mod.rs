@@ -7,6 +7,7 @@ mod effects;
 mod ejection;
 mod fairness;
 mod faults;
+mod handover;
 mod hostile;
 mod inheritance;
 mod late;
@@ -23,6 +24,7 @@ use crate::suite::Test;
 pub fn all() -> impl Iterator<Item = &'static Test> {
     [
         lifecycle::TESTS,
+        handover::TESTS,
         command::TESTS,
         membership::TESTS,
         policing::TESTS,

@@ -66,6 +66,36 @@ pub fn ticker(board: &Board, arguments: &[&str]) -> Result<(), String> {
     }
 }
 
+/// `steady DOMAIN PERIOD_MS LENGTH_MS`: an event of that length every period. Extra is by how much one was late at most, in
+/// nanoseconds; Errors counts polls that told it that it is no member, once it was.
+pub fn steady(board: &Board, arguments: &[&str]) -> Result<(), String> {
+    let member = join(&argument::<String>(arguments, 0)?)?;
+    let period_ns = argument::<u64>(arguments, 1)? * MS;
+    let length_ns = argument::<u64>(arguments, 2)? * MS;
+    let mut due_ns = now_ns();
+    loop {
+        due_ns += period_ns;
+        let polled = member.poll(Next::due(due_ns));
+        let others = polled.map_err(|error| error.to_string())?;
+        let late_ns = now_ns().saturating_sub(due_ns);
+        show(board, &others);
+        match others.standing() {
+            Standing::Outside if board.get(Field::Ready) == 1 => board.add(Field::Errors, 1),
+            Standing::Outside => {}
+            _ => board.set(Field::Ready, 1),
+        }
+        if late_ns > board.get(Field::Extra) {
+            board.set(Field::Extra, late_ns);
+        }
+        work_ns(length_ns);
+        board.add(Field::Served, 1);
+        // Who is behind leaves out what cannot be had any more.
+        if now_ns() > due_ns + period_ns {
+            due_ns = now_ns();
+        }
+    }
+}
+
 /// `obedient DOMAIN`: polls with best-effort work until its board commands otherwise. Extra shows the standing as the
 /// scheduler's side has it right after the deed, before any poll.
 ///

@@ -25,6 +25,7 @@ const ROLES: &[(&str, Role)] = &[
     ("hog", honest::hog),
     ("member", honest::member),
     ("ticker", honest::ticker),
+    ("steady", honest::steady),
     ("obedient", honest::obedient),
     ("forker", honest::forker),
     ("family", crowd::family),

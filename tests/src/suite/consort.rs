@@ -24,7 +24,7 @@ use crate::check;
 
 const COMMAND: &str = "consort";
 /// The kernel verifies the scheduler while it loads, which an emulator with many CPUs on a busy host does slowly.
-const LOADING: Duration = Duration::from_secs(250);
+pub const LOADING: Duration = Duration::from_secs(250);
 pub const SOCKET: &str = "/run/consort/consort.sock";
 pub const DAEMON_LOG: &str = "/results/daemon.log";
 
@@ -157,16 +157,24 @@ impl Daemon {
         options: &[&str],
         prepare: impl FnOnce(&mut Command),
     ) -> Result<Daemon, String> {
+        let mut words = vec!["serve"];
+        words.extend(slices());
+        words.extend(options);
+        Daemon::spawn(Command::new(COMMAND), &words, prepare)
+    }
+
+    fn spawn(
+        mut command: Command,
+        words: &[&str],
+        prepare: impl FnOnce(&mut Command),
+    ) -> Result<Daemon, String> {
         let log = OpenOptions::new()
             .create(true)
             .append(true)
             .open(DAEMON_LOG)
             .map_err(|error| format!("cannot open {DAEMON_LOG}: {error}"))?;
-        let mut command = Command::new(COMMAND);
         command
-            .arg("serve")
-            .args(slices())
-            .args(options)
+            .args(words)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
@@ -177,6 +185,25 @@ impl Daemon {
             .spawn()
             .map_err(|error| format!("cannot start the daemon: {error}"))?;
         Ok(Daemon { child })
+    }
+
+    /// The same, by a shell that says something before it becomes the daemon; waits until that serves.
+    pub fn start_by_shell(
+        options: &[&str],
+        before: &str,
+        prepare: impl FnOnce(&mut Command),
+    ) -> Result<Daemon, String> {
+        let script = format!("{before} {COMMAND} serve \"$@\"");
+        let mut words = vec!["-c", &script, COMMAND];
+        words.extend(slices());
+        words.extend(options);
+        let mut daemon = Daemon::spawn(Command::new("sh"), &words, prepare)?;
+        daemon.await_serving()?;
+        Ok(daemon)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
     }
 
     fn await_serving(&mut self) -> Outcome {
@@ -212,7 +239,11 @@ impl Daemon {
 
     /// Its exit code, or -1 when a signal ended it.
     pub fn exit_code(&mut self) -> Result<i32, String> {
-        match wait_at_most(&mut self.child, PATIENCE) {
+        self.exit_code_within(PATIENCE)
+    }
+
+    pub fn exit_code_within(&mut self, time_max: Duration) -> Result<i32, String> {
+        match wait_at_most(&mut self.child, time_max) {
             Some(status) => Ok(status.code().unwrap_or(-1)),
             None => Err("the daemon does not end".to_owned()),
         }

@@ -7,6 +7,7 @@ pub mod client;
 pub mod consort;
 pub mod diagnosis;
 pub mod machine;
+pub mod manager;
 pub mod process;
 
 use std::{

@@ -4,6 +4,7 @@
 use super::*;
 use crate::layout::Shared;
 use crate::os::fake::Clock;
+use crate::table::PRIORITY_NONE;
 use std::ptr::NonNull;
 
 const MS: u64 = 1_000_000;
@@ -101,6 +102,30 @@ fn a_member_is_skipped_once_its_event_and_its_grace_are_over() {
     assert_eq!(domain.state(0), ABSENT);
     assert_eq!(domain.standing(0), consort_abi::CONSORT_DEMOTED);
     assert_eq!(domain.table.seat(0).skips.load(Relaxed), 1);
+    // It may sleep, and not know that it had a turn.
+    assert!(domain.books.nudged.contains(&0));
+    assert!(domain.table.seat(0).looks_at_ns.load(Relaxed) <= domain.clock.now_ns());
+}
+
+#[test]
+fn some_of_many_that_wait_look_soon_and_not_all_of_them() {
+    let mut domain = Domain::new(PROGRAM, 801);
+    for index in 0..801 {
+        domain.polls(index, 1, 0);
+        domain.pass(1000);
+    }
+    let look_within = |ns: u64| {
+        let until_ns = domain.clock.now_ns() + ns;
+        let looks = |index: &usize| domain.table.seat(*index).looks_at_ns.load(Relaxed) <= until_ns;
+        (1..801).filter(looks).count()
+    };
+    assert_eq!(look_within(fallback_ns(801)), 800);
+    let spread = [1, 2, 3, 4].map(|times| look_within(times * FALLBACK_NS + MS));
+    assert!(spread[0] >= 1 && spread[3] <= 100, "{spread:?}");
+    assert!(
+        spread.windows(2).all(|pair| pair[0] < pair[1]),
+        "{spread:?}"
+    );
 }
 
 #[test]
@@ -204,4 +229,36 @@ fn whatever_is_in_a_seat_is_taken_for_something_in_range() {
         assert!(entry.state <= policy::ASLEEP && entry.since_ns <= now_ns);
         assert_eq!(entry.due_ns, NEVER);
     }
+}
+
+#[test]
+fn a_member_without_room_keeps_since_when_it_waits() {
+    let mut domain = Domain::new(PROGRAM, 3);
+    domain.table.seat(2).cpus.store(0b10, Relaxed);
+    domain.polls(0, 1, 0);
+    domain.polls(1, 0, 0);
+    let since_ns = domain.table.seat(1).since_ns.load(Relaxed);
+    domain.pass(MS);
+    // There is a second CPU, and it is not for the one that waits.
+    domain.polls(2, 1, 0);
+    assert_eq!((domain.state(1), domain.state(2)), (WAITING, RUNNING));
+    assert_eq!(domain.table.seat(1).since_ns.load(Relaxed), since_ns);
+}
+
+#[test]
+fn of_those_that_sleep_while_a_cpu_idles_the_first_wakes_by_itself_and_the_others_do_not() {
+    let mut domain = Domain::new(PROGRAM, 4);
+    let due_ns = domain.clock.now_ns() + 50 * MS;
+    for index in 0..4 {
+        domain.decide(index, |round| {
+            round.publish(due_ns + index as u64 * MS / 10, PRIORITY_NONE, 0, 0);
+            round.sleep(ASLEEP);
+        });
+    }
+    let looks_when_due = |index: &usize| {
+        let seat = domain.table.seat(*index);
+        seat.looks_at_ns.load(Relaxed) <= seat.due_ns.load(Relaxed)
+    };
+    let looking: Vec<usize> = (0..4).filter(looks_when_due).collect();
+    assert_eq!(looking, [0]);
 }

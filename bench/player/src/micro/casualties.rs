@@ -192,7 +192,7 @@ fn end(
     before: &Left,
 ) -> Result<u64, Error> {
     sleep_until_ns(now_ns() + REST_NS);
-    let domains = consort_userlevel::inspect::domains(&consort_userlevel::directory());
+    let domains = consort_userlevel::inspect::domains(consort_userlevel::Runtime::of_user().path());
     let domain = domains
         .iter()
         .find(|it| it.name == options.membership.domain);
@@ -215,12 +215,12 @@ struct Left {
 }
 
 fn left_behind() -> Result<Left, Error> {
-    let folder = consort_userlevel::directory();
+    let runtime = consort_userlevel::Runtime::of_user();
     let segments = Path::new("/proc/sysvipc/shm");
     let text = std::fs::read_to_string(segments)
         .map_err(|source| Error::io(format!("read {}", segments.display()), source))?;
     Ok(Left {
-        files: std::fs::read_dir(folder).map_or(0, |files| files.count() as u64),
+        files: std::fs::read_dir(runtime.path()).map_or(0, |files| files.count() as u64),
         segments: text.lines().count() as u64,
     })
 }

@@ -206,8 +206,17 @@ pub(super) fn expect_shares_within(
     Ok(())
 }
 
+/// Hogs that begin together: those that are started wait, lest the last of many have a small part of the CPU to start in.
 pub(super) fn hogs(number: usize) -> Result<Vec<Role>, String> {
-    (0..number).map(|_| Role::ready("hog")).collect()
+    let start = |_| {
+        let role = Role::ready("hog")?;
+        role.signal(Signal::SIGSTOP)?;
+        Ok(role)
+    };
+    let all: Vec<Role> = (0..number).map(start).collect::<Result<_, String>>()?;
+    all.iter()
+        .try_for_each(|role| role.signal(Signal::SIGCONT))?;
+    Ok(all)
 }
 
 pub(super) fn await_no_reservations() -> Outcome {

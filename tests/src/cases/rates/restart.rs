@@ -2,6 +2,7 @@
 //! Daemons that are killed, and the operator's file.
 
 use super::*;
+use crate::suite::process::set_realtime;
 
 /// The daemon is killed; the next one has the reservations of those that live.
 pub fn killed_daemon() -> Outcome {
@@ -12,6 +13,9 @@ pub fn killed_daemon() -> Outcome {
         reserve(role, "guaranteed", "0.25")?;
     }
     reserve(&all[3], "adaptive", "0.1")?;
+    let riser = Role::ready("riser never")?;
+    reserve(&riser, "adaptive", "0.05")?;
+    set_realtime(riser.pid(), true)?;
     daemon.signal(Signal::SIGKILL)?;
     await_state("disabled")?;
     all[3].signal(Signal::SIGKILL)?;
@@ -20,10 +24,16 @@ pub fn killed_daemon() -> Outcome {
         .into_iter()
         .map(|held| held["number"].as_u64())
         .collect();
-    check!(
-        held == [Some(u64::from(all[0].pid())), Some(u64::from(all[1].pid()))],
-        "restored are {held:?}"
-    );
+    let expected = [&all[0], &all[1], &riser].map(|role| Some(u64::from(role.pid())));
+    check!(held == expected, "restored are {held:?}");
+    // The one that another class had comes back to what it has reserved.
+    let threads = || -> Result<_, String> { Ok(reservations()?[2]["threads"].as_u64()) };
+    check!(threads()? == Some(0), "{:?} threads are there", threads()?);
+    set_realtime(riser.pid(), false)?;
+    wait_until(PATIENCE, "the thread to come back", || {
+        Ok(threads()? == Some(1))
+    })?;
+    drop(riser);
     std::thread::sleep(Duration::from_millis(300));
     let third = 1.0 / 3.0;
     expect_shares(&roles, WINDOW, &[third, third, third])?;

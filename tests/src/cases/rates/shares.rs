@@ -32,7 +32,9 @@ pub fn crowd() -> Outcome {
     await_no_reservations()?;
     let reserved = Role::ready("hog")?;
     reserve(&reserved, "guaranteed", "0.5")?;
+    reserved.signal(Signal::SIGSTOP)?;
     let crowd = hogs(100)?;
+    reserved.signal(Signal::SIGCONT)?;
     let mut roles: Vec<&Role> = crowd.iter().collect();
     roles.push(&reserved);
     std::thread::sleep(Duration::from_millis(300));

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A daemon takes programs over from the one before: their connections, and what the scheduler knows of their members.
+
+use std::{collections::BTreeSet, os::fd::OwnedFd, time::Instant};
+
+use consort_kernel::{DomainLabel, Thread};
+use nix::errno::Errno;
+use tracing::{info, warn};
+
+use crate::{
+    clients::{ConnectionId, Member},
+    domains::Domain,
+    estate::Connection,
+    peer::{self, Processes},
+    service::Service,
+    Refusal,
+};
+
+/// All threads of the programs at the other ends: whoever is a member is one of them.
+pub(crate) fn threads_of(connections: &[Connection]) -> Vec<Thread> {
+    let processes = Processes::default();
+    let mut pids: Vec<i32> = connections
+        .iter()
+        .filter_map(|connection| Some(peer::credentials(&connection.socket).ok()?.pid()))
+        .collect();
+    pids.sort_unstable();
+    pids.dedup();
+    let threads = pids.into_iter().map(|pid| processes.living_threads(pid));
+    threads.flatten().collect()
+}
+
+impl Service {
+    /// Lets programs in as they were, with their members; returns the connections that are listened to from now on. Called
+    /// once, before anybody is served.
+    ///
+    /// # Errors
+    /// The scheduler cannot be asked.
+    pub fn adopt_programs(
+        &mut self,
+        connections: Vec<Connection>,
+        now: Instant,
+    ) -> Result<Vec<(ConnectionId, OwnedFd)>, Refusal> {
+        let interrupted = self.host.answering();
+        self.host.set_answering(0);
+        for (id, label) in self.host.domains()? {
+            self.adopt_domain(id, label, now);
+        }
+        let mut adopted = Vec::new();
+        for (id, connection) in (crate::server::FIRST_CONNECTION..).zip(connections) {
+            // Nobody can tell whether what it has asked was done, and it was not told: it asks anew.
+            if connection
+                .client
+                .is_some_and(|client| client == interrupted)
+            {
+                continue;
+            }
+            if self.adopt_program(id, &connection, now)? {
+                adopted.push((id, connection.socket));
+            }
+        }
+        let clients = self.clients.iter();
+        let connected: BTreeSet<u32> = clients.filter_map(|(_, client)| client.number).collect();
+        self.host.leave_others(&connected)?;
+        let domains = self.domains.iter();
+        let empty: Vec<u32> = domains
+            .filter(|(_, domain)| domain.members == 0)
+            .map(|(id, _)| id)
+            .collect();
+        for id in empty {
+            self.remove_domain(id, now);
+        }
+        info!(
+            programs = connected.len(),
+            members = self.clients.members(),
+            domains = self.domains.len(),
+            reservations = self.reservations.ledger.len(),
+            "taken over"
+        );
+        Ok(adopted)
+    }
+
+    fn adopt_domain(&mut self, id: u32, label: Option<DomainLabel>, now: Instant) {
+        let Some(label) = label else {
+            // Made, and never told to anybody.
+            return self.destroy_or_doom(id);
+        };
+        let domain = Domain {
+            uid: label.uid,
+            name: Some(label.name).filter(|name| !name.is_empty()),
+            options: label.options,
+            members: 0,
+        };
+        self.domains.insert(id, domain);
+        self.users.add_domain(label.uid, now);
+    }
+
+    /// False when the program has gone.
+    fn adopt_program(
+        &mut self,
+        id: ConnectionId,
+        connection: &Connection,
+        now: Instant,
+    ) -> Result<bool, Refusal> {
+        let peer = match self.processes.peer_of(&connection.socket) {
+            Ok(peer) => peer,
+            Err(refusal) => {
+                warn!(%refusal, "a program has gone while nobody served it");
+                return Ok(false);
+            }
+        };
+        let (pid, uid, namespaced) = (peer.pid, peer.uid, peer.namespaced);
+        self.let_in(id, peer, now);
+        let Some(number) = connection.client else {
+            return Ok(true);
+        };
+        self.clients.set_number(id, number);
+        for thread in self.processes.living_threads(pid) {
+            let place = match self.host.member(thread)? {
+                Some(place) if place.client == number => place,
+                _ => continue,
+            };
+            let Some(domain) = self.domains.get_mut(place.domain) else {
+                let text = format!("thread {} is in a domain that there is not", thread.tid);
+                return Err(Refusal::new(Errno::EIO, text));
+            };
+            domain.members += 1;
+            self.users.entry(uid, now).members += 1;
+            let named = match namespaced {
+                true => self.processes.inner_number(pid, thread.tid),
+                false => None,
+            };
+            let member = Member {
+                thread,
+                named: named.unwrap_or(thread.tid),
+                domain: place.domain,
+            };
+            self.clients.add_member(id, place.slot, member);
+        }
+        Ok(true)
+    }
+}

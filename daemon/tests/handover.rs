@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A daemon follows another one while programs are connected.
+
+mod common;
+
+use std::{
+    os::fd::BorrowedFd,
+    thread::{self, JoinHandle},
+    time::{Duration, Instant},
+};
+
+use common::{
+    gettid, join, leave, request, unloaded, Daemon, FakeHost, FakeLoader, Folder, Program,
+};
+use consort_abi::{consort_request, CONSORT_HELLO, CONSORT_RESERVE};
+use consort_daemon::{
+    estate::Connection, limits::Limits, peer::Processes, serve, service::Service, wire, Config,
+    End, Host, ServeError,
+};
+use nix::{
+    poll::{poll, PollFd, PollFlags, PollTimeout},
+    sys::socket::{socketpair, AddressFamily, SockFlag, SockType},
+};
+
+/// Lets another daemon take over from `daemon`.
+fn replace(daemon: &Daemon) -> JoinHandle<Result<End, ServeError>> {
+    let config = Config {
+        replaces: true,
+        ..daemon.config.clone()
+    };
+    let loader = FakeLoader(daemon.host.clone());
+    thread::spawn(move || serve(&config, loader))
+}
+
+fn reserve() -> consort_request {
+    let mut wanted = request(CONSORT_RESERVE);
+    (wanted.event_ns, wanted.order) = (30_000_000, 100_000);
+    for (to, from) in wanted.domain.iter_mut().zip(*b"guaranteed") {
+        *to = from as _;
+    }
+    wanted
+}
+
+#[test]
+fn programs_go_on_with_the_next_daemon() {
+    let daemon = Daemon::start();
+    let (program, silent) = (daemon.hello(), daemon.connect());
+    assert_eq!(program.ask(&join(gettid(), 3, "video")).error, 0);
+    assert_eq!(program.ask(&reserve()).error, 0);
+    let before = format!("{:?}", daemon.host.record().reservations);
+    let (host, config) = (daemon.host.clone(), daemon.config.clone());
+    let next = replace(&daemon);
+    assert!(matches!(daemon.end_beside(), Ok(End::Replaced)));
+    // On the same connections, with what was held.
+    assert_eq!(program.ask(&join(gettid(), 4, "video")).error, libc::EEXIST);
+    let status = silent.control(r#"{"command": "status"}"#).unwrap();
+    assert_eq!(status["daemon"]["clients"], 1, "{status}");
+    assert_eq!(status["daemon"]["members"], 1);
+    assert_eq!(status["daemon"]["domains"], 1);
+    assert_eq!(format!("{:?}", host.record().reservations), before);
+    assert_eq!(silent.ask(&request(CONSORT_HELLO)).error, 0);
+    assert_eq!(program.ask(&leave(gettid(), 3)).error, 0);
+    assert!(host.record().domains.is_empty());
+    assert_eq!(host.record().loads.len(), 1, "nothing was loaded anew");
+    // Others get in, and the socket goes with the last daemon.
+    assert!(Program::try_connect(&config.socket).is_some());
+    host.unload(unloaded());
+    assert!(matches!(next.join().unwrap(), Ok(End::Ejected { .. })));
+    assert!(!config.socket.exists());
+}
+
+/// Whoever asks and does not take over leaves a daemon that serves on.
+#[test]
+fn a_daemon_whose_successor_fails_serves_on() {
+    let daemon = Daemon::start();
+    let program = daemon.hello();
+    assert_eq!(program.ask(&join(gettid(), 0, "video")).error, 0);
+    daemon.host.record().refuse.insert("succeed", libc::ENOMEM);
+    let failed = replace(&daemon).join().unwrap();
+    assert!(matches!(failed, Err(ServeError::Kernel(_))), "{failed:?}");
+    assert_eq!(program.ask(&leave(gettid(), 0)).error, 0);
+    daemon.host.record().refuse.clear();
+    // Its lock and its socket are its own as before.
+    let second = serve(&daemon.config, FakeLoader(FakeHost::default()));
+    assert!(matches!(second, Err(ServeError::Lock(_))), "{second:?}");
+    let next = replace(&daemon);
+    let host = daemon.host.clone();
+    assert!(matches!(daemon.end_beside(), Ok(End::Replaced)));
+    assert_eq!(program.ask(&join(gettid(), 0, "video")).error, 0);
+    host.unload(unloaded());
+    assert!(next.join().unwrap().is_ok());
+}
+
+#[test]
+fn without_a_daemon_there_is_nobody_to_replace() {
+    let folder = Folder::new();
+    let mut config = Daemon::start().config.clone();
+    config.socket = folder.0.join("consort.sock");
+    config.replaces = true;
+    let failed = serve(&config, FakeLoader(FakeHost::default()));
+    assert!(matches!(failed, Err(ServeError::Handover(_))), "{failed:?}");
+    assert!(!config.socket.exists());
+}
+
+fn ask(service: &mut Service, id: u64, request: consort_request) -> wire::Reply {
+    let bytes = wire::request_bytes(request);
+    service.handle(id, &bytes, bytes.len(), Instant::now()).0
+}
+
+fn service(host: &FakeHost) -> Service {
+    let host = Box::new(host.clone());
+    Service::new(host, Processes::default(), Limits::default())
+}
+
+/// A daemon that was killed while it answered: that program asks anew, and all others go on.
+#[test]
+fn whoever_was_being_answered_connects_anew() {
+    let (mut host, now) = (FakeHost::default(), Instant::now());
+    let mut first = service(&host);
+    let mut ours = Vec::new();
+    let mut programs = Vec::new();
+    for id in 10..13 {
+        let (kind, flags) = (SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
+        let (socket, theirs) = socketpair(AddressFamily::Unix, kind, None, flags).unwrap();
+        first.connect_from(id, &socket, now).unwrap();
+        let client = Some(ask(&mut first, id, request(CONSORT_HELLO)).client);
+        ours.push(Connection { client, socket });
+        programs.push(Program::at(theirs));
+    }
+    let (tell, told) = std::sync::mpsc::channel();
+    let (stop, stopped) = std::sync::mpsc::channel::<()>();
+    let other = thread::spawn(move || {
+        tell.send(gettid()).unwrap();
+        let _ = stopped.recv();
+    });
+    let other_tid = told.recv().unwrap();
+    assert_eq!(ask(&mut first, 10, join(gettid(), 0, "film")).error, 0);
+    assert_eq!(ask(&mut first, 11, join(other_tid, 0, "sound")).error, 0);
+    host.set_answering(ours[1].client.unwrap());
+    drop(first);
+
+    let mut next = service(&host);
+    let adopted = next.adopt_programs(ours, now).unwrap();
+    assert_eq!(adopted.len(), 2);
+    let record = host.record();
+    assert_eq!(record.members.keys().collect::<Vec<_>>(), [&gettid()]);
+    let labels: Vec<_> = record
+        .domains
+        .keys()
+        .map(|id| &*record.labels[id].name)
+        .collect();
+    assert_eq!(labels, ["film"]);
+    drop(record);
+    assert!(programs[1].receive().is_none(), "its connection is closed");
+    for program in [&programs[0], &programs[2]] {
+        // SAFETY: open for as long as the program lives.
+        let socket = unsafe { BorrowedFd::borrow_raw(program.as_raw_fd()) };
+        let mut ready = [PollFd::new(socket, PollFlags::POLLIN)];
+        assert_eq!(poll(&mut ready, PollTimeout::ZERO), Ok(0));
+    }
+    let id = adopted[0].0;
+    assert_eq!(ask(&mut next, id, leave(gettid(), 0)).error, 0);
+    stop.send(()).unwrap();
+    other.join().unwrap();
+    next.tick(now + Duration::from_secs(1));
+    let record = host.record();
+    assert!(record.members.is_empty() && record.domains.is_empty());
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! The descriptors that keep a scheduler in the kernel and lets a daemon talk to it, by name: whoever has them all can take
+//! it over, from a daemon that runs, or from one that has ended.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    os::fd::{AsFd, BorrowedFd, OwnedFd},
+};
+
+use libbpf_rs::{MapHandle, MapInfo};
+
+use crate::{skeleton::ConsortSkel, Error};
+
+const LINK: &str = "link-";
+const PROGRAM: &str = "program-";
+const MAP: &str = "map-";
+
+/// A scheduler without a daemon.
+#[derive(Debug)]
+pub struct Kept {
+    /// Of the build and the options with which it was loaded.
+    pub(crate) identity: String,
+    pub(crate) link: OwnedFd,
+    programs: BTreeMap<String, OwnedFd>,
+    maps: BTreeMap<String, OwnedFd>,
+}
+
+impl Kept {
+    /// Takes the descriptors of a scheduler out of `named`; `None` when there is none.
+    pub fn take(named: &mut BTreeMap<String, OwnedFd>) -> Option<Self> {
+        let mut of_kind = |kind: &str| {
+            let is_of = |name: &String| name.starts_with(kind);
+            let names: Vec<String> = named.keys().filter(|name| is_of(name)).cloned().collect();
+            let take = |name: String| Some((name[kind.len()..].to_owned(), named.remove(&name)?));
+            names
+                .into_iter()
+                .filter_map(take)
+                .collect::<BTreeMap<_, _>>()
+        };
+        let (programs, maps) = (of_kind(PROGRAM), of_kind(MAP));
+        let (identity, link) = of_kind(LINK).pop_first()?;
+        Some(Kept {
+            identity,
+            link,
+            programs,
+            maps,
+        })
+    }
+
+    /// The names of all its descriptors, as [`crate::Scheduler::descriptors`] has them.
+    pub fn names(&self) -> Vec<String> {
+        let programs = self.programs.keys().map(|name| format!("{PROGRAM}{name}"));
+        let maps = self.maps.keys().map(|name| format!("{MAP}{name}"));
+        let link = std::iter::once(link_name(&self.identity));
+        link.chain(programs).chain(maps).collect()
+    }
+
+    /// Whether it is what this build would load with the same options.
+    pub fn is(&self, identity: &str) -> bool {
+        self.identity == identity
+    }
+
+    pub(crate) fn program(&self, name: &str) -> Result<BorrowedFd<'_>, Error> {
+        let program = self.programs.get(name).ok_or_else(|| missing(name))?;
+        Ok(program.as_fd())
+    }
+
+    /// Another handle of a map.
+    pub(crate) fn map(&self, name: &str) -> Result<MapHandle, Error> {
+        map_at(self.maps.get(name).ok_or_else(|| missing(name))?)
+    }
+}
+
+fn map_at(descriptor: &OwnedFd) -> Result<MapHandle, Error> {
+    MapInfo::new(descriptor.as_fd())
+        .and_then(|info| MapHandle::from_map_id(info.info.id))
+        .map_err(|error| Error::Load {
+            doing: "open a map of the scheduler that runs",
+            detail: format!("{error:#}"),
+        })
+}
+
+fn missing(name: &str) -> Error {
+    let text = format!("it has handed on no descriptor named {name}");
+    let error = io::Error::new(io::ErrorKind::NotFound, text);
+    Error::system("cannot take over the scheduler that runs", error)
+}
+
+/// The name of the descriptor that keeps a scheduler in charge: it tells which scheduler that is.
+pub(crate) fn link_name(identity: &str) -> String {
+    format!("{LINK}{identity}")
+}
+
+/// A struct of descriptors, each with the name that it has in the BPF program.
+macro_rules! named {
+    ($struct:ident, $part:ident, $kind:ident, $type:ty, $of:expr, $take:expr; $($field:ident = $name:ident),* $(,)?) => {
+        pub(crate) struct $struct {
+            $(pub $field: $type,)*
+        }
+
+        impl $struct {
+            pub fn of(skeleton: &ConsortSkel<'_>) -> Result<Self, Error> {
+                Ok($struct { $($field: $of(&skeleton.$part.$name)?,)* })
+            }
+
+            pub fn take(kept: &Kept) -> Result<Self, Error> {
+                Ok($struct { $($field: $take(kept, stringify!($name))?,)* })
+            }
+
+            pub fn named(&self) -> Vec<(String, BorrowedFd<'_>)> {
+                vec![$((format!("{}{}", $kind, stringify!($name)), self.$field.as_fd()),)*]
+            }
+        }
+    };
+}
+
+named! {
+    Programs, progs, PROGRAM, OwnedFd, duplicate,
+    |kept: &Kept, name| duplicate(&kept.program(name)?);
+    domain_create = consort_domain_create,
+    domain_destroy = consort_domain_destroy,
+    join = consort_join,
+    leave = consort_leave,
+    member_tell = consort_member_tell,
+    leave_others = consort_leave_others,
+    keep_pages = consort_keep_pages,
+    classes = consort_classes,
+    plan = consort_plan,
+    role = consort_role,
+    reservation_create = consort_reservation_create,
+    reservation_change = consort_reservation_change,
+    reservation_add = consort_reservation_add,
+    reservation_adopt = consort_reservation_adopt,
+    reservation_end = consort_reservation_end,
+    reservation_usage = consort_reservation_usage,
+}
+
+named! {
+    Maps, maps, MAP, MapHandle, handle, |kept: &Kept, name| kept.map(name);
+    clients = clients,
+    records = records,
+    // Timers run for as long as somebody has their map open.
+    timers = timers,
+    domain_sets = domain_sets,
+    domain_labels = domain_labels,
+    reservations = reservations,
+    reservation_labels = reservation_labels,
+    bss = bss,
+    data = data,
+    rodata = rodata,
+}
+
+pub(crate) fn duplicate(descriptor: &impl AsFd) -> Result<OwnedFd, Error> {
+    let copy = descriptor.as_fd().try_clone_to_owned();
+    copy.map_err(|error| Error::system("cannot duplicate a descriptor of the scheduler", error))
+}
+
+fn handle(map: &libbpf_rs::MapMut<'_>) -> Result<MapHandle, Error> {
+    MapHandle::try_from(map).map_err(|error| Error::Load {
+        doing: "open a map",
+        detail: format!("{error:#}"),
+    })
+}

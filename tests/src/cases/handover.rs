@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A daemon follows another one, and programs notice nothing: by `consort serve --replace`, and where a service manager
+//! keeps what a killed one had.
+
+use std::fs;
+
+use nix::sys::signal::Signal;
+
+use super::rates::{hogs, reservations, reserve};
+use crate::{
+    check,
+    suite::{
+        board::Field,
+        consort::{await_members, await_state, consort, members, status, Daemon, LOADING, SOCKET},
+        machine::{possible_cpus, scheduler_state},
+        manager::Manager,
+        process::{wait_until, Role, PATIENCE},
+        Cpus, Needs, Outcome, Test,
+    },
+};
+
+pub const TESTS: &[Test] = &[
+    Test {
+        name: "handover.replace",
+        cpus: Cpus::Any,
+        needs: Needs::NoDaemon,
+        run: replace,
+    },
+    Test {
+        name: "handover.exchange",
+        cpus: Cpus::One,
+        needs: Needs::NoDaemon,
+        run: exchange,
+    },
+    Test {
+        name: "handover.killed",
+        cpus: Cpus::One,
+        needs: Needs::NoDaemon,
+        run: killed,
+    },
+];
+
+/// Programs that must not notice: members of one domain, of which two have reservations, and hogs.
+struct Programs {
+    members: Vec<Role>,
+    _hogs: Vec<Role>,
+}
+
+/// How many members have reservations.
+const RESERVED: usize = 2;
+
+impl Programs {
+    fn start(hogs_beside: usize) -> Result<Programs, String> {
+        let members = (0..4).map(|_| Role::ready("steady film 20 1"));
+        let members = members.collect::<Result<Vec<_>, _>>()?;
+        reserve(&members[0], "guaranteed", "0.2")?;
+        reserve(&members[1], "adaptive", "0.1")?;
+        let programs = Programs {
+            members,
+            _hogs: hogs(hogs_beside)?,
+        };
+        programs.forget_lateness();
+        Ok(programs)
+    }
+
+    fn forget_lateness(&self) {
+        for member in &self.members {
+            member.board.set(Field::Extra, 0);
+            member.board.set(Field::Errors, 0);
+        }
+    }
+
+    /// All are there as before, and go on.
+    fn check(&self) -> Outcome {
+        check!(members()? == 4, "{} members instead of 4", members()?);
+        let held = reservations()?;
+        let mut numbers: Vec<_> = held.iter().map(|held| held["number"].as_u64()).collect();
+        numbers.sort();
+        let reserved = self.members.iter().take(RESERVED);
+        let mut expected: Vec<_> = reserved.map(|role| Some(u64::from(role.pid()))).collect();
+        expected.sort();
+        check!(
+            numbers == expected,
+            "reserved is for {numbers:?} instead of {expected:?}"
+        );
+        self.members
+            .iter()
+            .try_for_each(|role| role.await_progress(Field::Served, 10))
+    }
+
+    /// The worst lateness of all, in nanoseconds, and how often one was told that it was no member.
+    fn lateness(&self) -> (u64, u64) {
+        let late = self.members.iter().map(|role| role.get(Field::Extra)).max();
+        let outside = self
+            .members
+            .iter()
+            .map(|role| role.get(Field::Errors))
+            .sum();
+        (late.unwrap_or_default(), outside)
+    }
+}
+
+/// How often a scheduler has been attached since boot.
+fn attached() -> Result<u64, String> {
+    let path = "/sys/kernel/sched_ext/enable_seq";
+    let said = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    said.trim()
+        .parse()
+        .map_err(|_| format!("{path} says {said:?}"))
+}
+
+/// Starts a daemon that takes over from `old`, and waits until it has.
+fn replace_by(mut old: Daemon, options: &[&str]) -> Result<Daemon, String> {
+    let mut options = options.to_vec();
+    options.push("--replace");
+    let new = Daemon::start_with(&options, |_| ())?;
+    // Another scheduler is verified first, while programs run.
+    let code = old.exit_code_within(LOADING)?;
+    check!(
+        code == 0,
+        "the daemon that was replaced ended with exit code {code}"
+    );
+    wait_until(PATIENCE, "the daemon that takes over", || {
+        Ok(Daemon::running_pid()? == new.pid())
+    })?;
+    Ok(new)
+}
+
+/// Members leave the domain with their programs, and others join it by its name.
+fn comes_and_goes(programs: &mut Programs) -> Outcome {
+    programs.members.pop();
+    await_members(3)?;
+    programs.members.push(Role::ready("steady film 20 1")?);
+    await_members(4)?;
+    let domains = status()?["domains"].as_array().map_or(0, Vec::len);
+    check!(domains == 1, "there are {domains} domains");
+    Ok(())
+}
+
+fn end(daemon: Daemon) -> Outcome {
+    drop(daemon);
+    await_state("disabled")?;
+    check!(
+        !std::path::Path::new(SOCKET).exists(),
+        "the daemon's socket is still there"
+    );
+    Ok(())
+}
+
+/// The same scheduler goes on: no due event is later than without.
+fn replace() -> Outcome {
+    let first = Daemon::start(&[])?;
+    let mut programs = Programs::start(2)?;
+    programs.check()?;
+    let (before_ns, _) = programs.lateness();
+    programs.forget_lateness();
+    let attached_before = attached()?;
+    let second = replace_by(first, &[])?;
+    programs.check()?;
+    let third = replace_by(second, &[])?;
+    programs.check()?;
+    let (late_ns, outside) = programs.lateness();
+    println!("late by at most {late_ns} ns, without a replacement {before_ns} ns");
+    check!(
+        attached()? == attached_before,
+        "the scheduler was attached anew"
+    );
+    check!(
+        outside == 0,
+        "members were told {outside} times that they are none"
+    );
+    check!(
+        // With several CPUs the emulator decides when a program runs.
+        possible_cpus() > 1 || late_ns < before_ns + slice_ns()?,
+        "an event was {late_ns} ns late, without a replacement {before_ns} ns"
+    );
+    comes_and_goes(&mut programs)?;
+    end(third)
+}
+
+fn slice_ns() -> Result<u64, String> {
+    let slice_ns = status()?["tunables"]["granularity_ns"].as_u64();
+    slice_ns.ok_or_else(|| "status tells no granularity".to_owned())
+}
+
+/// Another scheduler follows, for its options differ: programs keep their pages and domains.
+fn exchange() -> Outcome {
+    let first = Daemon::start(&["--watchdog", "20s"])?;
+    let mut programs = Programs::start(0)?;
+    let attached_before = attached()?;
+    let second = replace_by(first, &[])?;
+    programs.check()?;
+    check!(
+        attached()? == attached_before + 1,
+        "the scheduler was not exchanged"
+    );
+    comes_and_goes(&mut programs)?;
+    end(second)
+}
+
+/// Killed while a service manager has its descriptors: the scheduler goes on without a daemon, and the next one takes up
+/// all. Without them everything is back under the stock scheduler.
+fn killed() -> Outcome {
+    let manager = Manager::start()?;
+    let mut daemon = manager.start_daemon(&[])?;
+    let mut programs = Programs::start(2)?;
+    check!(
+        manager.keeps("client-") == 4,
+        "{} programs are kept",
+        manager.keeps("client-")
+    );
+    let attached_before = attached()?;
+    for _ in 0..3 {
+        daemon.signal(Signal::SIGKILL)?;
+        daemon.exit_code()?;
+        check!(
+            scheduler_state() == "enabled",
+            "the scheduler is {}",
+            scheduler_state()
+        );
+        programs
+            .members
+            .iter()
+            .try_for_each(|role| role.await_progress(Field::Served, 10))?;
+        daemon = manager.start_daemon(&[])?;
+        programs.check()?;
+    }
+    let (_, outside) = programs.lateness();
+    check!(
+        attached()? == attached_before,
+        "the scheduler was attached anew"
+    );
+    check!(
+        outside == 0,
+        "members were told {outside} times that they are none"
+    );
+    comes_and_goes(&mut programs)?;
+    // Who goes while there is no daemon is not there afterwards.
+    daemon.signal(Signal::SIGKILL)?;
+    daemon.exit_code()?;
+    programs.members.pop();
+    daemon = manager.start_daemon(&[])?;
+    await_members(3)?;
+    consort(&["status"])?.expect(0, &[])?;
+    // A restart is the same, in peace.
+    daemon.signal(Signal::SIGTERM)?;
+    daemon.exit_code()?;
+    check!(
+        scheduler_state() == "enabled",
+        "a restart has given the scheduler up"
+    );
+    manager.let_go();
+    await_state("disabled")
+}
