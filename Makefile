@@ -19,13 +19,15 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 demo: build
 	demo/run $(if $(HOST),--host $(HOST)) --consort $(CARGO_TARGET_DIR)/guest/consort
 
-test: test-crates test-play test-bench test-guest test-sequences test-system test-package
+test: test-crates test-apps test-bench test-guest test-sequences test-system test-package
 
 test-crates: setup
 	cargo test --workspace --no-fail-fast
 
-test-play: build
+test-apps: build
 	apps/play/test
+	apps/pipeline/test
+	CONSORT_LIBRARY=$(CARGO_TARGET_DIR)/library/small/libconsort.so client/python/tests/test_libconsort.py
 
 test-bench:
 	python3 -m unittest discover -s bench/tests
@@ -54,6 +56,7 @@ build: setup
 	cli/build-static
 	$(MAKE) -C client library
 	$(MAKE) -C apps/play static CONSORT_LIB=$(CARGO_TARGET_DIR)/library/small/libconsort.a
+	$(MAKE) -C apps/pipeline static CONSORT_LIB=$(CARGO_TARGET_DIR)/library/small/libconsort.a
 
 # What is built already is not built by root.
 install:
@@ -68,6 +71,7 @@ package: build
 desktop:
 	$(MAKE) -C client library
 	$(MAKE) -C apps/play desktop CONSORT_LIB=$(CARGO_TARGET_DIR)/library/small/libconsort.a
+	$(MAKE) -C apps/pipeline desktop CONSORT_LIB=$(CARGO_TARGET_DIR)/library/small/libconsort.a
 
 setup:
 	tools/setup
@@ -75,8 +79,9 @@ setup:
 clean:
 	cargo clean
 	$(MAKE) -C apps/play clean
+	$(MAKE) -C apps/pipeline clean
 
 .DEFAULT_GOAL := build
 export PREFIX DESTDIR SYSCONFDIR LIBDIR
 
-.PHONY: demo test test-crates test-play test-bench test-guest test-sequences test-system test-package bench lint build install uninstall package desktop setup clean
+.PHONY: demo test test-crates test-apps test-bench test-guest test-sequences test-system test-package bench lint build install uninstall package desktop setup clean

@@ -51,6 +51,10 @@
 #define CONSORT_PAGE_BYTES 4096
 #define CONSORT_SLOT_BYTES 64
 #define CONSORT_SLOTS 63 /* threads of one program that may be members at a time */
+#define CONSORT_VARIABLES_BYTES 128
+#define CONSORT_MAPPING_BYTES 12288
+#define CONSORT_VARIABLES 4 /* state variables of a member, and control variables */
+#define CONSORT_ROLES 32 /* members of a group whose decision function is neither coop nor fair */
 #define CONSORT_NAME_MAX 63 /* bytes of a domain's name, without the final 0 */
 
 /* consort_slot.intent: what the thread is about to do; read when it gives the CPU up. */
@@ -106,7 +110,8 @@ struct consort_page_header {
 	__u32 magic;
 	__u32 version;
 	__u32 attached; /* 1 while the scheduler runs; the scheduler clears it when it goes */
-	__u32 reserved[13];
+	__u32 bytes; /* of the whole mapping, this page included; 0: there is nothing behind it */
+	__u32 reserved[12];
 };
 
 struct consort_page {
@@ -114,9 +119,36 @@ struct consort_page {
 	struct consort_slot slots[CONSORT_SLOTS];
 };
 
+/*
+ * What the thread of a slot and its group's decision function tell each other: behind the page, one for each slot. Each
+ * word is written by one side only, and whole: a read is never torn. The two sides' words are on lines of their own.
+ *
+ * The scheduler looks when the thread gives the CPU up. Where it must look at once, call sched_yield after the change.
+ */
+struct consort_variables {
+	/* Written by the program. */
+	__s64 state[CONSORT_VARIABLES]; /* what they mean, the group's function or its file says */
+	__u32 submissions; /* odd: about to submit to the server that follows; even: it has done so */
+	__u32 done; /* items, such as frames, that the thread has finished */
+	__u32 triggers; /* each change starts the group's plans anew */
+	__u32 reserved[5];
+	/* Written by the scheduler. */
+	__s64 control[CONSORT_VARIABLES];
+	__u32 unused[8];
+};
+
+/* A program's whole mapping. */
+struct consort_mapping {
+	struct consort_page page;
+	struct consort_variables variables[CONSORT_SLOTS];
+	__u32 reserved[32];
+};
+
 #ifndef __cplusplus /* which spells assertions in another way; one compiler's word is enough */
 _Static_assert(sizeof(struct consort_slot) == CONSORT_SLOT_BYTES, "a slot is one cache line");
 _Static_assert(sizeof(struct consort_page) == CONSORT_PAGE_BYTES, "a program's page is one page");
+_Static_assert(sizeof(struct consort_variables) == CONSORT_VARIABLES_BYTES, "two cache lines");
+_Static_assert(sizeof(struct consort_mapping) == CONSORT_MAPPING_BYTES, "whole pages");
 #endif
 
 /* ---- messages ---- */
@@ -132,6 +164,8 @@ enum consort_request_type {
 	CONSORT_LEND = 7, /* a part of the caller's reservation */
 	CONSORT_RECOLLECT = 8,
 	CONSORT_USAGE = 9, /* answered by struct consort_usage_reply, unless refused */
+	CONSORT_ANNOUNCE =
+		10, /* what a thread is called in group files; needs HELLO, ends with LEAVE */
 };
 
 enum consort_reserve_flags {
@@ -149,6 +183,17 @@ enum consort_order {
 	CONSORT_ORDER_SERVICE = 2, /* least CPU time received first: measured by the scheduler */
 };
 
+/* Who decides which of a group's members runs next. */
+enum consort_function {
+	CONSORT_FUNCTION_COOP = 0, /* its members, by what they publish: a cooperation domain */
+	CONSORT_FUNCTION_FAIR = 1, /* least CPU time first, by weight */
+	CONSORT_FUNCTION_PERIOD = 2, /* whose period ends first */
+	CONSORT_FUNCTION_PLAN = 3, /* at its interval's start; else in the order of the members */
+	CONSORT_FUNCTION_PIPELINE = 4, /* stages, by the levels of the queues between them */
+	CONSORT_FUNCTION_FOLLOW =
+		5, /* a server right after its client; else in the order of the members */
+};
+
 enum consort_join_flags {
 	CONSORT_JOIN_PREEMPT =
 		1 << 0, /* preempt members at due times instead of asking them to poll */
@@ -162,16 +207,16 @@ struct consort_request {
 	__u32 magic;
 	__u16 version;
 	__u16 type; /* enum consort_request_type */
-	__s32 tid; /* JOIN, LEAVE: the thread, as the caller sees it; 0 is the caller's only thread.
+	__s32 tid; /* JOIN, LEAVE, ANNOUNCE: the thread, as the caller sees it; 0 is the caller's only thread.
 		    * RESERVE, RELEASE, USAGE: a process or thread, 0 is the caller's process.
 		    * LEND, RECOLLECT: the receiver; the lender is the caller's process */
-	__u32 slot; /* JOIN, LEAVE: index into consort_page.slots */
+	__u32 slot; /* JOIN, LEAVE, ANNOUNCE: index into consort_page.slots */
 	__u64 event_ns; /* JOIN: the longest event that a member runs; sets the domain's grace.
 			 * RESERVE: the period */
 	__u32 order; /* JOIN: enum consort_order. RESERVE, LEND: a rate. RECOLLECT: a rate, 0 is all */
 	__u32 flags; /* JOIN: enum consort_join_flags. RESERVE, RELEASE, USAGE: enum consort_reserve_flags */
 	char domain[CONSORT_NAME_MAX + 1]; /* JOIN: 0-terminated; empty: a private domain.
-					    * RESERVE: the class */
+					    * RESERVE: the class. ANNOUNCE: the thread's name */
 };
 
 #define CONSORT_TEXT_MAX 192

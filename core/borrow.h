@@ -27,6 +27,7 @@
 #ifndef CORE_BORROW_H
 #define CORE_BORROW_H
 
+#include "function.h"
 #include "live.h"
 #include "seat.h"
 
@@ -313,6 +314,7 @@ static __always_inline void place_expect(struct place __arena *pl, struct domain
 	if (d->blocked_in) {
 		heap_push(&d->blocked_in->blocked, &d->upcoming, d->may_borrow_at, 0);
 		pl->nr_blocked++;
+		d->nr_blocked++;
 	} else {
 		heap_push(&pl->due, &d->upcoming, due_ns, 0);
 	}
@@ -398,7 +400,9 @@ core_fn place_settle(struct place __arena *pl in_arena, u64 now_ns)
 		heap_remove(&d->asleep, d->asleep.top);
 	} else {
 		domain_look_next(d);
-		if (domain_may_borrow(pl, d, d->next))
+		/* Its interval may be over. */
+		if (!(d->function && function_renew(d, d->next, now_ns)) &&
+		    domain_may_borrow(pl, d, d->next))
 			return 0;
 	}
 	place_refresh(pl, d);

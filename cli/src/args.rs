@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use consort_daemon::{config::DEFAULT_PATH, duration::parse_ns};
 use consort_kernel::format_ns;
 
-pub use self::{demo::*, rates::*};
+pub use self::{demo::*, groups::*, rates::*};
 use crate::{
     rate::{self, Rate},
     sim::args::SimCommand,
@@ -15,6 +15,7 @@ use crate::{
 };
 
 mod demo;
+mod groups;
 mod rates;
 
 const EXIT_CODES: &str = "\
@@ -125,6 +126,25 @@ pub enum Command {
     Usage(UsageArgs),
     /// Show or change how the machine is divided into classes.
     Class(ClassArgs),
+    /// Put a group file in force: which threads are together, what they may use, and whose turn it is.
+    ///
+    /// All of it, or nothing: what changes from what the file said before is done and printed, and nothing else. Threads are
+    /// members by their names, whether they have begun already or not. It holds until it is deleted, also when the daemon is
+    /// restarted. Groups belong to their user.
+    Apply(ApplyArgs),
+    /// End what a group file describes; its threads run on as all others.
+    Delete(DeleteArgs),
+    /// Show groups and their members: who runs, who waits, which threads have the names, and why nobody runs.
+    ///
+    /// Root sees everybody's, others their own.
+    Show(ShowArgs),
+    /// Give members plans, and let them begin.
+    Plan {
+        #[command(subcommand)]
+        command: PlanCommand,
+    },
+    /// Print accessors of a group file's state and control variables, for a program's source.
+    Accessors(AccessorsArgs),
     /// Keep what was set at run time: write classes, limits and tunables as they are now into the operator's file.
     Keep(KeepArgs),
     /// Try the scheduler in a simulated kernel: no root, no daemon, nothing of this machine changes.
@@ -335,6 +355,7 @@ pub enum Tunable {
 Examples:
   consort run --domain video -- consort-play film.mp4
   consort run --class guaranteed --rate 0.3 --period 33ms -- ffplay film.mp4
+  consort run --name logger -- rsyslogd -n           # a member of a group file
   consort run -- make -j8
 
 A domain belongs to its user: the same name of two users is two domains.")]
@@ -360,6 +381,10 @@ pub struct RunArgs {
     /// The time over which the rate is needed
     #[arg(long, value_name = "DURATION", value_parser = parse_ns, default_value = "30ms")]
     pub period: u64,
+
+    /// What the command's threads are called in group files
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
 
     /// The command and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "COMMAND")]

@@ -4,6 +4,7 @@
 use std::{io, path::PathBuf};
 
 use consort_daemon::{config::ConfigError, lock::LockError, Refusal, ServeError};
+use consort_groups::{accessors::SameName, Problems};
 use consort_kernel::{Error as KernelError, ExitReport};
 use consort_trace::ReadError;
 use nix::errno::Errno;
@@ -62,6 +63,22 @@ pub enum Failure {
         source: io::Error,
     },
 
+    #[error("cannot read {}: {source}", path.display())]
+    Read {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+
+    #[error(transparent)]
+    GroupFile(#[from] Problems),
+
+    #[error(transparent)]
+    Accessors(#[from] SameName),
+
+    #[error("no group file {0:?} is in force: `consort show` lists those that are")]
+    NoGroupFile(String),
+
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
 
@@ -94,7 +111,10 @@ impl Failure {
     /// The exit code that `consort --help` documents.
     pub fn exit_code(&self) -> u8 {
         match self {
-            Failure::BadDomain(_) | Failure::NothingToRecord => 2,
+            Failure::BadDomain(_)
+            | Failure::NothingToRecord
+            | Failure::GroupFile(_)
+            | Failure::Accessors(_) => 2,
             Failure::Sim(failure) => failure.exit_code(),
             Failure::NoDaemon(_) => 3,
             Failure::SocketPermission { .. } => 4,

@@ -6,6 +6,7 @@ mod class;
 mod connection;
 mod demo;
 mod failure;
+mod groups;
 mod keep;
 mod late;
 mod man;
@@ -46,6 +47,11 @@ fn main() -> ExitCode {
         Command::Recollect(args) => reserve::recollect(&args),
         Command::Usage(args) => usage::usage(&args),
         Command::Class(args) => class::class(&args.command),
+        Command::Apply(args) => groups::apply(&args),
+        Command::Delete(args) => groups::delete(&args),
+        Command::Show(args) => groups::show(&args),
+        Command::Plan { command } => groups::plan(&command),
+        Command::Accessors(args) => groups::accessors(&args),
         Command::Demo(args) => demo::demo(&args),
         Command::Late(args) => late::late(&args),
         Command::Keep(args) => keep::keep(&args),

@@ -8,14 +8,18 @@ use clap_complete::{generate_to, Shell};
 
 use crate::{args::Cli, failure::Failure};
 
-/// The page of the operator's file, which no command describes.
-const CLASSES_PAGE: &str = include_str!("classes.toml.5");
+/// The pages of files, which no command describes.
+const FILE_PAGES: [(&str, &str); 2] = [
+    ("consort-classes.toml.5", include_str!("classes.toml.5")),
+    ("consort-groups.toml.5", include_str!("groups.toml.5")),
+];
 
-/// Writes `consort.1`, a page for each subcommand, and that of the operator's file into `folder`.
+/// Writes `consort.1`, a page for each subcommand, and those of files into `folder`.
 pub fn write(folder: &Path) -> Result<(), Failure> {
     write_into(folder, || {
         clap_mangen::generate_to(Cli::command(), folder)?;
-        fs::write(folder.join("consort-classes.toml.5"), CLASSES_PAGE)
+        let mut pages = FILE_PAGES.iter();
+        pages.try_for_each(|(name, text)| fs::write(folder.join(name), text))
     })
 }
 

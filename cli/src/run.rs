@@ -33,6 +33,9 @@ pub fn run(args: &RunArgs) -> Result<std::convert::Infallible, Failure> {
             args.period,
         ))?;
     }
+    if let Some(name) = &args.name {
+        connection.control(&json!({"command": "group", "doing": "name", "name": name}))?;
+    }
     let mut command = command_of(&args.command)?;
     match args.domain.as_deref() {
         Some(domain) => command.env(DOMAIN_VARIABLE, domain),

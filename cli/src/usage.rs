@@ -48,9 +48,9 @@ fn describe(reservations: &Value) -> String {
         let rate = |value: f64| format!("{value:.4}");
         let known = |value: &Value| value.as_f64().map_or("-".to_owned(), rate);
         table.row(vec![
-            match held["kind"] == "cgroup" {
-                true => "cgroup".to_owned(),
-                false => held["number"].to_string(),
+            match word(&held["kind"]) {
+                kind @ ("cgroup" | "group") => kind.to_owned(),
+                _ => held["number"].to_string(),
             },
             word(&held["command"]).to_owned(),
             word(&held["class"]).to_owned(),

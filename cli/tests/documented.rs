@@ -211,3 +211,76 @@ fn shells_complete_the_command() {
         .unwrap();
     assert_eq!(String::from_utf8_lossy(&completed.stdout), "recollect\n");
 }
+
+/// The code blocks of a language in a document.
+fn blocks(text: &str, language: &str) -> Vec<String> {
+    let start = format!("```{language}\n");
+    let parts = text.split(&start).skip(1);
+    parts
+        .filter_map(|part| Some(part.split_once("```")?.0.to_owned()))
+        .collect()
+}
+
+/// What the chapter on groups tells to write and to type, in its order, in one folder.
+#[test]
+fn the_chapter_on_groups_can_be_followed() {
+    let text = fs::read_to_string(root().join("docs/groups.md")).unwrap();
+    let folder = Folder::new();
+    let daemon = Daemon::start();
+    let consort = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_consort"))
+            .args(words)
+            .env("CONSORT_SOCKET", &daemon.config.socket)
+            .current_dir(&folder.0)
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{words:?}: {error}");
+    };
+    let film = blocks(&text, "toml");
+    assert!(film[0].starts_with("# film.toml"));
+    fs::write(folder.0.join("film.toml"), &film[0]).unwrap();
+    fs::write(folder.0.join("frames.csv"), &blocks(&text, "csv")[0]).unwrap();
+    let lines = blocks(&text, "sh");
+    let commands = lines.iter().flat_map(|block| block.lines());
+    let commands =
+        commands.filter_map(|line| line.split('#').next()?.trim().strip_prefix("consort "));
+    // What is deleted in one part is there in the next ones.
+    let (mut tried, mut is_applied) = (0, false);
+    for command in commands {
+        let words: Vec<&str> = command
+            .split_whitespace()
+            .take_while(|word| *word != ">")
+            .collect();
+        if !is_applied && words[0] == "plan" {
+            consort(&["apply", "film.toml"]);
+            is_applied = true;
+        }
+        consort(&words);
+        tried += 1;
+    }
+    assert!(tried >= 11, "only {tried} commands were found");
+}
+
+/// The man page's example, and the one in the crate's own documentation.
+#[test]
+fn examples_of_group_files_are_right() {
+    let page = fs::read_to_string(root().join("docs/man/consort-groups.toml.5")).unwrap();
+    let (_, example) = page.split_once(".SH EXAMPLE\n.nf\n").unwrap();
+    let (example, _) = example.split_once("\n.fi").unwrap();
+    let source = fs::read_to_string(root().join("groups/src/lib.rs")).unwrap();
+    let comments: String = source
+        .lines()
+        .filter_map(|line| line.strip_prefix("//!"))
+        .map(|line| line.strip_prefix(' ').unwrap_or(line).to_owned() + "\n")
+        .collect();
+    let folder = Folder::new();
+    for text in [example.to_owned(), blocks(&comments, "toml").remove(0)] {
+        let file = folder.0.join("example.toml");
+        fs::write(&file, &text).unwrap();
+        let nowhere = folder.0.join("none.sock");
+        let output = consort(&nowhere, &["apply", "--check", file.to_str().unwrap()]);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{error}\n{text}");
+    }
+}

@@ -179,6 +179,59 @@ const char *consort_why(struct consort_member *member);
  */
 void consort_on_warning(void (*warn)(const char *text, void *data), void *data);
 
+/* ---- names, state and control ---- */
+
+/*
+ * Says what the calling thread is called in group files (`consort apply`; 1 to CONSORT_NAME_MAX of a-z, A-Z, 0-9, '-' and
+ * '_'), whether one names it yet or not. From then on, or from when one does, the group's decision function decides when
+ * it runs. Without a daemon it is on its own as a member is, and announces itself again while it tells something.
+ *
+ * The thread may do what it likes: only members of `coop` groups poll. *member is as from consort_join(), and
+ * consort_leave() takes the name back.
+ *
+ * -EINVAL  a name that is none, or null
+ * others   consort_join()'s
+ */
+int consort_announce(const char *name, struct consort_member **member);
+
+/*
+ * Publishes a state variable, or reads a control variable, by its place in the group file (0 to CONSORT_VARIABLES - 1); no
+ * system call. `consort accessors` makes functions that have the file's names and types. A control variable is 0 until
+ * the decision function has said something.
+ *
+ * -EINVAL    index is out of range; value is null
+ * -EPERM     called by another thread than the member's
+ * -ESTALE    the process was forked since
+ * -ENOTCONN  the member has left
+ */
+int consort_set_state(struct consort_member *member, uint32_t index, int64_t value);
+int consort_get_control(struct consort_member *member, uint32_t index, int64_t *value);
+
+/*
+ * A state variable that other threads of this program set as well, such as the level of a queue, which its consumer changes:
+ * from then on it is set through *shared only, by any thread, with a lock that nobody holds for long. *shared is valid until
+ * consort_shared_state_end(), also when its thread has ended; a null pointer is ignored. Errors as for consort_set_state().
+ */
+struct consort_shared_state;
+int consort_share_state(struct consort_member *member, uint32_t index,
+			struct consort_shared_state **shared);
+void consort_shared_state_set(const struct consort_shared_state *shared, int64_t value);
+void consort_shared_state_end(struct consort_shared_state *shared);
+
+/*
+ * What the decision function is told, and looks at at once. Errors as above.
+ *  - The thread is about to submit something to the server that follows it, where it may sleep; and has done so: the server
+ *    runs next.
+ *  - It has done what its interval was for, such as a frame, and needs no more of it.
+ *  - The plans of its group begin now.
+ *  - It shall look at state variables that were published; it does so anyway when the thread gives the CPU up.
+ */
+int consort_begin_submission(struct consort_member *member);
+int consort_end_submission(struct consort_member *member);
+int consort_done(struct consort_member *member);
+int consort_trigger_plans(struct consort_member *member);
+int consort_look(struct consort_member *member);
+
 /* ---- reservations ---- */
 
 /*

@@ -117,6 +117,7 @@ impl Domain {
         Ok(Terms {
             request,
             keys_compare: self.order == Order::Program,
+            is_name: false,
         })
     }
 }
@@ -128,6 +129,8 @@ pub(crate) struct Terms {
     pub request: RawRequest,
     /// Whether the domain orders by the keys that programs publish.
     pub keys_compare: bool,
+    /// It is not a domain but the thread that is called so.
+    pub is_name: bool,
 }
 
 impl Terms {
@@ -141,7 +144,7 @@ impl Terms {
     }
 }
 
-fn check_name(name: &str) -> Result<(), Error> {
+pub(crate) fn check_name(name: &str) -> Result<(), Error> {
     if name.len() > NAME_MAX {
         return Err(Error::NameTooLong { bytes: name.len() });
     }

@@ -3,6 +3,7 @@
 
 use crate::layout::{
     DUE_AHEAD_MAX_NS, EVENT_MAX_NS, EVENT_MIN_NS, NAME_MAX, PRIORITY_MAX, RATE_ONE_CPU, SLOTS,
+    VARIABLES,
 };
 use crate::usage::USAGE_PERIOD_MIN_NS;
 
@@ -32,6 +33,8 @@ pub enum Error {
     NotOpen { fd: i32 },
     #[error("file descriptor {fd} is no epoll instance: expected what epoll_create1() returned")]
     NoEpoll { fd: i32 },
+    #[error("variable {index} is out of range: 0 to {last} is expected, by the order in the group file", last = VARIABLES - 1)]
+    VariableRange { index: usize },
     #[error("domain name of {bytes} bytes is too long: at most {NAME_MAX} are expected")]
     NameTooLong { bytes: usize },
     #[error(
@@ -134,6 +137,7 @@ impl Error {
             | Error::NothingToWaitFor
             | Error::NoBestEffort
             | Error::NoEpoll { .. }
+            | Error::VariableRange { .. }
             | Error::NameCharacter { .. }
             | Error::NameEncoding
             | Error::EventRange { .. }

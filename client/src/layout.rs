@@ -3,8 +3,8 @@
 #![allow(clippy::unnecessary_cast)] // the generator picks each constant's width by its value
 
 pub use consort_abi::{
-    consort_page, consort_reply as RawReply, consort_request as RawRequest,
-    consort_usage_reply as RawUsage, Slot,
+    consort_mapping, consort_page, consort_reply as RawReply, consort_request as RawRequest,
+    consort_usage_reply as RawUsage, Slot, Variables,
 };
 
 /// No such event, no such time.
@@ -30,6 +30,10 @@ pub const VERSION: u32 = consort_abi::CONSORT_ABI_VERSION as u32;
 pub const WIRE_VERSION: u32 = consort_abi::CONSORT_WIRE_VERSION as u32;
 pub const WIRE_VERSION_LEAST: u32 = consort_abi::CONSORT_WIRE_VERSION_LEAST as u32;
 pub const PAGE_BYTES: usize = consort_abi::CONSORT_PAGE_BYTES as usize;
+/// The page and the variables behind it.
+pub const MAPPING_BYTES: usize = consort_abi::CONSORT_MAPPING_BYTES as usize;
+/// State variables of a thread, and control variables.
+pub const VARIABLES: usize = consort_abi::CONSORT_VARIABLES as usize;
 
 pub const HELLO: u16 = consort_abi::CONSORT_HELLO as u16;
 pub const JOIN: u16 = consort_abi::CONSORT_JOIN as u16;
@@ -39,6 +43,7 @@ pub const RELEASE: u16 = consort_abi::CONSORT_RELEASE as u16;
 pub const LEND: u16 = consort_abi::CONSORT_LEND as u16;
 pub const RECOLLECT: u16 = consort_abi::CONSORT_RECOLLECT as u16;
 pub const USAGE: u16 = consort_abi::CONSORT_USAGE as u16;
+pub const ANNOUNCE: u16 = consort_abi::CONSORT_ANNOUNCE as u16;
 pub const RATE_UNKNOWN: u32 = consort_abi::CONSORT_RATE_UNKNOWN as u32;
 pub const RESERVE_THREAD: u32 = consort_abi::CONSORT_RESERVE_THREAD as u32;
 pub const RATE_ONE_CPU: u32 = consort_abi::CONSORT_RATE_ONE_CPU as u32;
@@ -48,6 +53,7 @@ pub const RUNNING: u32 = consort_abi::CONSORT_RUNNING as u32;
 pub const YIELDING: u32 = consort_abi::CONSORT_YIELDING as u32;
 pub const SLEEPING: u32 = consort_abi::CONSORT_SLEEPING as u32;
 
+pub const STANDING_OUTSIDE: u32 = consort_abi::CONSORT_OUTSIDE as u32;
 pub const MEMBER: u32 = consort_abi::CONSORT_MEMBER as u32;
 pub const DEMOTED: u32 = consort_abi::CONSORT_DEMOTED as u32;
 
@@ -57,6 +63,7 @@ pub const ORDER_SERVICE: u32 = consort_abi::CONSORT_ORDER_SERVICE as u32;
 
 const _: () = {
     assert!(size_of::<consort_page>() == PAGE_BYTES);
+    assert!(size_of::<consort_mapping>() == MAPPING_BYTES);
     assert!(NEVER == u64::MAX);
     assert!(SLOTS < 64); // the slots in use are bits of one u64
 };

@@ -23,6 +23,7 @@
 //!
 //! All times are absolute nanoseconds of CLOCK_MONOTONIC ([`now_ns`]); [`NEVER`] means no such time.
 
+mod announced;
 mod c;
 mod choice;
 mod clock;
@@ -39,6 +40,7 @@ mod page;
 mod poll;
 mod process;
 mod reservation;
+mod shared_state;
 mod slack;
 mod spin;
 pub mod trace;
@@ -48,13 +50,14 @@ mod user_level;
 mod warning;
 mod why;
 
+pub use announced::{announce, Announced};
 pub use clock::now_ns;
 pub use domain::{Domain, Order};
 pub use epoll::Epoll;
 pub use error::Error;
 pub use event_loop::{Event, EventLoop, Host, Interest, Proxies, Waker, When};
 pub use layout::{
-    DUE_AHEAD_MAX_NS, EVENT_MAX_NS, EVENT_MIN_NS, NAME_MAX, NEVER, PRIORITY_MAX, SLOTS,
+    DUE_AHEAD_MAX_NS, EVENT_MAX_NS, EVENT_MIN_NS, NAME_MAX, NEVER, PRIORITY_MAX, SLOTS, VARIABLES,
 };
 pub use member::Member;
 pub use poll::{Next, Others, Standing};
@@ -64,6 +67,7 @@ pub mod decision {
     pub use crate::poll::{decide, decide_alone, RawNext, Told, Turn};
 }
 pub use reservation::{lend, recollect, release, Reservation};
+pub use shared_state::SharedState;
 pub use train::Train;
 pub use usage::{usage, Usage, UsageWatch, USAGE_PERIOD_MIN_NS};
 pub use warning::{on_warning, Listener};

@@ -2,6 +2,7 @@
 //! The link to the daemon: connect, greet, map the page, hand out its slots. Each step either has happened, or is
 //! looked at again later, so that a thread that must be on time never waits here.
 
+use crate::announced::Said;
 use crate::connection::{Connection, Reply, Ticket};
 use crate::domain::Terms;
 use crate::layout::{RawRequest, HELLO, LEAVE, MAGIC, SLOTS, WIRE_VERSION, WIRE_VERSION_LEAST};
@@ -190,10 +191,10 @@ impl Link {
     }
 
     /// Sends a join for a slot that was free. Gone: the connection was dead, advance again.
-    pub fn send_join(&mut self, terms: &Terms, tid: i32) -> Result<Pending, Error> {
+    pub fn send_join(&mut self, terms: &Terms, tid: i32, said: Said) -> Result<Pending, Error> {
         let serial = self.serial;
         let sent = match &mut self.stage {
-            Stage::Up(up) => up.send_join(terms, tid, serial),
+            Stage::Up(up) => up.send_join(terms, tid, serial, said),
             _ => Err(Error::Gone),
         };
         self.drop_if_useless(sent)
@@ -261,7 +262,14 @@ impl Up {
         self.proven && self.page.attached().load(Ordering::Acquire) == 0
     }
 
-    fn send_join(&mut self, terms: &Terms, tid: i32, serial: u64) -> Result<Pending, Error> {
+    /// `said`: what the thread says there from the beginning.
+    fn send_join(
+        &mut self,
+        terms: &Terms,
+        tid: i32,
+        serial: u64,
+        said: Said,
+    ) -> Result<Pending, Error> {
         self.connection.receive()?;
         self.flush()?;
         let slot = (!self.used).trailing_zeros() as usize;
@@ -269,6 +277,9 @@ impl Up {
             return Err(Error::NoFreeSlot);
         }
         self.page.reset_slot(slot);
+        if let Some(variables) = self.page.variables(slot) {
+            said.write(variables);
+        }
         let mut request = terms.request;
         request.tid = tid;
         request.slot = slot as u32;

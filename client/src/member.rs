@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A thread's membership in a domain, from joining to leaving.
 
+use crate::announced::Said;
 use crate::choice::Choice;
 use crate::domain::Terms;
 use crate::epoll::{Epoll, EpollSleeper};
-use crate::layout::Slot;
+use crate::layout::{Slot, Variables};
 use crate::link::{Pending, Place, RETRY_NS};
 use crate::poll::{self, ClockOnly, Next, Others, RawNext, Sleeper, Turn};
 use crate::process::Process;
+use crate::shared_state::Shared;
 use crate::spin::{self, SpinWatch};
 use crate::user_level::UserLevel;
 use crate::why::Why;
@@ -17,6 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 mod at_user_level;
@@ -159,6 +162,7 @@ impl Drop for Member {
 pub(crate) struct State {
     slot: Cell<NonNull<Slot>>,
     attached: Cell<NonNull<AtomicU32>>,
+    variables: Cell<NonNull<Variables>>,
     fork_word: &'static AtomicU64,
     /// The process that joined; [`LEFT`] after leaving.
     process: Cell<u64>,
@@ -167,6 +171,8 @@ pub(crate) struct State {
     terms: Terms,
     spin: SpinWatch,
     alone: Box<Slot>,
+    variables_alone: Box<Variables>,
+    pub(crate) shared: RefCell<Vec<Arc<Shared>>>,
     choice: Choice,
     /// At most one of these two.
     place: RefCell<Option<Place>>,
@@ -205,15 +211,19 @@ impl State {
 
     fn on_its_own(terms: &Terms) -> Result<State, Error> {
         let alone = Box::new(Slot::vacant());
+        let variables_alone = Box::<Variables>::default();
         Ok(State {
             slot: Cell::new(NonNull::from(&*alone)),
             attached: Cell::new(NonNull::from(&NOT_ATTACHED)),
+            variables: Cell::new(NonNull::from(&*variables_alone)),
             fork_word: fork_guard::word()?,
             process: Cell::new(fork_guard::number()?),
             polls: Cell::new(0),
             terms: *terms,
             spin: SpinWatch::default(),
             alone,
+            variables_alone,
+            shared: RefCell::default(),
             choice: Choice::of_environment()?,
             place: RefCell::new(None),
             user_level: RefCell::new(None),
@@ -240,6 +250,12 @@ impl State {
     fn point_nowhere(&self) {
         self.slot.set(NonNull::from(&*self.alone));
         self.attached.set(NonNull::from(&NOT_ATTACHED));
+        self.move_shared(None);
+        match self.is_alive() {
+            true => self.move_variables(&self.variables_alone),
+            // In a forked child they are not mapped; after leaving nobody asks.
+            false => self.variables.set(NonNull::from(&*self.variables_alone)),
+        }
     }
 
     #[inline]
@@ -250,7 +266,32 @@ impl State {
     }
 
     #[inline]
-    fn is_attached(&self) -> bool {
+    pub(crate) fn variables(&self) -> &Variables {
+        // SAFETY: points to `variables_alone`, or into the memory that `place` keeps mapped; as for `slot`.
+        unsafe { self.variables.get().as_ref() }
+    }
+
+    /// What the thread has said so far.
+    fn said(&self) -> Said {
+        let mut said = Said::read(self.variables());
+        self.overlay_shared(&mut said.state);
+        said
+    }
+
+    pub(crate) fn place_now(&self) -> Option<Place> {
+        self.place.borrow().clone()
+    }
+
+    /// What the thread has said goes along.
+    fn move_variables(&self, to: &Variables) {
+        if !std::ptr::eq(to, self.variables.get().as_ptr()) {
+            self.said().write(to);
+            self.variables.set(NonNull::from(to));
+        }
+    }
+
+    #[inline]
+    pub(crate) fn is_attached(&self) -> bool {
         // SAFETY: as in `slot`.
         unsafe { self.attached.get().as_ref() }.load(Ordering::Relaxed) != 0
     }
@@ -261,7 +302,7 @@ impl State {
     }
 
     #[inline]
-    fn check_alive(&self) -> Result<(), Error> {
+    pub(crate) fn check_alive(&self) -> Result<(), Error> {
         if self.is_alive() {
             Ok(())
         } else {
@@ -418,7 +459,7 @@ impl State {
     /// again.
     #[cold]
     #[inline(never)]
-    fn tend(&self, now_ns: u64) {
+    pub(crate) fn tend(&self, now_ns: u64) {
         self.check_connection(now_ns);
         self.tend_user_level(now_ns);
         if !self.is_attached() {

@@ -2,15 +2,18 @@
 //! The program's page, mapped.
 
 use crate::layout::{
-    consort_page, Slot, MAGIC, NEVER, PAGE_BYTES, PRIORITY_NONE, RUNNING, VERSION,
+    consort_mapping, consort_page, Slot, Variables, MAGIC, MAPPING_BYTES, NEVER, PAGE_BYTES,
+    PRIORITY_NONE, RUNNING, VERSION,
 };
 use crate::{fork_guard, Error};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A mapping of the page that one connection brought. A forked child does not inherit it.
+/// A mapping of the page that one connection brought, with the variables behind it if it has them. A forked child does not
+/// inherit it.
 pub struct Page {
     base: *mut consort_page,
+    bytes: usize,
     owner: u64,
 }
 
@@ -22,13 +25,23 @@ unsafe impl Sync for Page {}
 impl Page {
     /// Maps the page behind the file descriptor that the daemon sent.
     pub fn map(file: OwnedFd) -> Result<Page, Error> {
-        refuse_short_file(&file)?;
+        let page = Page::map_bytes(&file, PAGE_BYTES)?;
+        page.check_header()?;
+        match page.tells_of_variables() {
+            true => Page::map_bytes(&file, MAPPING_BYTES),
+            // Of a daemon that knows none: threads on its pages are on their own with them.
+            false => Ok(page),
+        }
+    }
+
+    fn map_bytes(file: &OwnedFd, bytes: usize) -> Result<Page, Error> {
+        refuse_short_file(file, bytes)?;
         let owner = fork_guard::number()?;
         // SAFETY: a fresh shared mapping at an address of the kernel's choice.
         let base = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                PAGE_BYTES,
+                bytes,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 file.as_raw_fd(),
@@ -40,14 +53,20 @@ impl Page {
         }
         let page = Page {
             base: base.cast(),
+            bytes,
             owner,
         };
         // SAFETY: the range was mapped above.
-        if unsafe { libc::madvise(base, PAGE_BYTES, libc::MADV_DONTFORK) } != 0 {
+        if unsafe { libc::madvise(base, bytes, libc::MADV_DONTFORK) } != 0 {
             return Err(Error::system("madvise(MADV_DONTFORK)"));
         }
-        page.check_header()?;
         Ok(page)
+    }
+
+    fn tells_of_variables(&self) -> bool {
+        // SAFETY: as in `check_header`.
+        let bytes = unsafe { &*(&raw const (*self.base).header.bytes).cast::<AtomicU32>() };
+        bytes.load(Ordering::Relaxed) as usize >= MAPPING_BYTES
     }
 
     fn check_header(&self) -> Result<(), Error> {
@@ -67,6 +86,11 @@ impl Page {
         Ok(())
     }
 
+    /// False in a forked child of the process that has mapped it.
+    pub fn is_mapped(&self) -> bool {
+        fork_guard::word().is_ok_and(|word| word.load(Ordering::Relaxed) == self.owner)
+    }
+
     /// 1 while the scheduler runs.
     pub fn attached(&self) -> &AtomicU32 {
         // SAFETY: as in `check_header`; the mapping lasts as long as `self`.
@@ -84,6 +108,20 @@ impl Page {
         }
     }
 
+    /// The variables beside the slot of that number; `None`: this daemon knows none. Panics if there is none such.
+    pub fn variables(&self, number: usize) -> Option<&Variables> {
+        if self.bytes < MAPPING_BYTES {
+            return None;
+        }
+        // SAFETY: the whole mapping lasts as long as `self`, the index is checked, `Variables` has the layout of
+        // `consort_variables` (asserted beside it).
+        unsafe {
+            let variables = &raw const (*self.base.cast::<consort_mapping>()).variables;
+            assert!(number < crate::layout::SLOTS);
+            Some(&*variables.cast::<Variables>().add(number))
+        }
+    }
+
     /// Clears what a previous thread published in the slot.
     pub fn reset_slot(&self, number: usize) {
         let slot = self.slot(number);
@@ -98,15 +136,15 @@ impl Page {
 impl Drop for Page {
     fn drop(&mut self) {
         // In a child the address may be somebody else's by now.
-        if fork_guard::word().is_ok_and(|word| word.load(Ordering::Relaxed) == self.owner) {
+        if self.is_mapped() {
             // SAFETY: mapped by `map`, and nothing outlives `self` that points into it.
-            unsafe { libc::munmap(self.base.cast(), PAGE_BYTES) };
+            unsafe { libc::munmap(self.base.cast(), self.bytes) };
         }
     }
 }
 
 /// Reading a mapping beyond its file's end would kill the program.
-fn refuse_short_file(file: &OwnedFd) -> Result<(), Error> {
+fn refuse_short_file(file: &OwnedFd, bytes: usize) -> Result<(), Error> {
     let mut status = std::mem::MaybeUninit::<libc::stat>::uninit();
     // SAFETY: the pointer is valid; `status` is only read if the call filled it.
     let status = unsafe {
@@ -116,9 +154,9 @@ fn refuse_short_file(file: &OwnedFd) -> Result<(), Error> {
         status.assume_init()
     };
     let is_regular = status.st_mode & libc::S_IFMT == libc::S_IFREG;
-    if is_regular && (status.st_size as u64) < PAGE_BYTES as u64 {
+    if is_regular && (status.st_size as u64) < bytes as u64 {
         return Err(Error::protocol(format!(
-            "page file of {} bytes, {PAGE_BYTES} are expected",
+            "page file of {} bytes, {bytes} are expected",
             status.st_size
         )));
     }

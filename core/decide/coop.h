@@ -47,9 +47,12 @@ enum coop_order {
 	ORDER_PROGRAM, /* as published: (priority, key) */
 	ORDER_PROGRESS, /* fewest due events first, served or announced; with equally many, in turns */
 	ORDER_SERVICE, /* least CPU time first */
+	ORDER_FUNCTION, /* as its function publishes: (priority, key), see function.h */
 };
 
 struct seat;
+struct role;
+struct function;
 
 struct domain {
 	struct group group; /* of its members: those that wait by their best-effort events. Its node is in no group */
@@ -67,11 +70,13 @@ struct domain {
 	struct heap indebted; /* waiting members in due debt, by the virtual time at which they are out of it */
 	struct heap asleep; /* members that sleep until their due time */
 	struct heap_link upcoming; /* in the place's queue of due times, or a group's of blocked domains, see place.h */
+	u64 nr_blocked; /* how often it has borrowed enough */
 	u64 served_least; /* as many due events as the member last chosen by progress has had; a new member begins with them */
 	u64 idle_since_ns; /* when its last active member went to sleep */
 	u8 order; /* enum coop_order */
 	u8 preempt; /* members are preempted at due times, not asked to poll */
 	u64 grace_ns; /* how late a member may poll, and how far it may run ahead on expired due events */
+	struct function __arena *function; /* what publishes for its members; NULL: they do themselves */
 };
 
 /* What makes a task a member: embedded in the host's task. */
@@ -99,6 +104,7 @@ struct member {
 	u64 served; /* due events that are over */
 	u64 turn_ns; /* by progress, where several have had equally many: when it came to the end of their queue, */
 	u64 turn_vtime; /* and its virtual time then */
+	struct role __arena *role; /* that it plays, see role.h; NULL: none */
 };
 
 /* The domain's own clock. */

@@ -238,6 +238,63 @@ u64 core_domain_next_due_ns(const struct domain *d)
 	return domain_next_due_ns(d);
 }
 
+/* ---- function.h, function/ ---- */
+
+void core_role_advance(struct role *r, u64 now_ns)
+{
+	role_advance(r, now_ns);
+}
+
+int core_role_is_on(const struct role *r, u64 now_ns)
+{
+	return role_is_on(r, now_ns);
+}
+
+void core_function_start(struct function *f, u64 zero_ns, u64 now_ns)
+{
+	function_start(f, zero_ns, now_ns);
+}
+
+int core_function_tell(struct role *r, u32 submissions, u32 done, u32 triggers, u64 now_ns)
+{
+	return function_tell(r, submissions, done, triggers, now_ns);
+}
+
+void core_function_publish(struct member *m, u64 now_ns)
+{
+	function_publish(m, now_ns);
+}
+
+void core_function_wake(struct member *m, u64 now_ns)
+{
+	function_wake(m, now_ns);
+}
+
+int core_function_sleep(struct member *m, u64 now_ns)
+{
+	return function_sleep(m, now_ns);
+}
+
+void core_function_begin(struct member *m, u64 began_ns, u64 now_ns)
+{
+	function_begin(m, began_ns, now_ns);
+}
+
+void core_function_ran(struct member *m, u64 total_ns, u64 began_ns, u64 now_ns)
+{
+	function_ran(m, total_ns, began_ns, now_ns);
+}
+
+u64 core_function_ends_ns(const struct member *m, u64 now_ns)
+{
+	return function_ends_ns(m, now_ns);
+}
+
+int core_pipeline_look(struct function *f, u64 now_ns)
+{
+	return pipeline_look(f, now_ns);
+}
+
 /* ---- seat.h ---- */
 
 int core_domain_has_room(const struct domain *d, const struct group *account)

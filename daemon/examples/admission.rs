@@ -23,6 +23,7 @@ use consort_abi::{
 use consort_daemon::{
     config::Division,
     ejection::Restarts,
+    groups::host::GroupHost,
     limits::Limits,
     serve,
     wire::{self, ANSWER_BYTES_MAX, REPLY_BYTES},
@@ -62,6 +63,8 @@ fn never<T>(doing: &'static str) -> Answer<T> {
     let errno = libc::ENOTSUP;
     Err(consort_kernel::Error::Refused { doing, errno })
 }
+
+impl GroupHost for Nodding {}
 
 impl Host for Nodding {
     fn client_page(&mut self) -> Answer<ClientPage> {

@@ -29,6 +29,11 @@ const SUBORDINATES: &str = "/etc/subuid";
 /// Names of Unix groups. Not the C library's way, which a static program has not.
 const GROUPS: &str = "/etc/group";
 
+/// The users of this machine, as [`consort_rates::accounts::number_in`] reads them.
+pub(crate) fn users() -> String {
+    fs::read_to_string(USERS).unwrap_or_default()
+}
+
 /// How the machine is divided when the daemon starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Division {

@@ -15,6 +15,7 @@
 //! | `{"command": "class_set", "name": C, "capacity": A, "overbooking": A, "order": O}` | root | `classes` |
 //! | `{"command": "class_remove", "name": C}` | root | `classes` |
 //! | `{"command": "as_file"}` | anybody | `{"text": T}`: what holds now, as the operator's file |
+//! | `{"command": "group", "doing": ...}` | owner, root; strangers' are shown to root only | [`crate::groups::control`] |
 //! | `{"command": "hand_over"}` | root, or the daemon's user | `{}`, and all that the daemon has: [`crate::handover`] |
 //! | `{"command": "set", "granularity_ns": N, "min_slice_ns": N}` | root, or the daemon's user | the tunables that hold now |
 //!
@@ -31,6 +32,7 @@ use crate::{
     config::{self, Amount},
     division::{DivisionStatus, ReservationPage, ReservationStatus},
     ejection::Mode,
+    groups::{self, control::GroupCommand},
     lending::Back,
     peer::Peer,
     reservations::{Ask, AskedRate},
@@ -94,21 +96,23 @@ enum Command {
     ClassRemove {
         name: String,
     },
+    Group(GroupCommand),
     HandOver {},
 }
 
 impl Command {
     /// Whether it only looks.
     fn is_a_question(&self) -> bool {
-        matches!(
-            self,
+        match self {
             Command::Status {}
-                | Command::Domains { .. }
-                | Command::Clients { .. }
-                | Command::Reservations { .. }
-                | Command::Classes {}
-                | Command::AsFile {}
-        )
+            | Command::Domains { .. }
+            | Command::Clients { .. }
+            | Command::Reservations { .. }
+            | Command::Classes {}
+            | Command::AsFile {} => true,
+            Command::Group(command) => command.is_a_question(),
+            _ => false,
+        }
     }
 
     /// Whether it changes what everybody gets.
@@ -233,6 +237,7 @@ pub fn answer(service: &mut Service, peer: &Peer, text: &str) -> Result<Vec<u8>,
             service.remove_class(&name)?;
             serde_json::to_vec(&DivisionStatus::of(service))
         }
+        Command::Group(command) => groups::control::answer(service, peer, shown_uid, command)?,
         Command::HandOver {} => {
             info!(pid = peer.pid, "another daemon takes over");
             service.hands_over = true;

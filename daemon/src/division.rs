@@ -59,7 +59,7 @@ pub struct ReservationPage {
 pub struct ReservationStatus {
     pub reservation: u32,
     pub uid: u32,
-    /// "process", "thread" or "cgroup".
+    /// "process", "thread", "cgroup" or "group".
     pub kind: &'static str,
     pub number: i32,
     pub command: String,
@@ -178,6 +178,7 @@ impl Service {
                 Target::Process { .. } => "process",
                 Target::Thread { .. } => "thread",
                 Target::Cgroup { .. } => "cgroup",
+                Target::Group { .. } => "group",
             },
             number: held.target.number(),
             command: self.processes.command(&held.target),
@@ -237,7 +238,7 @@ impl Service {
     }
 
     /// CPUs used over each window, the sum in nanoseconds, and the threads that share it now.
-    fn used(&self, number: u32, target: &Target) -> ([Option<f64>; 3], u64, u32) {
+    pub(crate) fn used(&self, number: u32, target: &Target) -> ([Option<f64>; 3], u64, u32) {
         let Some(in_force) = self.reservations.in_force(number) else {
             return ([None; 3], 0, 0);
         };

@@ -93,7 +93,10 @@ impl Service {
         }
         match self.host.end_reservation(id) {
             Ok(()) => {}
-            Err(error) if error.errno() == libc::EAGAIN => self.reservations.doomed.push(id),
+            // Threads are on their way out of it, or a group shares it that could not be removed yet.
+            Err(error) if [libc::EAGAIN, libc::EBUSY].contains(&error.errno()) => {
+                self.reservations.doomed.push(id);
+            }
             Err(error) => warn!(reservation = id, %error, "cannot end a reservation"),
         }
     }

@@ -12,7 +12,7 @@ use consort_kernel::{
 };
 use consort_rates::ClassTable;
 
-use crate::ejection::Mode;
+use crate::{ejection::Mode, groups::host::GroupHost};
 
 /// Puts schedulers in charge.
 pub trait Loader {
@@ -52,7 +52,7 @@ pub struct Heir {
     pub predecessor: Option<OwnedFd>,
 }
 
-pub trait Host {
+pub trait Host: GroupHost {
     /// What it can do.
     fn mode(&self) -> Mode {
         Mode::Full

@@ -247,6 +247,11 @@ impl Processes {
         text.split_ascii_whitespace().next()?.parse().ok()
     }
 
+    /// A thread's state as ps(1) has it; `None` when it has ended.
+    pub(crate) fn state(&self, pid: i32, tid: i32) -> Option<char> {
+        Stat::read(&self.task_folder(pid, tid)).map(|stat| stat.state)
+    }
+
     /// True while `thread` of process `pid` lives.
     pub fn lives(&self, pid: i32, thread: Thread) -> bool {
         thread_start(&self.task_folder(pid, thread.tid)) == Some(thread.start)

@@ -18,8 +18,8 @@ use crate::{
     Refusal,
 };
 use consort_abi::{
-    CONSORT_CONTROL, CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_LEND, CONSORT_RECOLLECT,
-    CONSORT_RELEASE, CONSORT_RESERVE, CONSORT_SLOTS, CONSORT_USAGE,
+    CONSORT_ANNOUNCE, CONSORT_CONTROL, CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_LEND,
+    CONSORT_RECOLLECT, CONSORT_RELEASE, CONSORT_RESERVE, CONSORT_SLOTS, CONSORT_USAGE,
 };
 use consort_kernel::{DomainLabel, DomainOptions, JoinArgs};
 use nix::errno::Errno;
@@ -122,6 +122,12 @@ impl Service {
             }
             Request::Join(join) => self.join(id, &peer, &join, now),
             Request::Leave { tid, slot } => self.leave(id, &peer, tid, slot, now),
+            Request::Announce { tid, slot, name } => self
+                .announce((id, &peer), (tid, slot), &name, now)
+                .map(|client| Granted {
+                    client,
+                    ..Granted::default()
+                }),
             Request::Reserve(ask) => self.reserve(&peer, &ask).map(Granted::reservation),
             Request::Release { number, scope } => self
                 .release(&peer, &Named::Number { number, scope })
@@ -174,6 +180,7 @@ impl Service {
             Request::Control { .. } => return Ok(()),
             _ if self.host.mode() == Mode::Full => return Ok(()),
             Request::Hello | Request::Join(_) | Request::Leave { .. } => "join a domain",
+            Request::Announce { .. } => "use groups",
             _ => "use reservations",
         };
         Err(safe::refusal(doing))
@@ -224,6 +231,7 @@ impl Service {
         let partial = self.host.partial();
         self.processes.check_scheduled(peer.pid, thread, partial)?;
         self.check_vacant(id, join.slot, thread, now)?;
+        self.check_nameless(thread)?;
         self.users.check_members(peer.uid, now)?;
 
         let domain = self.domain_for(peer.uid, name, options, now)?;
@@ -286,6 +294,12 @@ impl Service {
     ) -> Result<Granted, Refusal> {
         let client = self.number_of(id)?;
         check_slot(slot)?;
+        if self.leave_name(id, slot).is_some() {
+            return Ok(Granted {
+                client,
+                ..Granted::default()
+            });
+        }
         let Some((_, member)) = self.clients.member((id, slot)) else {
             let text = format!("slot {slot} has no member: join before leaving");
             return Err(Refusal::new(Errno::ENOENT, text));
@@ -311,7 +325,7 @@ impl Service {
         })
     }
 
-    fn number_of(&self, id: ConnectionId) -> Result<u32, Refusal> {
+    pub(crate) fn number_of(&self, id: ConnectionId) -> Result<u32, Refusal> {
         self.number_at(id).ok_or_else(|| {
             Refusal::new(
                 Errno::ENOTCONN,
@@ -321,7 +335,7 @@ impl Service {
     }
 
     /// Checks that neither the slot nor the thread is in use by a living member.
-    fn check_vacant(
+    pub(crate) fn check_vacant(
         &mut self,
         id: ConnectionId,
         slot: u32,
@@ -337,7 +351,8 @@ impl Service {
                 return Err(Refusal::new(Errno::EEXIST, text));
             }
         }
-        if self.remove_if_dead((id, slot), now) {
+        let announced = self.groups.names.at(id, slot);
+        if announced.is_none() && self.remove_if_dead((id, slot), now) {
             return Ok(());
         }
         let text = format!("slot {slot} has another member: take a free slot of the page");
@@ -393,6 +408,7 @@ fn kind_of(request: &Request) -> u16 {
     let kind = match request {
         Request::Hello => CONSORT_HELLO,
         Request::Join(_) => CONSORT_JOIN,
+        Request::Announce { .. } => CONSORT_ANNOUNCE,
         Request::Leave { .. } => CONSORT_LEAVE,
         Request::Control { .. } => CONSORT_CONTROL,
         Request::Reserve(_) => CONSORT_RESERVE,
@@ -404,7 +420,7 @@ fn kind_of(request: &Request) -> u16 {
     kind as u16
 }
 
-fn check_slot(slot: u32) -> Result<(), Refusal> {
+pub(crate) fn check_slot(slot: u32) -> Result<(), Refusal> {
     if slot < CONSORT_SLOTS {
         return Ok(());
     }

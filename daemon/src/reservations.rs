@@ -202,7 +202,9 @@ impl Reservations {
                 now: self.ledger.classes().clone(),
             });
         }
-        let held = self.ledger.iter();
+        // A group's is in its file.
+        let is_group = |held: &Reservation| matches!(held.target, Target::Group { .. });
+        let held = self.ledger.iter().filter(|(_, held)| !is_group(held));
         entries.extend(
             held.map(|(number, reservation)| self.entry(number, reservation, self.since(number))),
         );
@@ -308,8 +310,13 @@ impl Service {
     pub(crate) fn limits_of(&self, target: &Target, asker: i32) -> UserLimits {
         let pid = match target {
             Target::Process { pid, .. } | Target::Thread { pid, .. } => *pid,
-            Target::Cgroup { .. } => asker,
+            Target::Cgroup { .. } | Target::Group { .. } => asker,
         };
+        self.limits_of_process(pid)
+    }
+
+    /// The limits of a process' owner.
+    pub(crate) fn limits_of_process(&self, pid: i32) -> UserLimits {
         self.reservations.limits_of(&self.processes, pid)
     }
 

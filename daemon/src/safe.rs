@@ -8,7 +8,7 @@ use consort_kernel::{
 };
 use consort_rates::ClassTable;
 
-use crate::{ejection::Mode, Host, Refusal};
+use crate::{ejection::Mode, groups::host::GroupHost, Host, Refusal};
 
 /// The answer to whoever wants more than a fair share.
 pub fn refusal(doing: &'static str) -> Refusal {
@@ -18,6 +18,8 @@ pub fn refusal(doing: &'static str) -> Refusal {
 fn refuse<T>(doing: &'static str) -> Result<T, Error> {
     Err(Error::SafeMode { doing })
 }
+
+impl GroupHost for SafeScheduler {}
 
 impl Host for SafeScheduler {
     fn mode(&self) -> Mode {

@@ -304,9 +304,14 @@ impl Life<'_> {
         service.file = self.config.classes.clone();
         service.totals = self.totals;
         service.ejections = self.ejections.clone();
+        let groups = socket.with_extension("groups");
         // In safe mode the journal stays as it is: the next full scheduler takes its reservations up.
         if mode == Mode::Full {
             let journal = socket.with_extension("journal");
+            let clients = connections.iter().filter_map(|one| one.client).collect();
+            let threads = adopt::threads_of(&connections);
+            let ended = service.end_groups_left(&groups, &clients, &threads);
+            ended.map_err(ServeError::Kernel)?;
             let opened = service.open_reservations(self.division.clone(), &journal);
             opened.map_err(|source| ServeError::Journal {
                 path: journal,
@@ -321,6 +326,9 @@ impl Life<'_> {
         // Their numbers may soon be others'.
         let gone = left.difference(&here);
         gone.for_each(|client| self.store.forget(&client_name(*client)));
+        if mode == Mode::Full {
+            service.open_groups(&groups);
+        }
         if self.config.drops_privileges {
             privileges::drop_most();
         }

@@ -92,6 +92,8 @@ pub(crate) struct Server<'a> {
     turned_away: Bucket,
     watchdog: Watchdog,
     next_tick: Instant,
+    /// For one message.
+    buffer: Vec<u8>,
 }
 
 impl<'a> Server<'a> {
@@ -128,6 +130,7 @@ impl<'a> Server<'a> {
             turned_away: Bucket::of_size(TURNED_AWAY_PER_S, TURNED_AWAY_BURST, Instant::now()),
             watchdog: Watchdog::asked_for(),
             next_tick: Instant::now(),
+            buffer: vec![0; MESSAGE_BYTES_MAX],
         })
     }
 
@@ -200,6 +203,7 @@ impl<'a> Server<'a> {
                 priority::raise();
                 self.close(id);
                 self.service.reservations.take_journal_back();
+                self.service.take_groups_back();
                 false
             }
         }
@@ -289,8 +293,7 @@ impl<'a> Server<'a> {
             return;
         };
         let fd = socket.as_raw_fd();
-        let mut buffer = [0; MESSAGE_BYTES_MAX];
-        let (length, descriptors) = match listen::receive(fd, &mut buffer) {
+        let (length, descriptors) = match listen::receive(fd, &mut self.buffer) {
             Ok((0, _)) => return self.close(id),
             Ok(received) => received,
             Err(Errno::EAGAIN | Errno::EINTR) => return,
@@ -307,7 +310,7 @@ impl<'a> Server<'a> {
             debug!(id, "a program does not read its replies");
             return self.close(id);
         }
-        let received = &buffer[..length.min(MESSAGE_BYTES_MAX)];
+        let received = &self.buffer[..length.min(MESSAGE_BYTES_MAX)];
         let (reply, next) = self.service.handle(id, received, length, now);
         if let (Some(_), Some(number)) = (&reply.page, self.service.number_at(id)) {
             let name = client_name(number);
@@ -371,6 +374,6 @@ impl<'a> Server<'a> {
 }
 
 /// The CPU time of this thread; 0 where the kernel does not tell.
-fn cpu_time() -> Duration {
+pub(crate) fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, TimeSpec::into)
 }

@@ -16,6 +16,7 @@ use crate::{
     config::Division,
     domains::Domains,
     ejection::{Ejections, Restarts},
+    groups::Groups,
     limits::Limits,
     peer::{self, Peer, Processes},
     reservations::Reservations,
@@ -48,6 +49,7 @@ pub struct Service {
     pub(crate) clients: Clients,
     pub(crate) domains: Domains,
     pub(crate) reservations: Reservations,
+    pub(crate) groups: Groups,
     pub(crate) totals: Totals,
     /// The operator's file; `None`: where it is by default.
     pub(crate) file: Option<PathBuf>,
@@ -78,6 +80,7 @@ impl Service {
             users: Users::new(limits),
             clients: Clients::default(),
             domains: Domains::default(),
+            groups: Groups::default(),
             totals: Totals::default(),
             file: None,
             hands_over: false,
@@ -159,6 +162,10 @@ impl Service {
             return;
         };
         let uid = client.peer.uid;
+        self.forget_names_of(id);
+        let Some(client) = self.clients.get(id) else {
+            return;
+        };
         let slots: Vec<u32> = client.members.keys().copied().collect();
         self.totals.lost_members += slots.len() as u64;
         for slot in slots {
@@ -227,6 +234,7 @@ impl Service {
         }
         self.sweep_dead_members(now);
         self.tick_reservations(now);
+        self.tick_groups();
         self.users.forget_idle(now);
     }
 

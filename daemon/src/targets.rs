@@ -26,6 +26,12 @@ pub enum Target {
     Thread { pid: i32, tid: i32, start: u64 },
     /// All that is in a cgroup: its folder below the hierarchy's root, and the number that the kernel knows it by.
     Cgroup { path: String, id: u64 },
+    /// The threads that are bound to the members of a group, of a user's file.
+    Group {
+        uid: u32,
+        file: String,
+        group: String,
+    },
 }
 
 /// The children of each process, and when they started, in clock ticks after boot.
@@ -60,15 +66,16 @@ impl fmt::Display for Target {
             Target::Process { pid, .. } => write!(f, "process {pid}"),
             Target::Thread { pid, tid, .. } => write!(f, "thread {tid} of process {pid}"),
             Target::Cgroup { path, .. } => write!(f, "cgroup {path}"),
+            Target::Group { file, group, .. } => write!(f, "group {file}/{group}"),
         }
     }
 }
 
 impl Target {
-    /// The number by which users know it; a cgroup has none, and is 0.
+    /// The number by which users know it; cgroups and groups have none, and are 0.
     pub fn number(&self) -> i32 {
         match self {
-            Target::Cgroup { .. } => 0,
+            Target::Cgroup { .. } | Target::Group { .. } => 0,
             Target::Process { pid, .. } => *pid,
             Target::Thread { tid, .. } => *tid,
         }
@@ -191,6 +198,7 @@ impl Processes {
                 let folder = fs::symlink_metadata(self.cgroups().join(path));
                 folder.is_ok_and(|folder| folder.ino() == *id)
             }
+            Target::Group { .. } => true,
         }
     }
 
@@ -208,7 +216,8 @@ impl Processes {
                     false => Vec::new(),
                 }
             }
-            Target::Cgroup { .. } => Vec::new(),
+            // What is in a cgroup follows by itself, and members of a group are bound one by one.
+            Target::Cgroup { .. } | Target::Group { .. } => Vec::new(),
         }
     }
 
@@ -249,19 +258,36 @@ impl Processes {
         threads
     }
 
+    /// All processes.
+    pub(crate) fn all(&self) -> BTreeSet<i32> {
+        numbers_in(self.root()).into_iter().collect()
+    }
+
+    /// All threads of a process, the dead ones that nobody has waited for among them.
+    pub(crate) fn all_threads(&self, pid: i32) -> Vec<i32> {
+        numbers_in(&self.folder(pid).join("task"))
+    }
+
     pub(crate) fn living_threads(&self, pid: i32) -> Vec<Thread> {
         let tasks = self.folder(pid).join("task");
         let thread = |tid: i32| {
             let start = peer::thread_start(&tasks.join(tid.to_string()))?;
             Some(Thread { tid, start })
         };
-        numbers_in(&tasks).into_iter().filter_map(thread).collect()
+        self.all_threads(pid)
+            .into_iter()
+            .filter_map(thread)
+            .collect()
     }
 
     /// What the process calls itself, or where the cgroup is; for display.
     pub fn command(&self, target: &Target) -> String {
-        if let Target::Cgroup { path, .. } = target {
-            return path.chars().filter(|c| !c.is_control()).collect();
+        match target {
+            Target::Cgroup { path, .. } => {
+                return path.chars().filter(|c| !c.is_control()).collect()
+            }
+            Target::Group { file, group, .. } => return format!("{file}/{group}"),
+            Target::Process { .. } | Target::Thread { .. } => {}
         }
         let name = peer::read_text(&self.folder(target.number()).join("comm"));
         let name = name.unwrap_or_default();

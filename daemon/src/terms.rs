@@ -70,7 +70,7 @@ pub(crate) fn not_scheduled(target: &Target) -> Refusal {
 /// Who has no reservation.
 pub(crate) fn unknown(target: &Target) -> Refusal {
     let text = match target {
-        Target::Cgroup { path, .. } => format!("cgroup {path} has no reservation"),
+        Target::Cgroup { .. } | Target::Group { .. } => format!("{target} has no reservation"),
         target => format!("{} has no reservation", target.number()),
     };
     Refusal::new(Errno::ENOENT, text)

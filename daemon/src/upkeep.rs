@@ -131,6 +131,11 @@ impl Service {
         let Some(in_force) = self.reservations.in_force.get(&number) else {
             return false;
         };
+        let held = self.reservations.ledger.get(number);
+        if held.is_some_and(|held| matches!(held.target, Target::Group { .. })) {
+            // Names outlive those who have them.
+            return false;
+        }
         let is_used = !in_force.absent.is_empty()
             || !matches!(self.host.reservation_usage(in_force.id), Ok(usage) if usage.tasks == 0);
         if is_used {

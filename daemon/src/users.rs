@@ -260,7 +260,9 @@ impl Users {
                 &mut user.cpu,
                 &mut user.audit,
             ];
-            user.clients > 0 || owed.into_iter().any(|bucket| !bucket.is_full(now))
+            // Groups have members and are counted with the domains, also while no program of the user's is connected.
+            user.clients + user.members + user.domains > 0
+                || owed.into_iter().any(|bucket| !bucket.is_full(now))
         });
     }
 }

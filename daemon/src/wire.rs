@@ -4,12 +4,13 @@
 use std::{mem::size_of, ops::RangeInclusive, os::fd::OwnedFd};
 
 use consort_abi::{
-    consort_reply, consort_request, consort_usage_reply, CONSORT_ABI_MAGIC, CONSORT_CONTROL,
-    CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_LEND, CONSORT_NAME_MAX,
+    consort_reply, consort_request, consort_usage_reply, CONSORT_ABI_MAGIC, CONSORT_ANNOUNCE,
+    CONSORT_CONTROL, CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_LEND, CONSORT_NAME_MAX,
     CONSORT_RATE_ONE_CPU, CONSORT_RECOLLECT, CONSORT_RELEASE, CONSORT_RESERVE,
     CONSORT_RESERVE_THREAD, CONSORT_TEXT_MAX, CONSORT_USAGE, CONSORT_WIRE_VERSION,
     CONSORT_WIRE_VERSION_LEAST,
 };
+use consort_groups::FILE_BYTES_MAX;
 use nix::errno::Errno;
 
 use crate::{
@@ -20,8 +21,8 @@ use crate::{
 
 pub const REQUEST_BYTES: usize = size_of::<consort_request>();
 pub const REPLY_BYTES: usize = size_of::<consort_reply>();
-/// The longest JSON text after a CONTROL request.
-pub const CONTROL_TEXT_BYTES_MAX: usize = 4096;
+/// The longest JSON text after a CONTROL request: a group file, however many of its characters JSON doubles.
+pub const CONTROL_TEXT_BYTES_MAX: usize = 2 * FILE_BYTES_MAX + 4096;
 /// The longest answer in JSON after a CONTROL reply.
 pub const ANSWER_BYTES_MAX: usize = 65536;
 pub const MESSAGE_BYTES_MAX: usize = REQUEST_BYTES + CONTROL_TEXT_BYTES_MAX;
@@ -55,6 +56,12 @@ pub enum Request {
     Usage {
         number: i32,
         scope: Scope,
+    },
+    /// The bytes before the first 0 are the name.
+    Announce {
+        tid: i32,
+        slot: u32,
+        name: Vec<u8>,
     },
 }
 
@@ -185,7 +192,7 @@ fn check_unused(raw: &consort_request) -> Result<(), String> {
     let kind = u32::from(raw.type_);
     let is_any = |kinds: &[u32]| kinds.contains(&kind);
     let names_nobody = is_any(&[CONSORT_HELLO]);
-    let names_no_slot = !is_any(&[CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE]);
+    let names_no_slot = !is_any(&[CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_ANNOUNCE]);
     let takes_time = is_any(&[CONSORT_JOIN, CONSORT_RESERVE]);
     let takes_order = takes_time || is_any(&[CONSORT_HELLO, CONSORT_LEND, CONSORT_RECOLLECT]);
     let takes_flags = takes_time || is_any(&[CONSORT_RELEASE, CONSORT_USAGE]);
@@ -197,7 +204,7 @@ fn check_unused(raw: &consort_request) -> Result<(), String> {
         ("flags", !takes_flags && raw.flags != 0),
         (
             "domain",
-            !takes_time && raw.domain.iter().any(|byte| *byte != 0),
+            !takes_time && kind != CONSORT_ANNOUNCE && raw.domain.iter().any(|byte| *byte != 0),
         ),
     ];
     match unused.iter().find(|(_, is_set)| *is_set) {
@@ -220,13 +227,9 @@ fn decode(raw: &consort_request, rest: &[u8]) -> Result<Request, Malformed> {
     match u32::from(raw.type_) {
         CONSORT_HELLO => Ok(Request::Hello),
         CONSORT_JOIN => {
-            let name: Vec<u8> = raw.domain.iter().map(|byte| *byte as u8).collect();
-            let Some(end) = name.iter().position(|byte| *byte == 0) else {
-                let text = format!(
-                    "the domain's name has no end: expected at most {} bytes and a 0",
-                    name.len() - 1
-                );
-                return refuse(Errno::ENAMETOOLONG, text);
+            let domain = match name_in(raw) {
+                Ok(name) => name,
+                Err(text) => return refuse(Errno::ENAMETOOLONG, text),
             };
             Ok(Request::Join(Join {
                 tid: raw.tid,
@@ -234,9 +237,17 @@ fn decode(raw: &consort_request, rest: &[u8]) -> Result<Request, Malformed> {
                 event_ns: raw.event_ns,
                 order: raw.order,
                 flags: raw.flags,
-                domain: name[..end].to_vec(),
+                domain,
             }))
         }
+        CONSORT_ANNOUNCE => match name_in(raw) {
+            Ok(name) => Ok(Request::Announce {
+                tid: raw.tid,
+                slot: raw.slot,
+                name,
+            }),
+            Err(text) => refuse(Errno::ENAMETOOLONG, text),
+        },
         CONSORT_LEAVE => Ok(Request::Leave {
             tid: raw.tid,
             slot: raw.slot,
@@ -275,8 +286,20 @@ fn decode(raw: &consort_request, rest: &[u8]) -> Result<Request, Malformed> {
         },
         other => refuse(
             Errno::EOPNOTSUPP,
-            format!("unknown request type {other}: expected 1 (hello) to 9 (usage)"),
+            format!("unknown request type {other}: expected 1 (hello) to 10 (announce)"),
         ),
+    }
+}
+
+/// The name of a domain, or of a thread.
+fn name_in(raw: &consort_request) -> Result<Vec<u8>, String> {
+    let name: Vec<u8> = raw.domain.iter().map(|byte| *byte as u8).collect();
+    match name.iter().position(|byte| *byte == 0) {
+        Some(end) => Ok(name[..end].to_vec()),
+        None => Err(format!(
+            "the name has no end: expected at most {} bytes and a 0",
+            name.len() - 1
+        )),
     }
 }
 

@@ -5,7 +5,7 @@ mod common;
 
 use std::{
     os::fd::BorrowedFd,
-    thread::{self, JoinHandle},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -14,23 +14,13 @@ use common::{
 };
 use consort_abi::{consort_request, CONSORT_HELLO, CONSORT_RESERVE};
 use consort_daemon::{
-    estate::Connection, limits::Limits, peer::Processes, serve, service::Service, wire, Config,
-    End, Host, ServeError,
+    estate::Connection, limits::Limits, peer::Processes, serve, service::Service, wire, End, Host,
+    ServeError,
 };
 use nix::{
     poll::{poll, PollFd, PollFlags, PollTimeout},
     sys::socket::{socketpair, AddressFamily, SockFlag, SockType},
 };
-
-/// Lets another daemon take over from `daemon`.
-fn replace(daemon: &Daemon) -> JoinHandle<Result<End, ServeError>> {
-    let config = Config {
-        replaces: true,
-        ..daemon.config.clone()
-    };
-    let loader = FakeLoader(daemon.host.clone());
-    thread::spawn(move || serve(&config, loader))
-}
 
 fn reserve() -> consort_request {
     let mut wanted = request(CONSORT_RESERVE);
@@ -49,7 +39,7 @@ fn programs_go_on_with_the_next_daemon() {
     assert_eq!(program.ask(&reserve()).error, 0);
     let before = format!("{:?}", daemon.host.record().reservations);
     let (host, config) = (daemon.host.clone(), daemon.config.clone());
-    let next = replace(&daemon);
+    let next = daemon.replace();
     assert!(matches!(daemon.end_beside(), Ok(End::Replaced)));
     // On the same connections, with what was held.
     assert_eq!(program.ask(&join(gettid(), 4, "video")).error, libc::EEXIST);
@@ -99,14 +89,14 @@ fn a_daemon_whose_successor_fails_serves_on() {
     let program = daemon.hello();
     assert_eq!(program.ask(&join(gettid(), 0, "video")).error, 0);
     daemon.host.record().refuse.insert("succeed", libc::ENOMEM);
-    let failed = replace(&daemon).join().unwrap();
+    let failed = daemon.replace().join().unwrap();
     assert!(matches!(failed, Err(ServeError::Kernel(_))), "{failed:?}");
     assert_eq!(program.ask(&leave(gettid(), 0)).error, 0);
     daemon.host.record().refuse.clear();
     // Its lock and its socket are its own as before.
     let second = serve(&daemon.config, FakeLoader(FakeHost::default()));
     assert!(matches!(second, Err(ServeError::Lock(_))), "{second:?}");
-    let next = replace(&daemon);
+    let next = daemon.replace();
     let host = daemon.host.clone();
     assert!(matches!(daemon.end_beside(), Ok(End::Replaced)));
     assert_eq!(program.ask(&join(gettid(), 0, "video")).error, 0);

@@ -67,7 +67,7 @@ fn messages_of_the_wrong_size_are_answered_and_the_connection_closed() {
         (hello[..REQUEST_BYTES - 1].to_vec(), libc::EPROTO),
         (long, libc::EMSGSIZE),
         (vec![0xff; MESSAGE_BYTES_MAX + 1], libc::EMSGSIZE),
-        (vec![0xff; 100_000], libc::EMSGSIZE),
+        (vec![0xff; MESSAGE_BYTES_MAX + 5000], libc::EMSGSIZE),
         (vec![0xff; REQUEST_BYTES], libc::EPROTO),
     ] {
         let program = daemon.connect();

@@ -15,7 +15,7 @@ pub struct Target {
     pub run: fn(&[u8]),
 }
 
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     Target {
         name: "wire",
         run: wire::run,
@@ -35,6 +35,10 @@ pub const TARGETS: [Target; 5] = [
     Target {
         name: "scenario",
         run: texts::scenario,
+    },
+    Target {
+        name: "groups",
+        run: texts::groups,
     },
 ];
 

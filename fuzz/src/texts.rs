@@ -4,6 +4,7 @@
 use std::{fs, path::PathBuf};
 
 use consort_daemon::config::Division;
+use consort_groups::{difference, read, Description, MEMBERS_MAX};
 
 /// The operator's file.
 pub fn classes(bytes: &[u8]) {
@@ -20,6 +21,20 @@ pub fn scenario(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     if let Err(error) = consort_sim::scenario::parse("fuzzed.json", &text) {
         assert!(!error.to_string().is_empty());
+    }
+}
+
+/// A group file: what is right can be applied, and is then what it says.
+pub fn groups(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    match read("fuzzed.toml", "fuzzed", &text) {
+        Ok(read) => {
+            let threads: u32 = read.members().map(|(_, _, member)| member.count).sum();
+            assert!(threads as usize <= MEMBERS_MAX);
+            assert!(!difference::steps(&Description::default(), &read).is_empty());
+            assert!(difference::steps(&read, &read).is_empty());
+        }
+        Err(problems) => assert!(problems.list.iter().all(|problem| problem.line > 0)),
     }
 }
 

@@ -149,3 +149,8 @@ fn slots() {
 fn scenario() {
     fuzz("scenario");
 }
+
+#[test]
+fn groups() {
+    fuzz("groups");
+}

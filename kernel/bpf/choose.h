@@ -16,8 +16,11 @@ static inline void look_at_contract(struct task __arena *t, u64 total_ns,
 	struct consort_slot *s = slot_of(t);
 	u32 seq;
 
-	if (!s)
+	if (!s) {
+		if (has_function(t))
+			role_look(t, total_ns, c->since_ns, now_ns);
 		return;
+	}
 	seq = *(volatile u32 *)&s->poll_seq;
 	if (!t->demoted && task_overran(t, total_ns, c, now_ns)) {
 		count_on(cpu)->overruns++;

@@ -22,26 +22,11 @@ struct {
 	__type(value, u64); /* the class' struct class_set; 0: none */
 } classes SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, RESERVATIONS_MAX);
-	__type(key, u32);
-	__type(value, u64); /* the struct reservation; 0: none */
-} reservations SEC(".maps");
-
 static inline struct class_set __arena *find_class(u32 id)
 {
 	u64 *at = bpf_map_lookup_elem(&classes, &id);
 
 	return at ? (struct class_set __arena *)*at : NULL;
-}
-
-static inline struct reservation __arena *find_reservation(u32 id)
-{
-	u64 *at = bpf_map_lookup_elem(&reservations, &id);
-
-	return at ? (struct reservation __arena *)*at : NULL;
 }
 
 static inline u64 class_set_bytes(void)
@@ -308,10 +293,16 @@ int consort_reservation_change(struct consort_reservation_args *args)
 	return 0;
 }
 
-static inline void task_reserve(struct task __arena *t, struct reservation __arena *r)
+/* The task's lock is held. */
+static inline void share_reservation(struct task __arena *t, struct reservation __arena *r)
 {
 	t->reservation = r;
 	__sync_fetch_and_add(&r->nr_tasks, 1);
+}
+
+static inline void task_reserve(struct task __arena *t, struct reservation __arena *r)
+{
+	share_reservation(t, r);
 	task_move(t, &r->set, t->set, t->place, t->demoted);
 }
 
@@ -376,6 +367,7 @@ static inline void reservation_forget(struct task __arena *t)
 {
 	__sync_fetch_and_add(&t->reservation->nr_tasks, -1);
 	t->reservation = NULL;
+	t->by_domain = 0;
 }
 
 /* The task goes back to its cgroup's group, and out of anybody else's seat. */
@@ -427,6 +419,9 @@ int consort_reservation_end(struct consort_reservation_args *args)
 	args->error = ENOENT;
 	if (!r)
 		return 0;
+	args->error = EBUSY;
+	if (r->nr_domains)
+		return 0;
 	if (r->nr_tasks || r->set.nr_riders)
 		unreserve_all(r);
 	if (r->cgroup)
@@ -468,8 +463,8 @@ int consort_reservation_usage(struct consort_reservation_args *args)
 }
 
 /*
- * A thread that was just forked shares its maker's reservation. Its maker's lock is held meanwhile, so that nobody
- * slips into a reservation that ends.
+ * A thread that was just forked shares its maker's reservation, but not one that its maker has as a member of a domain. Its
+ * maker's lock is held meanwhile, so that nobody slips into a reservation that ends.
  */
 static inline void inherit_reservation(struct task __arena *t, const struct task_struct *p)
 {
@@ -484,10 +479,9 @@ static inline void inherit_reservation(struct task __arena *t, const struct task
 		return;
 	bpf_local_irq_save(&flags);
 	l = task_lock(m);
-	r = own_reservation(m);
+	r = m->by_domain ? NULL : own_reservation(m);
 	if (r) {
-		t->reservation = r;
-		__sync_fetch_and_add(&r->nr_tasks, 1);
+		share_reservation(t, r);
 		t->home = &r->set;
 		tree_move(&t->member.node, group_in(t->home, t->place), 0);
 	}

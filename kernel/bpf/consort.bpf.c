@@ -11,6 +11,7 @@
 #include "choose.h"
 #include "dump.h"
 #include "exit.h"
+#include "functions.h"
 #include "groups.h"
 #include "handover.h"
 #include "higher.h"
@@ -81,8 +82,8 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	if (!one_cpu)
 		look_aside(c, cpu, t);
 	now_ns = bpf_ktime_get_ns();
-	if (t->member.node.active && in_domain(t))
-		slot_refresh(t, cpu, now_ns);
+	if (t->member.node.active && in_domain(t) && !slot_refresh(t, cpu, now_ns) && has_function(t))
+		role_look(t, p->se.sum_exec_runtime, c->running == t ? c->since_ns : now_ns, now_ns);
 	task_charge(t, p->se.sum_exec_runtime, now_ns);
 	place = place_for(p, cpu, stays, true);
 	if (t->place != place)

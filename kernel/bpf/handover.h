@@ -9,7 +9,7 @@
 #ifndef CONSORT_HANDOVER_H
 #define CONSORT_HANDOVER_H
 
-#include "members.h"
+#include "join.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -74,7 +74,7 @@ static inline void leave_if_unconnected(struct task __arena *t, const struct tas
 	l = task_lock(t);
 	if (belongs_to(t, p) && t->set && !is_connected(t->client)) {
 		ride_leave(t);
-		member_leave(t);
+		leave(t, p);
 	}
 	lock_release(l);
 	if (t->blocked)

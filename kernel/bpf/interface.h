@@ -136,16 +136,103 @@ struct consort_domain_args {
 	unsigned int flags; /* enum consort_join_flags */
 	unsigned int error;
 	unsigned long long event_ns; /* 0: CONSORT_EVENT_MAX_NS */
+	unsigned int function; /* enum consort_function; but for coop, order, flags and event_ns mean nothing */
+	unsigned int reservation; /* that its members share who have none themselves; 0: none */
 };
+
+/* A thread that plays no role: any in a group whose function is coop. */
+#define CONSORT_NO_ROLE 0xffffffffu
 
 struct consort_join_args { /* tell: the thread is in, the rest is out */
 	int tid; /* in the initial pid namespace */
 	unsigned int domain;
-	unsigned int client;
+	unsigned int client; /* where it publishes. Of a group with a function: 0 if nowhere */
 	unsigned int slot;
+	unsigned int role;
 	unsigned int error;
-	unsigned int reserved;
 	unsigned long long start_ticks; /* when the thread started, as /proc tells; 0: not known */
+};
+
+/* Intervals of one plan, at most, and as many as are given at a time. A plan is no longer, nor begins later, than this. */
+#define CONSORT_PLAN_INTERVALS 16384
+#define CONSORT_PLAN_PART 256
+#define CONSORT_PLAN_MAX_NS (30ULL * 24 * 3600 * 1000000000)
+/* No interval is shorter. */
+#define CONSORT_INTERVAL_MIN_NS 100000ULL
+
+/* Relative to the plan's beginning. */
+struct consort_interval {
+	unsigned long long start_ns;
+	unsigned long long end_ns;
+};
+
+/* Gives a role a plan, in parts that are handed over one after another: intervals in the variable plan_part. */
+struct consort_plan_args {
+	unsigned int domain;
+	unsigned int role;
+	unsigned int first; /* number of this part's first interval; 0 begins a new plan */
+	unsigned int nr; /* intervals of this part */
+	unsigned int all; /* of the plan; 0: the role is to have none. With the last part it takes effect */
+	unsigned int error;
+	unsigned long long repeat_ns; /* 0: it does not begin anew */
+};
+
+enum consort_role_operation {
+	CONSORT_ROLE_TERMS, /* gives it terms, or others */
+	CONSORT_ROLE_STATE, /* sets its state variables, as its thread would */
+	CONSORT_ROLE_TELL, /* what its thread would tell: enum consort_tell */
+	CONSORT_ROLE_STATUS, /* tells what it does */
+	CONSORT_ROLE_BEGIN, /* all roles': when their plans begin, and how full the pipeline must be before */
+};
+
+/* What a thread's words tell, and a call in its stead. */
+enum consort_tell {
+	CONSORT_TELL_SUBMITTED = 1 << 0,
+	CONSORT_TELL_DONE = 1 << 1,
+};
+
+/* consort_role_args.runs */
+enum consort_role_runs {
+	CONSORT_ROLE_AWAKE = 1 << 0, /* its thread wants the CPU, or has it */
+	CONSORT_ROLE_RUNS = 1 << 1,
+	CONSORT_ROLE_ON = 1 << 2, /* its interval is on */
+	CONSORT_ROLE_OUTSIDE = 1 << 3, /* its thread has no seat */
+	CONSORT_ROLE_BLOCKED = 1 << 4, /* its group is as far ahead of its share as it may be */
+};
+
+/* What becomes of a role's intervals in which its thread did not run: number of enum miss, see core/role.h. */
+#define CONSORT_MISSES 5
+
+struct consort_role_args {
+	unsigned int operation; /* enum consort_role_operation */
+	unsigned int domain;
+	unsigned int role;
+	unsigned int error;
+	/* TERMS: in; STATUS: out */
+	unsigned long long period_ns;
+	unsigned long long budget_ns; /* 0: its weight's part of the period */
+	unsigned long long follow_ns;
+	unsigned int follows; /* a role, or CONSORT_NO_ROLE */
+	unsigned int high; /* pipeline: the level up to which its output queue is filled; 0: it has none */
+	unsigned int step; /* pipeline: by how much that is drained before it is filled again; 0: it is no stage */
+	unsigned int tell; /* TELL: in; enum consort_tell */
+	unsigned int bootstrap; /* BEGIN: in; STATUS: out. The level of the last stage's input from which on plans begin */
+	unsigned int reserved;
+	/* BEGIN: in; STATUS: out. The time at which relative times of plans are 0; CONSORT_NEVER: they stand still */
+	unsigned long long zero_ns;
+	/* STATE: in; STATUS: out */
+	long long state[4];
+	long long control[4];
+	/* STATUS: out */
+	int tid; /* of its thread; 0: nobody plays it */
+	unsigned int runs; /* enum consort_role_runs */
+	unsigned long long from_ns; /* its interval; CONSORT_NEVER: there is none to come */
+	unsigned long long until_ns;
+	unsigned long long kept;
+	unsigned long long missed[CONSORT_MISSES];
+	unsigned long long late_ns; /* sum, of those kept */
+	unsigned long long late_max_ns;
+	unsigned long long ran_ns; /* CPU time since its thread came */
 };
 
 struct consort_leave_args {
@@ -198,14 +285,20 @@ struct consort_reservation_args {
 
 /*
  * consort_init_arena     consort_init_args    once, before attaching
- * consort_domain_create  consort_domain_args  ENOSPC: DOMAINS_MAX exist
+ * consort_domain_create  consort_domain_args  ENOSPC: DOMAINS_MAX exist; ENOENT: no such reservation; EINVAL: no such
+ *                                             function
  * consort_domain_destroy consort_domain_args  EBUSY: has members; ENOENT
  * consort_join           consort_join_args    ESRCH: no such task under this scheduler; EEXIST: is a member;
- *                                             ENOENT: no such domain; EINVAL: client or slot out of range
- * consort_leave          consort_leave_args   ESRCH; ENOENT: is not a member through this client
+ *                                             ENOENT: no such domain; EINVAL: client, slot or role out of range;
+ *                                             EBUSY: another thread plays the role
+ * consort_leave          consort_leave_args   ESRCH; ENOENT: is not a member through this client. Of a group with a
+ *                                             function: the client is 0
  * consort_member_tell    consort_join_args    ESRCH; ENOENT: is no member
  * consort_leave_others   consort_init_args    ends the memberships of those whose client `connected` has no bit for
  * consort_keep_pages     consort_init_args    programs are not told when this scheduler goes: the next one is there
+ * consort_plan           consort_plan_args    ENOENT: no such group with a function; EINVAL: role or part out of range,
+ *                                             intervals too short, too late, not in order, or overlapping; ENOMEM
+ * consort_role           consort_role_args    ENOENT; EINVAL: role or terms out of range
  * consort_classes        consort_classes_args takes over class_table, or leaves all as it is: EBUSY: a class that
  *                                             shall go, or change its order, has reservations; EINVAL: flexible is 0
  * consort_reservation_*  consort_reservation_args  ENOENT: no such reservation, or class
@@ -215,14 +308,16 @@ struct consort_reservation_args {
  *   add                                       ESRCH; EEXIST: has one
  *   adopt                                     all that is in a cgroup: ESRCH: no such cgroup with a queue of its own;
  *                                             EBUSY: it, or one that it is in, is reserved for already
- *   end                                       its threads are as all others again; EAGAIN: some are on the way, ask again
+ *   end                                       its threads are as all others again; EAGAIN: some are on the way, ask again;
+ *                                             EBUSY: a domain's members share it
  *   usage
  *
  * Maps: clients (ARRAY_OF_MAPS of CLIENTS_MAX; inner: ARRAY, 1 entry of CONSORT_PAGE_BYTES, BPF_F_MMAPABLE).
  * Of the daemon, kept here for the next one: domain_labels (consort_domain_label by domain), reservation_labels (the
  * journal's number by reservation).
  * Globals: rodata `topology`, `use_timers`, `partial`; data `tunables`; bss `counters[CPUS_MAX]`, `exit_info`,
- * `class_table`, `connected`, `answering` (the client whose message the daemon is about to answer; 0: nobody's).
+ * `class_table`, `connected`, `answering` (the client whose message the daemon is about to answer; 0: nobody's),
+ * `plan_part[CONSORT_PLAN_PART]`.
  */
 
 #endif

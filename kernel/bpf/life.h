@@ -7,7 +7,7 @@
 #ifndef CONSORT_LIFE_H
 #define CONSORT_LIFE_H
 
-#include "classes.h"
+#include "join.h"
 #include "custody.h"
 #include "nice.h"
 
@@ -106,7 +106,7 @@ static inline void give_up(struct task __arena *t)
 {
 	if (t->set) {
 		count_on(bpf_get_smp_processor_id())->ends++;
-		member_leave(t);
+		member_leave(t, t->home);
 	}
 	if (t->reservation)
 		reservation_forget(t);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Membership: joining and leaving a domain, sleeping inside and outside of poll.
+ * Domains, and what becomes of their members: they sleep inside and outside of poll, and leave.
  *
- * The daemon decides who may join what and calls the syscall programs here; nothing else changes membership.
+ * The daemon decides who may join what and calls the syscall programs here and in join.h; nothing else changes membership.
  */
 #ifndef CONSORT_MEMBERS_H
 #define CONSORT_MEMBERS_H
@@ -18,6 +18,21 @@ struct {
 	__type(key, u32);
 	__type(value, u64); /* the domain's struct domain_set; 0: none */
 } domain_sets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, RESERVATIONS_MAX);
+	__type(key, u32);
+	__type(value, u64); /* the struct reservation; 0: none */
+} reservations SEC(".maps");
+
+static inline struct reservation __arena *find_reservation(u32 id)
+{
+	u64 *at = bpf_map_lookup_elem(&reservations, &id);
+
+	return at ? (struct reservation __arena *)*at : NULL;
+}
 
 /* A task that is ours, by its thread's id, and its lock. */
 struct held_task {
@@ -94,17 +109,18 @@ static inline void task_set_weight(struct task __arena *t, u64 weight)
 	task_move(t, t->home, t->set, t->place, t->demoted);
 }
 
-/* Leaves the domain; the caller holds the task's lock. */
-static inline void member_leave(struct task __arena *t)
+/* Leaves the domain, for a home; the caller holds the task's lock. */
+static inline void member_leave(struct task __arena *t, struct group_set __arena *home)
 {
 	struct domain_set __arena *set = t->set;
 	struct consort_slot *s = slot_of(t);
 	u64 clock = domain_clock(domain_in(set, t->place)), debt = t->member.debt_vtime;
 
+	role_detach(t);
 	t->member.debt_lead = vtime_before(clock, debt) ? debt - clock : 0;
 	if (s)
 		s->standing = CONSORT_OUTSIDE;
-	task_move(t, t->home, NULL, t->place, 0);
+	task_move(t, home, NULL, t->place, 0);
 	__sync_fetch_and_add(&set->nr_members, -1);
 }
 
@@ -115,8 +131,11 @@ static inline void member_sleeps(struct task __arena *t, u64 now_ns)
 	u32 cpu = bpf_get_smp_processor_id(), seq;
 	struct domain __arena *d;
 
-	if (!s)
+	if (!s) {
+		if (has_function(t))
+			role_sleeps(t, now_ns);
 		return;
+	}
 	seq = *(volatile u32 *)&s->poll_seq;
 	if (*(volatile u32 *)&s->intent != CONSORT_SLEEPING || seq == t->poll_seq) {
 		if (!t->demoted) {
@@ -148,8 +167,17 @@ static inline struct domain_set __arena *find_domain_set(u32 domain)
 	return at ? (struct domain_set __arena *)*at : NULL;
 }
 
+/* How the members of a domain are ordered, and that of a group with a function. */
+static inline u32 order_of(const struct consort_domain_args *args)
+{
+	if (!args->function)
+		return args->order;
+	return args->function == CONSORT_FUNCTION_FAIR ? ORDER_SERVICE : ORDER_FUNCTION;
+}
+
 static inline void domain_set_init(struct domain_set __arena *set, u32 id,
-				   const struct consort_domain_args *args)
+				   const struct consort_domain_args *args,
+				   struct function __arena *function)
 {
 	u64 grace_ns = args->event_ns ?: CONSORT_EVENT_MAX_NS;
 
@@ -159,9 +187,10 @@ static inline void domain_set_init(struct domain_set __arena *set, u32 id,
 	grace_ns += grace_ns / 8;
 	set->id = id;
 	set->nr_members = 0;
-	set->order = args->order;
+	set->order = order_of(args);
 	set->flags = args->flags;
 	set->grace_ns = grace_ns;
+	set->function = function;
 	for (u32 i = 0; i < nr_places() && can_loop; i++) {
 		u32 place = nth_place(i);
 		struct domain __arena *d = domain_in(set, place);
@@ -169,9 +198,10 @@ static inline void domain_set_init(struct domain_set __arena *set, u32 id,
 		d->group.node.kind = NODE_COOP;
 		/* So that its clock wraps early, if ever: what is wrong then is seen. */
 		d->group.node.vtime = place_at(place)->root.vmin;
-		d->order = args->order;
-		d->preempt = !!(args->flags & CONSORT_JOIN_PREEMPT);
+		d->order = set->order;
+		d->preempt = function || args->flags & CONSORT_JOIN_PREEMPT;
 		d->grace_ns = grace_ns;
+		d->function = function;
 	}
 }
 
@@ -193,22 +223,80 @@ static inline void domain_set_init(struct domain_set __arena *set, u32 id,
 		___id;                                                 \
 	})
 
+static inline struct function __arena *function_create(u32 kind)
+{
+	struct function __arena *f = alloc_pages(sizeof(struct function));
+
+	if (!f)
+		return NULL;
+	f->kind = kind;
+	f->zero_ns = NEVER_NS;
+	f->is_booted = 1;
+	for (u32 i = 0; i < ROLES_MAX && can_loop; i++) {
+		struct role __arena *r = &f->roles[i];
+
+		r->function = f;
+		r->number = i;
+		r->from_ns = NEVER_NS;
+		r->rank = PIPELINE_REST + i;
+	}
+	return f;
+}
+
+static inline void plan_free(struct plan __arena *p)
+{
+	if (p)
+		free_pages(p, plan_bytes(p->nr_all));
+}
+
+static inline void function_free(struct function __arena *f)
+{
+	if (!f)
+		return;
+	for (u32 i = 0; i < ROLES_MAX && can_loop; i++)
+		plan_free(f->roles[i].plan);
+	plan_free(f->staged);
+	free_pages(f, sizeof(struct function));
+}
+
 SEC("syscall")
 int consort_domain_create(struct consort_domain_args *args)
 {
 	USES_ARENA();
 	struct domain_set __arena *set;
-	u32 id = FREE_ID(&domain_sets, DOMAINS_MAX);
+	struct reservation __arena *r = NULL;
+	struct function __arena *function = NULL;
+	u32 id;
 	u64 at;
 
+	args->error = EINVAL;
+	if (args->function > CONSORT_FUNCTION_FOLLOW)
+		return 0;
+	args->error = ENOENT;
+	if (args->reservation) {
+		r = find_reservation(args->reservation);
+		if (!r)
+			return 0;
+	}
+	id = FREE_ID(&domain_sets, DOMAINS_MAX);
 	args->error = ENOSPC;
 	if (id >= DOMAINS_MAX)
 		return 0;
 	args->error = ENOMEM;
+	if (args->function) {
+		function = function_create(args->function);
+		if (!function)
+			return 0;
+	}
 	set = alloc_pages(domain_set_bytes());
-	if (!set)
+	if (!set) {
+		function_free(function);
 		return 0;
-	domain_set_init(set, id, args);
+	}
+	domain_set_init(set, id, args, function);
+	set->reservation = r;
+	if (r)
+		r->nr_domains++;
 	at = (u64)set;
 	bpf_map_update_elem(&domain_sets, &id, &at, BPF_ANY);
 	args->domain = id;
@@ -233,81 +321,11 @@ int consort_domain_destroy(struct consort_domain_args *args)
 		return 0;
 	}
 	bpf_map_update_elem(&domain_sets, &id, &none, BPF_ANY);
+	if (set->reservation)
+		set->reservation->nr_domains--;
+	function_free(set->function);
 	free_pages(set, domain_set_bytes());
 	args->error = 0;
-	return 0;
-}
-
-/*
- * A new member is due at once: it has published nothing yet, and must run to do so. Its first poll is to come within
- * the domain's grace.
- */
-static inline void member_join(struct task __arena *t, struct domain_set __arena *set,
-			       const struct consort_join_args *args, u64 now_ns)
-{
-	struct consort_slot *s;
-
-	t->client = args->client;
-	t->slot = args->slot;
-	s = slot_of(t);
-	t->poll_seq = s ? *(volatile u32 *)&s->poll_seq : 0;
-	t->is_new = 1;
-	t->resumes = 0;
-	t->yield_by_ns = NEVER_NS;
-	t->member.due_ns = now_ns;
-	t->member.run_due_ns = now_ns;
-	t->member.priority = PRIORITY_NONE;
-	t->member.key = 0;
-	t->member.served = domain_in(set, t->place)->served_least;
-	t->member.debt_vtime = domain_clock(domain_in(set, t->place)) + t->member.debt_lead;
-	t->member.turn_ns = now_ns;
-	task_move(t, t->home, set, t->place, 0);
-	t->member.turn_vtime = t->member.node.vtime;
-	if (s) {
-		s->yield_by_ns = NEVER_NS;
-		s->standing = CONSORT_MEMBER;
-	}
-	__sync_fetch_and_add(&set->nr_members, 1);
-}
-
-SEC("syscall")
-int consort_join(struct consort_join_args *args)
-{
-	USES_ARENA();
-	struct domain_set __arena *set = find_domain_set(args->domain);
-	struct held_task h;
-
-	args->error = ENOENT;
-	if (!set)
-		return 0;
-	args->error = EINVAL;
-	if (args->client >= CLIENTS_MAX || args->slot >= CONSORT_SLOTS)
-		return 0;
-	args->error = task_hold(&h, args->tid, args->start_ticks, false);
-	if (args->error)
-		return 0;
-	if (h.t->set)
-		args->error = EEXIST;
-	else
-		member_join(h.t, set, args, bpf_ktime_get_ns());
-	task_let_go(&h);
-	return 0;
-}
-
-SEC("syscall")
-int consort_leave(struct consort_leave_args *args)
-{
-	USES_ARENA();
-	struct held_task h;
-
-	args->error = task_hold(&h, args->tid, 0, true);
-	if (args->error)
-		return 0;
-	if (h.t->set && h.t->client == args->client)
-		member_leave(h.t);
-	else
-		args->error = ENOENT;
-	task_let_go(&h);
 	return 0;
 }
 

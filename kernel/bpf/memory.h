@@ -46,6 +46,11 @@ static inline u64 domain_set_bytes(void)
 	return sizeof(struct domain_set) + nr_places() * sizeof(struct domain);
 }
 
+static inline u64 plan_bytes(u32 nr_intervals)
+{
+	return sizeof(struct plan) + nr_intervals * sizeof(struct interval);
+}
+
 static inline struct task __arena *task_pool_pop(void)
 {
 	struct task __arena *t;

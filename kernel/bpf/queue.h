@@ -193,6 +193,8 @@ static __always_inline void take_alone(struct task __arena *t)
 	wait_no_more(t);
 }
 
+static inline void role_wakes(struct task __arena *t, u64 now_ns);
+
 core_fn task_activate(struct task __arena *t in_arena, u64 now_ns)
 {
 	struct place __arena *pl = place_at(t->place);
@@ -214,6 +216,8 @@ core_fn task_activate(struct task __arena *t in_arena, u64 now_ns)
 	place_count(pl, t->place, 1);
 	d = domain_in(t->set, t->place);
 	domain_wake(d, &t->member);
+	if (d->function)
+		role_wakes(t, now_ns);
 	place_refresh(pl, d);
 	return 0;
 }

@@ -10,7 +10,7 @@
 #include "charge.h"
 #include "idle.h"
 #include "reason.h"
-#include "slots.h"
+#include "roles.h"
 #include "subsets.h"
 #include "timer.h"
 
@@ -128,12 +128,15 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 	if (t->set) {
 		d = domain_in(t->set, t->place);
 		if (in_domain(t) && d->order) {
-			u64 asks_ns = coop_asks_at_ns(d, &t->member, now_ns, slice);
+			u64 asks_ns = d->function ? role_asks_at_ns(d, t, now_ns, slice) :
+						    coop_asks_at_ns(d, &t->member, now_ns, slice);
 
 			if (d->preempt && asks_ns < now_ns + tunables.min_slice_ns)
 				asks_ns = now_ns + tunables.min_slice_ns;
 			if (asks_ns < at_ns)
 				at_ns = asks_ns;
+			if (d->function)
+				at_ns = role_begins(c, t, at_ns, now_ns);
 		}
 		t->yield_by_ns = at_ns;
 		record_choice(t, now_ns);

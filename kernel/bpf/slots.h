@@ -14,7 +14,7 @@ struct page_map {
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__type(key, u32);
-	__type(value, struct consort_page);
+	__type(value, struct consort_mapping);
 };
 
 struct {
@@ -25,14 +25,21 @@ struct {
 } clients SEC(".maps");
 
 /* libbpf sizes the inner map's value by a variable of its type. */
-struct consort_page page_type_for_libbpf SEC(".bss");
+struct consort_mapping mapping_type_for_libbpf SEC(".bss");
 
-static inline struct consort_page *client_page(u32 client)
+static inline struct consort_mapping *client_mapping(u32 client)
 {
 	void *page = bpf_map_lookup_elem(&clients, &client);
 	u32 first = 0;
 
 	return page ? bpf_map_lookup_elem(page, &first) : NULL;
+}
+
+static inline struct consort_page *client_page(u32 client)
+{
+	struct consort_mapping *m = client_mapping(client);
+
+	return m ? &m->page : NULL;
 }
 
 /* The slot of a task that has joined; NULL once its client's page is gone. */
@@ -82,15 +89,16 @@ static inline void slot_read(struct task __arena *t, struct consort_slot *s, u32
 	member_publish(&t->member, due_ns, priority, key, now_ns);
 }
 
-/* The same for a member that was interrupted between two polls. */
-static inline void slot_refresh(struct task __arena *t, u32 cpu, u64 now_ns)
+/* The same for a member that was interrupted between two polls. Returns whether it has a slot. */
+static inline bool slot_refresh(struct task __arena *t, u32 cpu, u64 now_ns)
 {
 	struct consort_slot *s = slot_of(t);
 
 	if (!s)
-		return;
+		return false;
 	slot_look_interrupted(t, s);
 	slot_read(t, s, cpu, now_ns);
+	return true;
 }
 
 /* Tells a member why it is demoted, and notes it. */

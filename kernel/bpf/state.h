@@ -6,7 +6,7 @@
  *   cpu 0..C-1     one place for tasks that may not (pinned, migration-disabled), under its shard's lock
  *   subset         some of a shard's CPUs: one place for tasks that may run on just these, under the shard's lock
  *   group set      a cgroup, a class or a reservation: one group in each place
- *   domain set     a cooperation domain: one domain in each place
+ *   domain set     a cooperation domain, or a group with a decision function: one domain in each place
  *   task           a thread: in one place at a time
  */
 #ifndef CONSORT_STATE_H
@@ -54,17 +54,22 @@ struct class_set {
 struct reservation {
 	u32 id;
 	u32 nr_tasks;
+	u32 nr_domains; /* whose members share it */
 	u64 cgroup; /* that it is for, instead of single threads; 0: none */
 	struct class_set __arena *class;
 	struct group_set set;
 };
 
+/* A cooperation domain, or a group with a function. */
 struct domain_set {
 	u32 id;
 	u32 nr_members; /* demoted ones included */
 	u32 order;
 	u32 flags;
 	u64 grace_ns;
+	struct function __arena *function; /* NULL: its members publish for themselves */
+	struct reservation __arena
+		*reservation; /* that its members share who have none themselves; NULL: none */
 	struct domain domains[]; /* by place */
 };
 
@@ -104,6 +109,7 @@ struct task {
 	u8 resumes; /* times that it lost the CPU since its last poll */
 	u8 is_new; /* it has joined, and not polled since */
 	u8 on_the_way; /* to another place: it has left its account there, and not come to the one here */
+	u8 by_domain; /* its reservation is that of its domain: it has it while it is a member */
 	u8 blocked; /* sleeps until it gets a lock whose holder the kernel knows */
 	struct task __arena *holder; /* of that lock: who may ride in its seat; NULL: not one of ours */
 	struct task __arena *rides; /* in whose seat it is; NULL: in its own */

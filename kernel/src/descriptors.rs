@@ -126,6 +126,8 @@ named! {
     leave_others = consort_leave_others,
     keep_pages = consort_keep_pages,
     classes = consort_classes,
+    plan = consort_plan,
+    role = consort_role,
     reservation_create = consort_reservation_create,
     reservation_change = consort_reservation_change,
     reservation_add = consort_reservation_add,

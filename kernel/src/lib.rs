@@ -10,6 +10,7 @@ mod descriptors;
 mod error;
 mod exit;
 mod globals;
+mod groups;
 mod handover;
 mod kernel;
 pub mod late;

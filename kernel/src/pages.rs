@@ -19,7 +19,8 @@ use std::{
 };
 
 use consort_abi::{
-    consort_page, consort_slot, CONSORT_ABI_MAGIC, CONSORT_ABI_VERSION, CONSORT_PRIORITY_NONE,
+    consort_mapping, consort_slot, CONSORT_ABI_MAGIC, CONSORT_ABI_VERSION, CONSORT_MAPPING_BYTES,
+    CONSORT_PRIORITY_NONE,
 };
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType};
 
@@ -260,7 +261,7 @@ fn make_page() -> Result<MapHandle, Error> {
         map_flags: libbpf_sys::BPF_F_MMAPABLE,
         ..Default::default()
     };
-    let bytes = size_of::<consort_page>() as u32;
+    let bytes = size_of::<consort_mapping>() as u32;
     let map = MapHandle::create(MapType::Array, Some("consort_page"), 4, bytes, 1, &options)
         .map_err(load("make a page"))?;
     map.update(&0u32.to_ne_bytes(), &page_bytes(), MapFlags::ANY)
@@ -268,7 +269,7 @@ fn make_page() -> Result<MapHandle, Error> {
     Ok(map)
 }
 
-fn page_bytes() -> [u8; size_of::<consort_page>()] {
+fn page_bytes() -> [u8; size_of::<consort_mapping>()] {
     let slot = consort_slot {
         due_ns: u64::MAX,
         priority: CONSORT_PRIORITY_NONE,
@@ -277,15 +278,18 @@ fn page_bytes() -> [u8; size_of::<consort_page>()] {
         other_priority: CONSORT_PRIORITY_NONE,
         ..consort_slot::default()
     };
-    let mut page = consort_page {
-        header: Default::default(),
-        slots: [slot; consort_abi::CONSORT_SLOTS as usize],
+    let mut mapping = consort_mapping {
+        page: Default::default(),
+        variables: [Default::default(); consort_abi::CONSORT_SLOTS as usize],
+        reserved: Default::default(),
     };
-    page.header.magic = CONSORT_ABI_MAGIC;
-    page.header.version = CONSORT_ABI_VERSION;
-    page.header.attached = 1;
+    mapping.page.slots = [slot; consort_abi::CONSORT_SLOTS as usize];
+    mapping.page.header.magic = CONSORT_ABI_MAGIC;
+    mapping.page.header.version = CONSORT_ABI_VERSION;
+    mapping.page.header.attached = 1;
+    mapping.page.header.bytes = CONSORT_MAPPING_BYTES;
     // SAFETY: the layout is all integers without padding, as its size assertions in the header say.
-    unsafe { std::mem::transmute::<consort_page, [u8; size_of::<consort_page>()]>(page) }
+    unsafe { std::mem::transmute::<consort_mapping, [u8; size_of::<consort_mapping>()]>(mapping) }
 }
 
 fn load(doing: &'static str) -> impl Fn(libbpf_rs::Error) -> Error {
@@ -306,6 +310,7 @@ mod tests {
         assert_eq!(word(0), CONSORT_ABI_MAGIC);
         assert_eq!(word(4), CONSORT_ABI_VERSION);
         assert_eq!(word(8), 1);
+        assert_eq!(word(12) as usize, bytes.len());
         for slot in 0..63 {
             let at = 64 + slot * 64;
             assert_eq!(bytes[at..at + 8], [0xff; 8], "due of slot {slot}");

@@ -145,19 +145,11 @@ impl Scheduler {
     /// # Errors
     /// ENOSPC when the scheduler has no room for more.
     pub fn create_domain(&mut self, label: &DomainLabel) -> Result<u32, Error> {
-        let options = label.options;
-        let mut args = consort_domain_args {
-            order: options.order,
-            flags: options.flags,
-            event_ns: options.event_ns,
-            ..Default::default()
-        };
-        let program = &self.programs.domain_create;
-        syscall::call(program, &mut args, "make a domain")?;
-        match note_domain(&self.maps, args.domain, label) {
-            Ok(()) => Ok(args.domain),
+        let domain = self.create_domain_in(label.options, None)?;
+        match note_domain(&self.maps, domain, label) {
+            Ok(()) => Ok(domain),
             Err(error) => {
-                self.destroy_domain(args.domain)?;
+                self.destroy_domain(domain)?;
                 Err(error)
             }
         }

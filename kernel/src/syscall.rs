@@ -10,7 +10,7 @@ use std::{
 use crate::{
     skeleton::interface::{
         consort_classes_args, consort_domain_args, consort_init_args, consort_join_args,
-        consort_leave_args, consort_reservation_args,
+        consort_leave_args, consort_plan_args, consort_reservation_args, consort_role_args,
     },
     Error,
 };
@@ -39,6 +39,8 @@ args!(
     consort_domain_args,
     consort_join_args,
     consort_leave_args,
+    consort_plan_args,
+    consort_role_args,
     consort_classes_args,
     consort_reservation_args
 );

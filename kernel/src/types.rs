@@ -30,6 +30,122 @@ pub struct DomainOptions {
     pub flags: u32,
 }
 
+/// Members that a group has room for whose decision function is not `fair`.
+pub const ROLES_MAX: usize = consort_abi::CONSORT_ROLES as usize;
+/// State variables of a member, and control variables.
+pub const VARIABLES: usize = consort_abi::CONSORT_VARIABLES as usize;
+/// Intervals of one plan, at most.
+pub const PLAN_INTERVALS_MAX: usize = interface::CONSORT_PLAN_INTERVALS as usize;
+/// No interval is shorter.
+pub const INTERVAL_MIN_NS: u64 = interface::CONSORT_INTERVAL_MIN_NS as u64;
+/// No interval ends later after its plan's beginning, and no plan is repeated after a longer time.
+pub const PLAN_MAX_NS: u64 = interface::CONSORT_PLAN_MAX_NS;
+/// No time: plans that stand still begin then.
+pub const NEVER_NS: u64 = u64::MAX;
+
+/// Who decides in a group which member runs next. Values are those of `enum consort_function`; a cooperation domain,
+/// whose members decide, is made by [`crate::Scheduler::create_domain`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Function {
+    Fair = 1,
+    Period = 2,
+    Plan = 3,
+    Pipeline = 4,
+    Follow = 5,
+}
+
+/// What a group's file says of one of its members.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RoleTerms {
+    /// `period`: how long its periods are; 0: it has none.
+    pub period_ns: u64,
+    /// `period`: CPU time in each, at most its period; 0: its weight's part of it.
+    pub budget_ns: u64,
+    /// The member whose submissions it serves.
+    pub follows: Option<u32>,
+    /// How long it runs at most after each.
+    pub follow_ns: u64,
+    /// `pipeline`: the level up to which its output queue is filled; 0: it has none.
+    pub high: u32,
+    /// `pipeline`: by how much that queue is drained before it is filled again; 0: the member is no stage.
+    pub step: u32,
+}
+
+/// When a member is to run, relative to its plan's beginning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Interval {
+    pub start_ns: u64,
+    pub end_ns: u64,
+}
+
+/// One thread coming to a role of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BindArgs {
+    pub thread: Thread,
+    pub group: u32,
+    /// `None`: only in a group whose function is `fair`.
+    pub role: Option<u32>,
+    /// Its program's page and its slot there, where it publishes; `None`: it has none.
+    pub slot: Option<(u32, u32)>,
+}
+
+/// What a member's thread would tell, said in its stead.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tell {
+    /// It has submitted something to the server that follows it.
+    Submitted,
+    /// It has done what its interval was for.
+    Done,
+}
+
+/// What a member does, and what became of its intervals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct RoleStatus {
+    /// Its thread, in the init pid namespace; 0: nobody plays it.
+    pub tid: i32,
+    /// Its thread wants the CPU, or has it.
+    pub awake: bool,
+    pub runs: bool,
+    /// Its interval is on.
+    pub on: bool,
+    /// It runs as if in no group: there are seats for no more accounts.
+    pub outside: bool,
+    /// Its group is as far ahead of its share as it may be.
+    pub blocked: bool,
+    pub state: [i64; VARIABLES],
+    pub control: [i64; VARIABLES],
+    /// Its present interval, or the next one, of CLOCK_MONOTONIC; [`NEVER_NS`]: there is none to come.
+    pub from_ns: u64,
+    pub until_ns: u64,
+    /// Intervals in which it ran, if it had anything to do.
+    pub kept: u64,
+    /// The others, by cause.
+    pub missed: Missed,
+    /// From the beginnings of intervals, or wake-ups in them, until it ran: sum and greatest of those kept.
+    pub late_ns: u64,
+    pub late_max_ns: u64,
+    /// CPU time since its thread came.
+    pub ran_ns: u64,
+    /// When the plans of its group began, see [`crate::Scheduler::begin_plans`].
+    pub zero_ns: u64,
+}
+
+/// Intervals in which a member did not run, and why.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Missed {
+    /// Nobody played it.
+    pub vacant: u64,
+    /// Its thread did not want the CPU.
+    pub asleep: u64,
+    /// Its thread had no seat.
+    pub outside: u64,
+    /// Its group was as far ahead of its share as it may be.
+    pub share: u64,
+    /// Other due events had the CPU.
+    pub others: u64,
+}
+
 /// A thread that nobody else can be taken for, whoever gets its number later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Thread {

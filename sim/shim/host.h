@@ -128,9 +128,13 @@ struct sim_scheduler {
 	int (*reservation_end)(struct consort_reservation_args *args);
 	int (*reservation_usage)(struct consort_reservation_args *args);
 
+	int (*plan)(struct consort_plan_args *args);
+	struct consort_interval *plan_part; /* of CONSORT_PLAN_PART */
+	int (*role)(struct consort_role_args *args);
+
 	void (*timer_fire)(u32 number);
 	/* Puts a program's page into the map of clients; NULL takes it out. */
-	void (*set_page)(u32 client, struct consort_page *page);
+	void (*set_page)(u32 client, struct consort_mapping *page);
 	/* All state as it was when the program was loaded; `has_new` says which kernel's functions exist. */
 	void (*reset)(const struct sim_host *host, bool concurrent, bool has_new);
 	/* To be called before each callback. Returns whether a loop of the last one had to be ended. */

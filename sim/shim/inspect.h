@@ -61,6 +61,8 @@ static bool check(const struct sim_task_ref *tasks, u32 nr_tasks, struct sim_bou
 		check_rides(&c);
 	if (!c.broken)
 		check_promises(&c);
+	if (!c.broken)
+		check_roles(&c);
 	for (u32 cpu = 0; cpu < topology.nr_cpus; cpu++)
 		if (cpu_at(cpu)->online && cpu_at(cpu)->running && !cpu_at(cpu)->running->kernel_task)
 			broken(&c, "stale", "CPU %u takes a task for running that has gone", cpu);

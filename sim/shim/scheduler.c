@@ -29,6 +29,7 @@ static u32 sim_reservations_max;
 #include "bounds.h"
 #include "rides.h"
 #include "promises.h"
+#include "roles.h"
 #include "accounts.h"
 #include "past.h"
 #include "inspect.h"
@@ -68,6 +69,7 @@ static void reset(const struct sim_host *host, bool concurrent, bool has_new)
 	sim_maps_free();
 	sim_timers_forget();
 	forget_past();
+	forget_roles();
 	memset(__start_consort_bss, 0, __stop_consort_bss - __start_consort_bss);
 	memcpy(__start_consort_data, data_as_loaded, __stop_consort_data - __start_consort_data);
 	memcpy(__start_consort_rodata, rodata_as_loaded,
@@ -106,7 +108,7 @@ static int reservation_create(struct consort_reservation_args *args)
 	return 0;
 }
 
-static void set_page(u32 client, struct consort_page *page)
+static void set_page(u32 client, struct consort_mapping *page)
 {
 	sim_map_set_inner(&clients, SIM_MAP_SHAPE(&clients), client, page, sizeof(*page));
 }
@@ -136,6 +138,9 @@ static struct sim_scheduler scheduler = {
 	.reservation_add = consort_reservation_add,
 	.reservation_end = consort_reservation_end,
 	.reservation_usage = consort_reservation_usage,
+	.plan = consort_plan,
+	.plan_part = plan_part,
+	.role = consort_role,
 	.timer_fire = sim_timer_fire,
 	.set_page = set_page,
 	.reset = reset,

@@ -9,6 +9,7 @@ mod error;
 pub mod explore;
 mod ffi;
 pub mod fluid;
+pub mod groups;
 mod kernel;
 mod machine;
 pub mod mixes;

@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Builds of the scheduler with one bug planted: what the search is worth is what it finds.
 
+mod groups;
+
+pub use groups::IN_GROUPS;
+
 use crate::consort::Library;
 use crate::error::Error;
 use crate::explore::{explore, generate, try_apart, ExploreOptions, Verdict};
@@ -264,7 +268,7 @@ fn copy(from: &Path, to: &Path) -> Result<(), Error> {
             continue;
         };
         let target = to.join(name);
-        if path.is_dir() && (name == "bpf" || name == "decide") {
+        if path.is_dir() && (name == "bpf" || name == "decide" || name == "function") {
             copy(&path, &target)?;
         } else if path.extension().is_some_and(|end| end == "h" || end == "c") {
             std::fs::copy(&path, &target).map_err(failed)?;

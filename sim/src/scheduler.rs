@@ -3,7 +3,8 @@
 //! ([`crate::consort`]), models of others may be more.
 
 use crate::error::Error;
-use crate::ffi::{consort_chosen, consort_demoted, consort_slot};
+use crate::ffi::{consort_chosen, consort_demoted, consort_slot, consort_variables};
+use crate::groups::RoleTotal;
 use crate::kernel::Kernel;
 use crate::rates::RateRequest;
 use crate::setup::{Call, Cpu, Tunables};
@@ -77,6 +78,14 @@ pub trait Scheduler {
     /// The member's slot, and whether its domain orders by the keys that programs publish.
     fn slot(&mut self, _task: TaskId) -> Option<(*mut consort_slot, bool)> {
         None
+    }
+    /// What a thread and its group's function tell each other; none: it publishes nothing.
+    fn words(&mut self, _task: TaskId) -> Option<*mut consort_variables> {
+        None
+    }
+    /// What became of the intervals of groups' roles until now.
+    fn role_totals(&mut self, _k: &mut Kernel) -> Vec<RoleTotal> {
+        Vec::new()
     }
     fn call(&mut self, _k: &mut Kernel, _call: &Call) {}
     /// What a CPU was told to run last, and why.

@@ -2,6 +2,7 @@
 //! What a run consists of: a machine, programs, what happens to them from outside, and a seed. Plain data, so that a
 //! run can be written down, mailed and replayed.
 
+use crate::groups::{Group, Role, Tell};
 use crate::rates::{RateRequest, Rates};
 use consort_rates::classes::{Class, Order};
 use serde::{Deserialize, Serialize};
@@ -28,6 +29,12 @@ pub struct Setup {
     pub cgroups: Vec<Cgroup>,
     #[serde(default)]
     pub domains: Vec<Domain>,
+    /// Those that decision functions decide for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<Group>,
+    /// How much bounded queues between tasks hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queues: Vec<u32>,
     pub tasks: Vec<Task>,
     /// Locks whose owners inherit from who waits for them.
     #[serde(default)]
@@ -57,6 +64,8 @@ impl Setup {
                 weight: 100,
             }],
             domains: Vec::new(),
+            groups: Vec::new(),
+            queues: Vec::new(),
             tasks: Vec::new(),
             pi_locks: Vec::new(),
             rates: None,
@@ -84,10 +93,22 @@ impl Setup {
                     | ActionKind::Call(_)
             )
         };
-        let is_lent = |task: &Task| task.may_join() && task.cgroup != 0;
+        let is_lent = |index: TaskIndex| self.may_join(index) && self.tasks[index].cgroup != 0;
         !self.punishes()
-            && self.tasks.iter().all(|task| stays(task) && !is_lent(task))
+            && self.tasks.iter().all(stays)
+            && !(0..self.tasks.len()).any(is_lent)
             && !self.actions.iter().any(acts)
+    }
+
+    /// Whether a task may be a member of a domain, or of a group with a function.
+    pub(crate) fn may_join(&self, task: TaskIndex) -> bool {
+        self.tasks[task].may_join() || self.plays(task)
+    }
+
+    /// Whether a task has a role in a group with a function.
+    pub(crate) fn plays(&self, task: TaskIndex) -> bool {
+        let mut roles = self.groups.iter().flat_map(|group| &group.roles);
+        roles.any(|role| role.task == task)
     }
 
     /// Whether a class goes by the clock: who has run alone there may wait for any time, see core/rc.h.
@@ -352,6 +373,26 @@ pub enum Step {
         absolute: bool,
     },
     Yield,
+    /// Says something to its group's function; without a role, to nobody.
+    Tell(Tell),
+    /// Publishes a state variable.
+    State {
+        variable: u32,
+        value: i64,
+    },
+    /// Puts an item into a queue, and waits while it is full. Its level is the thread's first state variable.
+    Put {
+        queue: u32,
+    },
+    /// Takes one, and waits while there is none.
+    Take {
+        queue: u32,
+    },
+    /// The program's n-th event of this kind is served: it was due n - 1 periods after `first_ns`.
+    Mark {
+        first_ns: u64,
+        period_ns: u64,
+    },
     Lock(u32),
     /// After the timeout it goes on without the lock.
     LockFor {
@@ -483,6 +524,37 @@ pub enum Call {
         task: TaskIndex,
     },
     DestroyDomain(DomainIndex),
+    /// About a role of a group, by its number, whether it has terms or is out of range.
+    Role {
+        group: usize,
+        role: u32,
+        what: RoleCall,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum RoleCall {
+    Terms(Role),
+    Plan {
+        plan: Vec<(u64, u64)>,
+        repeat_ns: u64,
+    },
+    Begin {
+        zero_ns: u64,
+        bootstrap: u32,
+    },
+    /// All its state variables.
+    State(i64),
+    Tell(u32),
+    Status,
+    Bind {
+        task: TaskIndex,
+    },
+    Unbind {
+        task: TaskIndex,
+    },
+    /// The whole group: refused while it has members.
+    Destroy,
 }
 
 /// How often what goes wrong, as a probability of each occasion. All are drawn from the seed.

@@ -2,10 +2,13 @@
 //! Whether a setup fits together, so that nothing in a run can be out of range.
 
 use crate::error::Error;
-use crate::setup::{ActionKind, Call, Program, Setup, Step};
+use crate::ffi::CONSORT_ROLES;
+use crate::groups::Group;
+use crate::setup::{ActionKind, Call, Program, RoleCall, Setup, Step};
 
 /// What the C side of the model has room for.
 const CPUS_MAX: usize = 1024;
+const ROLES_MAX: usize = CONSORT_ROLES as usize;
 
 fn wrong(field: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> Error {
     Error::Setup {
@@ -42,6 +45,9 @@ impl Setup {
                 self.check_cpus(&field("affinity"), cpus)?;
             }
             self.check_program(&field("program"), &task.program)?;
+        }
+        for (number, group) in self.groups.iter().enumerate() {
+            self.check_group(&format!("groups[{number}]"), group)?;
         }
         for (number, action) in self.actions.iter().enumerate() {
             self.check_action(&format!("actions[{number}]"), &action.what)?;
@@ -123,6 +129,26 @@ impl Setup {
         below(field, domain, self.domains.len(), "domains")
     }
 
+    fn check_group(&self, field: &str, group: &Group) -> Result<(), Error> {
+        if group.roles.len() > ROLES_MAX {
+            let expected = format!("at most {ROLES_MAX}");
+            return Err(wrong(format!("{field}.roles"), group.roles.len(), expected));
+        }
+        for (number, role) in group.roles.iter().enumerate() {
+            let field = |name: &str| format!("{field}.roles[{number}].{name}");
+            below(&field("task"), role.task, self.tasks.len(), "tasks")?;
+            if let Some(leader) = role.follows {
+                below(
+                    &field("follows"),
+                    leader as usize,
+                    group.roles.len(),
+                    "roles",
+                )?;
+            }
+        }
+        Ok(())
+    }
+
     fn check_program(&self, field: &str, program: &Program) -> Result<(), Error> {
         match program {
             Program::Steps(steps) => self.check_steps(field, steps),
@@ -148,6 +174,9 @@ impl Setup {
             match step {
                 Step::Resume(task) | Step::Fork(task) => {
                     below(&field, *task, self.tasks.len(), "tasks")?;
+                }
+                Step::Put { queue } | Step::Take { queue } => {
+                    below(&field, *queue as usize, self.queues.len(), "queues")?;
                 }
                 Step::Nice(nice) if !(-20..=19).contains(nice) => {
                     return Err(wrong(field, nice, "-20 to 19"));
@@ -187,6 +216,13 @@ impl Setup {
                     self.check_domain(field, *domain)
                 }
                 Call::DestroyDomain(domain) => self.check_domain(field, *domain),
+                Call::Role { group, what, .. } => {
+                    below(field, *group, self.groups.len(), "groups")?;
+                    match what {
+                        RoleCall::Bind { task } | RoleCall::Unbind { task } => task_of(*task),
+                        _ => Ok(()),
+                    }
+                }
                 _ => Ok(()),
             },
             ActionKind::Tunables(_) | ActionKind::DaemonDies { .. } | ActionKind::Dump => Ok(()),

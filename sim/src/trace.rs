@@ -2,6 +2,7 @@
 //! What a run emits while it runs, and what it ends with.
 
 use crate::fluid::Behind;
+use crate::groups::RoleTotal;
 use crate::setup::{Cpu, TaskIndex};
 use serde::Serialize;
 
@@ -161,6 +162,8 @@ pub struct Outcome {
     pub idle_ns: u64,
     /// The scheduler's own counters, by name.
     pub counters: Vec<(&'static str, u64)>,
+    /// What became of the intervals of roles in groups.
+    pub roles: Vec<RoleTotal>,
     /// Who was furthest behind the fluid ideal; none: it was not looked at, or is not defined.
     pub fluid_lag: Option<Behind>,
     /// What the ideal gave to each task of the setup while it was runnable and in no domain; empty as above.

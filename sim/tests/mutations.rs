@@ -2,7 +2,7 @@
 //! Bugs planted in the scheduler are found by the search, most of them within seconds.
 
 use consort_sim::consort::Library;
-use consort_sim::mutate::{build, find, Mutation, MUTATIONS};
+use consort_sim::mutate::{build, find, Mutation, IN_GROUPS, MUTATIONS};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -20,11 +20,10 @@ fn plant(mutation: &Mutation) -> Library {
     build(repository, &folder, &[*mutation]).unwrap()
 }
 
-#[test]
-fn each_planted_bug_is_found() {
-    assert!(MUTATIONS.len() >= 10);
+fn find_all(mutations: &[Mutation]) {
+    assert!(mutations.len() >= 10);
     let mut missed = Vec::new();
-    for mutation in &MUTATIONS {
+    for mutation in mutations {
         let begin = Instant::now();
         let broken = plant(mutation);
         let known = FIRST_SEEDS.iter().find(|it| it.0 == mutation.name);
@@ -34,4 +33,14 @@ fn each_planted_bug_is_found() {
         }
     }
     assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+#[test]
+fn each_planted_bug_is_found() {
+    find_all(&MUTATIONS);
+}
+
+#[test]
+fn each_bug_planted_in_groups_is_found() {
+    find_all(&IN_GROUPS);
 }

@@ -118,7 +118,7 @@ impl Handle {
     }
 
     #[inline]
-    fn state(&self) -> &Rc<State> {
+    pub fn state(&self) -> &Rc<State> {
         self.member.state()
     }
 }
@@ -151,6 +151,11 @@ unsafe fn join(domain: *const c_char, options: *const Options) -> Result<*mut Ha
             .map_err(|_| Error::NameEncoding)?,
     };
     let member = with_options(Domain::named(name), options.as_ref())?.join()?;
+    own(member)
+}
+
+/// The thread's handle for its new membership.
+pub fn own(member: Member) -> Result<*mut Handle, Error> {
     let thread = thread::number();
     let own = |own: &RefCell<Option<Owned>>| {
         let mut own = own.borrow_mut();
@@ -158,8 +163,8 @@ unsafe fn join(domain: *const c_char, options: *const Options) -> Result<*mut Ha
         if handle.0.is_null() {
             handle.0 = Box::into_raw(Box::new(Handle { thread, member }));
         } else {
-            // What it was has left, or was inherited by a forked child: a living membership has refused the second join.
-            *handle.0 = Handle { thread, member };
+            // SAFETY: made by Box::into_raw below, and only this thread has it. What it was has left, or was inherited by a forked child: a living membership has refused the second join.
+            unsafe { *handle.0 = Handle { thread, member } };
         }
         handle.0
     };

@@ -11,7 +11,9 @@ use std::ptr::NonNull;
 impl State {
     /// Joins the others that have no kernel scheduler, where that is wanted and possible.
     pub(super) fn join_user_level(&self, now_ns: u64) -> Result<(), Error> {
-        if !self.choice.allows_user_level() || now_ns < self.user_level_at_ns.get() {
+        // There nobody decides for others.
+        let is_possible = self.choice.allows_user_level() && !self.terms.is_name;
+        if !is_possible || now_ns < self.user_level_at_ns.get() {
             return Ok(());
         }
         self.user_level_at_ns.set(now_ns.saturating_add(RETRY_NS));

@@ -44,7 +44,7 @@ impl State {
         let mut pending = self.pending.borrow_mut();
         let asked = match pending.take() {
             Some(asked) => asked,
-            None => link.send_join(&self.terms, self.tid)?,
+            None => link.send_join(&self.terms, self.tid, self.said())?,
         };
         match link.join_answer(&asked, deadline)? {
             None => {
@@ -62,6 +62,10 @@ impl State {
         self.move_to_daemon();
         self.slot.set(NonNull::from(place.page.slot(place.slot)));
         self.attached.set(NonNull::from(place.page.attached()));
+        if let Some(variables) = place.page.variables(place.slot) {
+            self.move_variables(variables);
+        }
+        self.move_shared(Some(&place));
         *self.place.borrow_mut() = Some(place);
         *self.why_alone.borrow_mut() = None;
     }

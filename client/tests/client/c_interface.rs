@@ -17,12 +17,12 @@ fn client() -> &'static Path {
 }
 
 /// Where cargo has put the libraries that this test was built with.
-fn built() -> PathBuf {
+pub fn built() -> PathBuf {
     let this = std::env::current_exe().unwrap();
     this.parent().unwrap().to_owned()
 }
 
-fn run(command: &mut Command) -> String {
+pub fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(
@@ -35,9 +35,14 @@ fn run(command: &mut Command) -> String {
 }
 
 fn compile(source: &str, folder: &Path) -> PathBuf {
+    compile_with(source, folder, &[])
+}
+
+pub fn compile_with(source: &str, folder: &Path, flags: &[&str]) -> PathBuf {
     let program = folder.join("program");
     run(Command::new("cc")
         .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror"])
+        .args(flags)
         .arg(format!("-I{}", client().join("include").display()))
         .arg(format!("-I{}", client().join("../abi").display()))
         .arg(client().join(source))

@@ -35,6 +35,10 @@ pub enum Manner {
     TwoPages,
     PageOfBytes(u64),
     PageWithoutMagic,
+    /// A daemon from before there were variables.
+    NoVariables,
+    /// A page that claims to have variables, and is too short.
+    ShortVariables,
     HangUp {
         request: u32,
     },
@@ -45,6 +49,7 @@ pub const REFUSAL: &str = "no: because the test says so; ask differently";
 /// The daemon's view of a client's page.
 pub struct Page {
     base: *mut consort_page,
+    bytes: usize,
     file: OwnedFd,
 }
 
@@ -60,9 +65,11 @@ impl Page {
             assert!(fd >= 0);
             let file = OwnedFd::from_raw_fd(fd);
             assert_eq!(libc::ftruncate(fd, bytes as i64), 0);
+            // Never less than is written here.
+            let mapped = (bytes as usize).max(CONSORT_PAGE_BYTES as usize);
             let base = libc::mmap(
                 std::ptr::null_mut(),
-                CONSORT_PAGE_BYTES as usize,
+                mapped,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 fd,
@@ -71,6 +78,7 @@ impl Page {
             assert_ne!(base, libc::MAP_FAILED);
             Page {
                 base: base.cast(),
+                bytes: mapped,
                 file,
             }
         }
@@ -80,6 +88,9 @@ impl Page {
         unsafe {
             (&raw mut (*self.base).header.magic).write_volatile(CONSORT_ABI_MAGIC);
             (&raw mut (*self.base).header.version).write_volatile(CONSORT_ABI_VERSION);
+            if self.bytes >= CONSORT_MAPPING_BYTES as usize {
+                (&raw mut (*self.base).header.bytes).write_volatile(self.bytes as u32);
+            }
         }
         self.set_attached(1);
     }
@@ -90,6 +101,24 @@ impl Page {
 
     pub fn slot(&self, number: usize) -> consort_slot {
         unsafe { (&raw const (*self.base).slots[number]).read_volatile() }
+    }
+
+    /// The variables beside a slot.
+    pub fn variables(&self, number: usize) -> consort_variables {
+        assert!(self.bytes >= CONSORT_MAPPING_BYTES as usize);
+        unsafe {
+            let mapping = self.base.cast::<consort_mapping>();
+            (&raw const (*mapping).variables[number]).read_volatile()
+        }
+    }
+
+    /// What the decision function says there.
+    pub fn set_control(&self, number: usize, index: usize, value: i64) {
+        assert!(self.bytes >= CONSORT_MAPPING_BYTES as usize);
+        unsafe {
+            let mapping = self.base.cast::<consort_mapping>();
+            (&raw mut (*mapping).variables[number].control[index]).write_volatile(value);
+        }
     }
 
     /// Changes the scheduler's half of a slot.
@@ -118,7 +147,7 @@ impl Page {
 
 impl Drop for Page {
     fn drop(&mut self) {
-        unsafe { libc::munmap(self.base.cast(), CONSORT_PAGE_BYTES as usize) };
+        unsafe { libc::munmap(self.base.cast(), self.bytes) };
     }
 }
 
@@ -382,8 +411,22 @@ fn new_page(manner: &Manner) -> Page {
     match manner {
         Manner::PageOfBytes(bytes) => Page::new(*bytes),
         Manner::PageWithoutMagic => Page::new(u64::from(CONSORT_PAGE_BYTES)),
-        _ => {
+        Manner::NoVariables => {
             let page = Page::new(u64::from(CONSORT_PAGE_BYTES));
+            page.write_header();
+            page
+        }
+        Manner::ShortVariables => {
+            let page = Page::new(u64::from(CONSORT_PAGE_BYTES) * 2);
+            page.write_header();
+            unsafe {
+                let bytes = &raw mut (*page.base).header.bytes;
+                bytes.write_volatile(CONSORT_MAPPING_BYTES);
+            }
+            page
+        }
+        _ => {
+            let page = Page::new(u64::from(CONSORT_MAPPING_BYTES));
             page.write_header();
             page
         }

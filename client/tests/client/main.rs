@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The library through its public interfaces, against a daemon made for the tests.
 
+mod accessors;
+mod announce;
 mod awkward;
 mod c_interface;
 mod cost;

@@ -7,6 +7,7 @@
 //! * `class`: reservations beside everybody else, and what it takes to be alone again.
 //! * `seat`: what joining, leaving and taking turns neither gains nor costs; `live`, `ledger`: one header each.
 //! * `coop`: random domains among outsiders; every choice against `oracle`, every queue after every step.
+//! * `function`: what publishes for a group's members: plans, periods, pipelines, servers that follow, each by its bound.
 //! * `borrow`: how far ahead domains may be put, in several accounts.
 //! * `bounds`: what `coop` and `place` promise over seconds of virtual time on one `cpu`, liars and hogs included.
 //! * `host`: what the tests of trees and domains run on: one CPU that calls the policy as the kernel host does.
@@ -23,6 +24,7 @@ mod class;
 mod coop;
 mod cpu;
 mod flight;
+mod function;
 mod heap;
 mod host;
 mod lag;

@@ -3,14 +3,21 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    ops::Range,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
 };
 
-use consort_daemon::{ejection::Mode, ClassTable, Heir, Host, Loader};
+use consort_daemon::{
+    ejection::Mode,
+    groups::host::{Bind, GroupHost},
+    ClassTable, Heir, Host, Loader,
+};
+use consort_groups::Group;
 use consort_kernel::{
-    ClientPage, Counters, DomainLabel, DomainOptions, Error, ExitReport, JoinArgs, Kept, LeaveArgs,
-    Membership, ReservationUsage, Tardiness, Terms, Thread, Tunables, RATE_ONE,
+    ClientPage, Counters, DomainLabel, DomainOptions, Error, ExitReport, Interval, JoinArgs, Kept,
+    LeaveArgs, Membership, ReservationUsage, RoleStatus, Tardiness, Terms, Thread, Tunables,
+    INTERVAL_MIN_NS, NEVER_NS, RATE_ONE,
 };
 use nix::sys::memfd::{memfd_create, MFdFlags};
 
@@ -29,9 +36,10 @@ pub struct Record {
     pub classes: Option<ClassTable>,
     pub reservations: BTreeMap<u32, Promise>,
     pub shortest_period_ns: u64,
+    pub groups: BTreeMap<u32, FakeGroup>,
     /// CPU time that each reservation has used.
     pub used_ns: HashMap<u32, u64>,
-    /// Fail like a killed process after so many more calls that change something about reservations.
+    /// Fail like a killed process after so many more calls that change something about reservations or groups.
     pub dies_after: Option<u32>,
     pub tunables: Tunables,
     /// What is recorded of every member.
@@ -43,6 +51,8 @@ pub struct Record {
     pub loads: Vec<Mode>,
     /// Refuse to load that one.
     pub unloadable: Option<Mode>,
+    /// Refuse to bind these threads.
+    pub unbindable: BTreeSet<i32>,
     /// Refuse the next calls of that name with that errno.
     pub refuse: HashMap<&'static str, i32>,
     next: u32,
@@ -57,6 +67,18 @@ pub struct Promise {
     pub threads: BTreeSet<i32>,
     /// That it is for; tests take it away when the cgroup shall have gone.
     pub cgroup: Option<u64>,
+}
+
+/// A group as the scheduler knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FakeGroup {
+    pub group: Group,
+    pub reservation: Option<u32>,
+    pub threads: BTreeMap<i32, Bind>,
+    /// Intervals by role, and when they begin anew.
+    pub plans: BTreeMap<u32, (Vec<Interval>, u64)>,
+    /// When the plans began, and the level of the last queue from which on they do.
+    pub begun: Option<(u64, u32)>,
 }
 
 /// Keeps the scheduler's side of the contract: members are in domains that exist, each once.
@@ -91,6 +113,7 @@ impl FakeHost {
         record.members.clear();
         record.pages.clear();
         record.reservations.clear();
+        record.groups.clear();
         record.classes = None;
         Ok(Box::new(self.clone()))
     }
@@ -109,6 +132,12 @@ impl Record {
             assert!(*left > 0, "killed");
             *left -= 1;
         }
+    }
+
+    /// How a thread is bound to a group.
+    fn bind_of(&self, tid: i32) -> Option<Bind> {
+        let mut groups = self.groups.values();
+        groups.find_map(|group| group.threads.get(&tid).copied())
     }
 
     fn check(&self, terms: Terms) {
@@ -158,6 +187,10 @@ impl Host for FakeHost {
         IDENTITY
     }
 
+    fn begin(&mut self) -> Result<(), Error> {
+        Self::refused(&self.record(), "begin")
+    }
+
     fn descriptors(&self) -> Vec<(String, BorrowedFd<'_>)> {
         vec![(format!("link-{IDENTITY}"), link())]
     }
@@ -165,17 +198,29 @@ impl Host for FakeHost {
     fn member(&self, thread: Thread) -> Result<Option<Membership>, Error> {
         let record = self.record();
         let found = record.members.get(&thread.tid);
-        let is_it = |join: &&JoinArgs| join.thread == thread;
-        Ok(found.filter(is_it).map(|join| Membership {
-            client: join.client,
-            slot: join.slot,
-            domain: join.domain,
-        }))
+        let joined = found.filter(|join| join.thread == thread);
+        let bound = record.bind_of(thread.tid);
+        let bound = bound.filter(|bind| bind.thread == thread);
+        Ok(joined
+            .map(|join| Membership {
+                client: join.client,
+                slot: join.slot,
+                domain: join.domain,
+            })
+            .or(bound.map(|bind| {
+                let (client, slot) = bind.page.filter(|_| bind.polls).unwrap_or_default();
+                let domain = bind.group;
+                Membership {
+                    client,
+                    slot,
+                    domain,
+                }
+            })))
     }
 
     fn domains(&self) -> Result<Vec<(u32, Option<DomainLabel>)>, Error> {
         let record = self.record();
-        let domains = record.domains.keys();
+        let domains = record.domains.keys().chain(record.groups.keys());
         Ok(domains
             .map(|id| (*id, record.labels.get(id).cloned()))
             .collect())
@@ -204,6 +249,12 @@ impl Host for FakeHost {
         record
             .members
             .retain(|_, join| clients.contains(&join.client));
+        for group in record.groups.values_mut() {
+            group.threads.retain(|_, bind| {
+                let page = bind.page.filter(|_| bind.polls);
+                page.is_some_and(|(client, _)| clients.contains(&client))
+            });
+        }
         Ok(())
     }
 
@@ -279,9 +330,15 @@ impl Host for FakeHost {
 
     fn leave(&mut self, args: LeaveArgs) -> Result<(), Error> {
         let mut record = self.record();
-        match record.members.remove(&args.tid) {
-            Some(member) => {
-                assert_eq!((member.client, member.slot), (args.client, args.slot));
+        if let Some(member) = record.members.remove(&args.tid) {
+            assert_eq!((member.client, member.slot), (args.client, args.slot));
+            return Ok(());
+        }
+        let mut groups = record.groups.values_mut();
+        match groups.find_map(|group| group.threads.remove(&args.tid)) {
+            Some(bind) => {
+                let place = bind.page.filter(|_| bind.polls).unwrap_or_default();
+                assert_eq!(place, (args.client, args.slot));
                 Ok(())
             }
             None => Err(refusal("leave", libc::ESRCH)),
@@ -372,6 +429,11 @@ impl Host for FakeHost {
         let mut record = self.record();
         Self::refused(&record, "end_reservation")?;
         record.live_or_die();
+        let uses = |group: &FakeGroup| group.reservation == Some(id);
+        assert!(
+            !record.groups.values().any(uses),
+            "reservation {id} is used by a group"
+        );
         let existed = record.reservations.remove(&id).is_some();
         assert!(existed, "no reservation {id}");
         Ok(())
@@ -411,5 +473,143 @@ impl Host for FakeHost {
 
     fn exited(&self) -> Option<ExitReport> {
         self.record().exit.clone()
+    }
+}
+
+impl GroupHost for FakeHost {
+    fn create_group(&mut self, group: &Group, reservation: Option<u32>) -> Result<u32, Error> {
+        let mut record = self.record();
+        Self::refused(&record, "create_group")?;
+        record.live_or_die();
+        let exists = |id: &u32| record.reservations.contains_key(id);
+        assert!(reservation.as_ref().is_none_or(exists));
+        assert!(!group.members.is_empty());
+        record.next += 1;
+        let id = record.next;
+        let made = FakeGroup {
+            group: group.clone(),
+            reservation,
+            threads: BTreeMap::new(),
+            plans: BTreeMap::new(),
+            begun: None,
+        };
+        record.groups.insert(id, made);
+        Ok(id)
+    }
+
+    fn destroy_group(&mut self, id: u32) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "destroy_group")?;
+        record.live_or_die();
+        let gone = record.groups.remove(&id).expect("the group exists");
+        assert!(gone.threads.is_empty(), "group {id} has threads");
+        Ok(())
+    }
+
+    fn set_member(
+        &mut self,
+        id: u32,
+        group: &Group,
+        roles: Range<u32>,
+        index: usize,
+    ) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "set_member")?;
+        record.live_or_die();
+        assert_eq!(group.roles(index), Some(roles));
+        let made = record.groups.get_mut(&id).expect("the group exists");
+        made.group.members[index] = group.members[index].clone();
+        Ok(())
+    }
+
+    fn bind(&mut self, bind: Bind) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "bind")?;
+        if record.unbindable.contains(&bind.thread.tid) {
+            return Err(refusal("bind", libc::ESRCH));
+        }
+        record.live_or_die();
+        assert!(bind
+            .page
+            .is_none_or(|(client, _)| record.pages.contains(&client)));
+        let has_one = |group: &FakeGroup| group.threads.contains_key(&bind.thread.tid);
+        if record.members.contains_key(&bind.thread.tid) || record.groups.values().any(has_one) {
+            return Err(refusal("bind", libc::EEXIST));
+        }
+        let group = record
+            .groups
+            .get_mut(&bind.group)
+            .expect("the group exists");
+        let threads: u32 = group.group.members.iter().map(|member| member.count).sum();
+        assert!(bind.role.is_none_or(|role| role < threads));
+        let plays = |other: &Bind| bind.role.is_some() && other.role == bind.role;
+        assert!(!group.threads.values().any(plays), "the role is played");
+        group.threads.insert(bind.thread.tid, bind);
+        Ok(())
+    }
+
+    fn unbind(&mut self, bind: Bind) -> Result<(), Error> {
+        let mut record = self.record();
+        record.live_or_die();
+        let group = record
+            .groups
+            .get_mut(&bind.group)
+            .expect("the group exists");
+        assert_eq!(group.threads.remove(&bind.thread.tid), Some(bind));
+        Ok(())
+    }
+
+    fn role_status(&self, id: u32, role: u32) -> Result<RoleStatus, Error> {
+        let record = self.record();
+        let Some(group) = record.groups.get(&id) else {
+            return Err(refusal("role_status", libc::ENOENT));
+        };
+        let mut threads = group.threads.values();
+        let played = threads.find(|bind| bind.role == Some(role));
+        Ok(RoleStatus {
+            tid: played.map_or(0, |bind| bind.thread.tid),
+            awake: played.is_some(),
+            state: [7, 0, 0, 0],
+            from_ns: NEVER_NS,
+            zero_ns: group.begun.map_or(NEVER_NS, |(zero_ns, _)| zero_ns),
+            ..RoleStatus::default()
+        })
+    }
+
+    fn load_plan(
+        &mut self,
+        id: u32,
+        role: u32,
+        intervals: &[Interval],
+        repeat_ns: u64,
+    ) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "load_plan")?;
+        record.live_or_die();
+        let ends = intervals
+            .windows(2)
+            .all(|pair| pair[0].end_ns <= pair[1].start_ns);
+        assert!(
+            ends && intervals
+                .iter()
+                .all(|one| one.end_ns - one.start_ns >= INTERVAL_MIN_NS)
+        );
+        let last_ns = intervals.last().map_or(0, |last| last.end_ns);
+        assert!(repeat_ns == 0 || repeat_ns >= last_ns);
+        let group = record.groups.get_mut(&id).expect("the group exists");
+        match intervals.is_empty() {
+            true => group.plans.remove(&role),
+            false => group.plans.insert(role, (intervals.to_vec(), repeat_ns)),
+        };
+        Ok(())
+    }
+
+    fn begin_plans(&mut self, id: u32, zero_ns: u64, bootstrap: u32) -> Result<(), Error> {
+        let mut record = self.record();
+        Self::refused(&record, "begin_plans")?;
+        record.live_or_die();
+        let group = record.groups.get_mut(&id).expect("the group exists");
+        group.begun = Some((zero_ns, bootstrap));
+        Ok(())
     }
 }

@@ -20,7 +20,7 @@ use consort_daemon::{
 };
 use consort_kernel::{ExitReport, Tunables};
 
-pub use host::{FakeHost, FakeLoader, Promise, Record};
+pub use host::{FakeGroup, FakeHost, FakeLoader, Promise, Record};
 pub use program::{gettid, join, leave, request, Program};
 
 /// A fresh folder, removed when it is dropped.
@@ -150,6 +150,16 @@ impl Daemon {
     /// Why the daemon ended.
     pub fn end(mut self) -> Result<End, ServeError> {
         self.thread.take().unwrap().join().unwrap()
+    }
+
+    /// Lets another daemon take over.
+    pub fn replace(&self) -> JoinHandle<Result<End, ServeError>> {
+        let config = Config {
+            replaces: true,
+            ..self.config.clone()
+        };
+        let loader = FakeLoader(self.host.clone());
+        std::thread::spawn(move || serve(&config, loader))
     }
 
     /// The same of one that another daemon follows: its folder stays until that one has ended, too.

@@ -66,6 +66,7 @@ impl Consort {
                     unsafe { leave(&mut args) };
                 }
             }
+            Call::Role { group, role, what } => self.call_of_role(k, *group, *role, what),
             Call::DestroyDomain(domain) => {
                 let mut args = consort_domain_args {
                     domain: self.members.number_of(*domain),

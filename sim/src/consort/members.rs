@@ -3,8 +3,9 @@
 
 use super::Consort;
 use crate::ffi::{
-    self, consort_page, consort_slot, CONSORT_ABI_MAGIC, CONSORT_ABI_VERSION, CONSORT_JOIN_PREEMPT,
-    CONSORT_NEVER, CONSORT_ORDER_PROGRAM, CONSORT_PRIORITY_NONE,
+    self, consort_mapping, consort_slot, CONSORT_ABI_MAGIC, CONSORT_ABI_VERSION,
+    CONSORT_JOIN_PREEMPT, CONSORT_MAPPING_BYTES, CONSORT_NEVER, CONSORT_ORDER_PROGRAM,
+    CONSORT_PRIORITY_NONE,
 };
 use crate::kernel::Kernel;
 use crate::trace::TaskId;
@@ -15,7 +16,7 @@ const SLOT: u32 = 0;
 
 struct Client {
     number: u32,
-    page: Box<consort_page>,
+    mapping: Box<consort_mapping>,
     domain: usize,
     keys_compare: bool,
     is_member: bool,
@@ -38,10 +39,10 @@ impl Members {
 
     pub fn slot(&mut self, task: TaskId) -> Option<(*mut consort_slot, bool)> {
         let client = self.client(task)?;
-        let is_attached = client.page.header.attached != 0;
+        let is_attached = client.mapping.page.header.attached != 0;
         (client.is_member && is_attached).then(|| {
             (
-                std::ptr::from_mut(&mut client.page.slots[SLOT as usize]),
+                std::ptr::from_mut(&mut client.mapping.page.slots[SLOT as usize]),
                 client.keys_compare,
             )
         })
@@ -57,7 +58,7 @@ impl Members {
     }
 
     /// A number that was given back is used again, the longest unused first.
-    fn take_number(&mut self) -> u32 {
+    pub fn take_number(&mut self) -> u32 {
         if let Some(number) = self.free_numbers.pop_front() {
             return number;
         }
@@ -66,7 +67,7 @@ impl Members {
     }
 }
 
-fn new_page() -> Box<consort_page> {
+pub(super) fn new_mapping() -> Box<consort_mapping> {
     let slot = consort_slot {
         due_ns: CONSORT_NEVER as u64,
         priority: CONSORT_PRIORITY_NONE,
@@ -75,12 +76,14 @@ fn new_page() -> Box<consort_page> {
         other_priority: CONSORT_PRIORITY_NONE,
         ..consort_slot::default()
     };
-    let mut page = Box::<consort_page>::default();
+    let mut mapping = Box::<consort_mapping>::default();
+    let page = &mut mapping.page;
     page.slots.fill(slot);
     page.header.magic = CONSORT_ABI_MAGIC;
     page.header.version = CONSORT_ABI_VERSION;
     page.header.attached = 1;
-    page
+    page.header.bytes = CONSORT_MAPPING_BYTES;
+    mapping
 }
 
 impl Consort {
@@ -116,7 +119,7 @@ impl Consort {
         if self.members.client(task).is_none() {
             let client = Client {
                 number: self.members.take_number(),
-                page: new_page(),
+                mapping: new_mapping(),
                 domain,
                 keys_compare: false,
                 is_member: false,
@@ -129,7 +132,7 @@ impl Consort {
         let Some(client) = self.members.client(task) else {
             return false;
         };
-        client.page.slots[SLOT as usize] = new_page().slots[SLOT as usize];
+        client.mapping.page.slots[SLOT as usize] = new_mapping().page.slots[SLOT as usize];
         let mut args = ffi::consort_join_args {
             tid: k.tasks[task as usize].c.pid,
             domain: number,
@@ -137,12 +140,12 @@ impl Consort {
             slot: SLOT,
             ..Default::default()
         };
-        let page: *mut consort_page = &mut *client.page;
+        let mapping: *mut consort_mapping = &mut *client.mapping;
         self.enter_free(k);
         if let (Some(set_page), Some(join)) = (self.scheduler.set_page, self.scheduler.join) {
             // SAFETY: the page lives until the client is forgotten; the argument is the program's own.
             unsafe {
-                set_page(args.client, page);
+                set_page(args.client, mapping);
                 join(&mut args);
             }
         }

@@ -3,6 +3,7 @@
 
 mod arena;
 mod calls;
+mod groups;
 mod host;
 mod inspect;
 mod library;
@@ -14,6 +15,7 @@ pub(crate) use library::Turn;
 
 use crate::error::Error;
 use crate::ffi::{self, sched_ext_ops, sim_scheduler};
+use crate::groups::RoleTotal;
 use crate::kernel::Kernel;
 use crate::random::Random;
 use crate::rates::RateRequest;
@@ -21,6 +23,7 @@ use crate::scheduler::Scheduler;
 use crate::setup::{Call, Cpu, Kernel as Version, Tunables};
 use crate::trace::{TaskId, Violation, What};
 use arena::Arena;
+use groups::Groups;
 use inspect::bounds_of;
 use members::Members;
 use reservations::Reservations;
@@ -52,8 +55,9 @@ const WRAP_WITHIN: u64 = 200_000_000 << 10;
 pub struct Consort {
     scheduler: &'static sim_scheduler,
     members: Members,
+    groups: Groups,
     /// Of daemons that have died.
-    gone: Vec<Members>,
+    gone: Vec<(Members, Groups)>,
     /// The scheduler's numbers of the reservations that were made.
     reservations: Vec<u32>,
     /// None: nobody can reserve anything in this run.
@@ -88,6 +92,7 @@ impl Consort {
             _turn: Turn::take(),
             scheduler: library.scheduler(),
             members: Members::default(),
+            groups: Groups::default(),
             gone: Vec::new(),
             reservations: Vec::new(),
             rates: None,
@@ -276,6 +281,7 @@ impl Scheduler for Consort {
         }
         self.create_domains(k);
         self.begin_rates(k);
+        self.create_groups(k);
         Ok(())
     }
 
@@ -396,6 +402,7 @@ impl Scheduler for Consort {
 
     fn begin_task(&mut self, k: &mut Kernel, task: TaskId) {
         self.reserve_first(k, task);
+        self.bind_first(k, task);
     }
 
     fn ask_rate(
@@ -409,6 +416,14 @@ impl Scheduler for Consort {
 
     fn slot(&mut self, task: TaskId) -> Option<(*mut ffi::consort_slot, bool)> {
         self.members.slot(task)
+    }
+
+    fn words(&mut self, task: TaskId) -> Option<*mut ffi::consort_variables> {
+        Consort::words(self, task)
+    }
+
+    fn role_totals(&mut self, k: &mut Kernel) -> Vec<RoleTotal> {
+        Consort::role_totals(self, k)
     }
 
     fn call(&mut self, k: &mut Kernel, call: &Call) {
@@ -450,13 +465,15 @@ impl Scheduler for Consort {
         self.exit(k, c"daemon has died");
         // Their pages are not looked at any more, and yet stay: programs have them.
         let members = std::mem::take(&mut self.members);
-        self.gone.push(members);
+        let groups = std::mem::take(&mut self.groups);
+        self.gone.push((members, groups));
         self.reservations.clear();
         self.rates = None;
     }
 
     fn end(&mut self, k: &mut Kernel) -> Option<Violation> {
         self.end_domains(k);
+        self.end_groups(k);
         self.end_rates(k);
         self.end_reservations(k);
         self.exit(k, c"unregistered from user space");

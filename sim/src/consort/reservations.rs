@@ -4,6 +4,7 @@
 
 use super::Consort;
 use crate::ffi;
+use crate::groups::Group;
 use crate::kernel::Kernel;
 use crate::rates::{RateRequest, Reserve, ROOT};
 use crate::trace::{TaskId, What};
@@ -391,6 +392,67 @@ impl Consort {
             order: [Order::default(); CLASSES_MAX],
         };
         self.divide(k, &none);
+    }
+
+    /// What a group's members are to share: a reservation of its own, before anybody plays a role.
+    pub(super) fn reserve_for_group(
+        &mut self,
+        k: &mut Kernel,
+        index: usize,
+        group: &Group,
+    ) -> Option<u32> {
+        let wanted = group.reserve?;
+        let mut books = self.rates.take()?;
+        let made = self.grant_to_group(k, &mut books, index, wanted);
+        self.keep(books);
+        match made {
+            Ok(reservation) => Some(reservation),
+            Err(refused) => {
+                let detail = format!("the group {} gets no rate: {}", group.name, refused.text);
+                k.violate("refusal", detail);
+                None
+            }
+        }
+    }
+
+    fn grant_to_group(
+        &mut self,
+        k: &mut Kernel,
+        books: &mut Reservations,
+        index: usize,
+        wanted: Reserve,
+    ) -> Result<u32, Refusal> {
+        let rate = Rate::asked(Rate(wanted.rate).value())?;
+        books.ledger.admit(ROOT, wanted.class, rate, None)?;
+        let args = ffi::consort_reservation_args {
+            class: wanted.class as u32,
+            rate: rate.weight(),
+            period_ns: wanted.period_ns,
+            ..Default::default()
+        };
+        let create = self.scheduler.reservation_create;
+        let made = self.operate(k, create, args, "make a group's reservation")?;
+        let number = books.ledger.next_number();
+        // No task has such a number.
+        let holder = TaskId::MAX - index as TaskId;
+        books.ledger.insert(number, wanted.of(holder));
+        Ok(made.reservation)
+    }
+
+    pub(super) fn end_reservations_of_groups(&mut self, k: &mut Kernel) {
+        for reservation in std::mem::take(&mut self.groups.reservations) {
+            let Some(reservation) = reservation else {
+                continue;
+            };
+            let args = ffi::consort_reservation_args {
+                reservation,
+                ..Default::default()
+            };
+            let end = self.scheduler.reservation_end;
+            if let Err(refused) = self.operate(k, end, args, "end a group's reservation") {
+                k.violate("leak", refused.to_string());
+            }
+        }
     }
 
     /// The reservations that a new task has from its beginning.

@@ -2,6 +2,7 @@
 //! A random scenario from a seed: small machines, few tasks, everything that can happen to them.
 
 use super::generator::Generator;
+use super::groups::groups;
 use super::locks::locks;
 use super::seldom::seldom;
 use super::timers::timers;
@@ -25,6 +26,7 @@ pub fn generate(seed: u64) -> Setup {
     seldom(&mut setup);
     orders(&mut setup);
     timers(&mut setup);
+    groups(&mut setup);
     // Drawn apart from all else, so that the rest of each scenario stays as it was.
     setup.machine.is_virtual = Random::derived(seed, 0x7_1272).chance(0.3);
     setup
@@ -44,6 +46,8 @@ fn without_locks(seed: u64) -> Setup {
         duration_ns,
         cgroups,
         domains,
+        groups: Vec::new(),
+        queues: Vec::new(),
         tasks: Vec::new(),
         pi_locks: Vec::new(),
         rates: None,

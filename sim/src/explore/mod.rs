@@ -4,6 +4,7 @@
 mod child;
 mod generate;
 mod generator;
+mod groups;
 mod kind;
 mod locks;
 mod seldom;

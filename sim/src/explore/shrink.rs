@@ -49,6 +49,7 @@ fn candidates(setup: &Setup) -> Vec<Setup> {
         // Indices of others must stay: the task never starts.
         add(&|s| s.tasks[task].start_ns = None);
     }
+    add(&|s| s.groups.clear());
     add(&|s| s.duration_ns /= 2);
     for action in (0..setup.actions.len()).rev() {
         add(&|s| drop(s.actions.remove(action)));

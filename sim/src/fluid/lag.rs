@@ -131,7 +131,7 @@ impl Plan {
             ns => ns,
         };
         let events_ns = setup.domains.iter().map(event_ns);
-        let may_borrow = setup.tasks.iter().any(|task| task.may_join());
+        let may_borrow = (0..setup.tasks.len()).any(|task| setup.may_join(task));
         let borrowed_ns = match events_ns.max().filter(|_| may_borrow) {
             Some(event_ns) => window_ns.unwrap_or(WINDOW_NS) + event_ns + event_ns / 8,
             None => 0,

@@ -7,6 +7,7 @@ use super::queue::Queue;
 use super::{Cgroup, CpuState, Happening, Irq, Kernel, Life, NEVER_NS};
 use crate::error::Error;
 use crate::ffi::{self, cpumask, task_struct, SCX_DEQ_SAVE};
+use crate::groups::RoleTotal;
 use crate::programs::Shared;
 use crate::random::Random;
 use crate::scheduler::Scheduler;
@@ -146,10 +147,15 @@ impl Kernel {
         let ended_ns = self.now_ns;
         let totals = self.totals();
         self.check_shares();
+        let mut roles = Vec::new();
         if self.violation.is_none() {
+            self.end_paths();
+        }
+        if self.violation.is_none() {
+            roles = self.role_totals();
             self.unload();
         }
-        Ok(self.outcome(totals, ended_ns))
+        Ok(self.outcome(totals, roles, ended_ns))
     }
 
     fn plan(&mut self) {
@@ -166,8 +172,8 @@ impl Kernel {
         }
     }
 
-    /// Ends all paths, then gives every task back as the kernel does when a scheduler leaves it.
-    fn unload(&mut self) {
+    /// Every CPU ends what it does in the kernel.
+    fn end_paths(&mut self) {
         self.stopping = true;
         while self.cpus.iter().any(|cpu| cpu.in_kernel) && self.violation.is_none() {
             let Some((at_ns, what)) = self.queue.pop() else {
@@ -179,10 +185,11 @@ impl Kernel {
                 self.happen(what);
             }
         }
-        if self.violation.is_some() {
-            return;
-        }
         self.concurrent = false;
+    }
+
+    /// Gives every task back as the kernel does when a scheduler leaves it.
+    fn unload(&mut self) {
         self.bypass = true;
         for index in 0..self.tasks.len() {
             let task = index as TaskId;
@@ -231,7 +238,17 @@ impl Kernel {
         self.tasks.iter().map(total).collect()
     }
 
-    fn outcome(&mut self, tasks: Vec<TaskTotal>, end_ns: u64) -> Outcome {
+    /// What became of roles' intervals.
+    fn role_totals(&mut self) -> Vec<RoleTotal> {
+        if !self.attached || self.setup.groups.is_empty() {
+            return Vec::new();
+        }
+        let scheduler = self.scheduler();
+        // SAFETY: the scheduler lives as long as the kernel.
+        unsafe { (*scheduler).role_totals(self) }
+    }
+
+    fn outcome(&mut self, tasks: Vec<TaskTotal>, roles: Vec<RoleTotal>, end_ns: u64) -> Outcome {
         let mut violation = self.violation.take();
         if let Some(violation) = &mut violation {
             let scheduler = self.scheduler();
@@ -245,6 +262,7 @@ impl Kernel {
             switches: self.switches,
             idle_ns: self.idle_ns,
             counters: self.scheduler.counters(),
+            roles,
             fluid_lag: None,
             fluid_given_ns: Vec::new(),
             violation,

@@ -85,6 +85,8 @@ impl Kernel {
             && plan.start_ns == Some(0)
             && task.life == Life::Runnable
             && !task.is_realtime()
+            // In a group its function says when, and the group's other members may do so at its cost.
+            && !self.setup.may_join(task.of)
     }
 
     fn steady_hogs(&self) -> Vec<&Task> {
@@ -140,7 +142,7 @@ impl Kernel {
         let members: Vec<&Task> = self
             .tasks
             .iter()
-            .filter(|task| self.setup.tasks[task.of].may_join() && !task.is_realtime())
+            .filter(|task| self.setup.may_join(task.of) && !task.is_realtime())
             .collect();
         if members.iter().any(|task| task.cgroup != 0) {
             return None;
@@ -174,7 +176,11 @@ impl Kernel {
             let (period_ns, work_ns) = punctual(&plan.program)?;
             let rate = self.weight(task) / all;
             let is_steady = task.life != Life::Dead && !task.killed && plan.start_ns.is_some();
-            if plan.cgroup != 0 || !is_steady || work_ns as f64 > rate * period_ns as f64 {
+            if plan.cgroup != 0
+                || self.setup.plays(task.of)
+                || !is_steady
+                || work_ns as f64 > rate * period_ns as f64
+            {
                 return None;
             }
             let others = self.setup.tasks.len() as f64;

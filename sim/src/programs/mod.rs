@@ -8,6 +8,7 @@ mod player;
 mod script;
 mod shared;
 mod steps;
+mod words;
 
 pub(crate) use locks::Wanted;
 pub(crate) use shared::{release, Shared};

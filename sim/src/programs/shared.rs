@@ -17,6 +17,25 @@ pub(crate) struct Shared {
     suspended: Vec<TaskId>,
     /// The latest multiple of each timer.
     timers: BTreeMap<u32, u64>,
+    queues: BTreeMap<u32, Queue>,
+}
+
+/// A bounded queue between tasks.
+#[derive(Default)]
+struct Queue {
+    level: u32,
+    /// Who put the last item into it.
+    producer: Option<TaskId>,
+    putters: Vec<TaskId>,
+    takers: Vec<TaskId>,
+}
+
+/// What came of putting an item into a queue, or taking one.
+pub(crate) struct Passed {
+    pub level: u32,
+    pub producer: Option<TaskId>,
+    /// Who waited for that.
+    pub woken: Vec<TaskId>,
 }
 
 impl Shared {
@@ -70,7 +89,42 @@ impl Shared {
         woken
     }
 
+    /// None: it is full, and the task waits.
+    pub fn put(&mut self, queue: u32, capacity: u32, task: TaskId) -> Option<Passed> {
+        let queue = self.queues.entry(queue).or_default();
+        queue.producer = Some(task);
+        if queue.level >= capacity {
+            queue.putters.push(task);
+            return None;
+        }
+        queue.level += 1;
+        Some(Passed {
+            level: queue.level,
+            producer: queue.producer,
+            woken: std::mem::take(&mut queue.takers),
+        })
+    }
+
+    /// None: it is empty, and the task waits.
+    pub fn take(&mut self, queue: u32, task: TaskId) -> Option<Passed> {
+        let queue = self.queues.entry(queue).or_default();
+        if queue.level == 0 {
+            queue.takers.push(task);
+            return None;
+        }
+        queue.level -= 1;
+        Some(Passed {
+            level: queue.level,
+            producer: queue.producer,
+            woken: std::mem::take(&mut queue.putters),
+        })
+    }
+
     fn forget(&mut self, task: TaskId) {
+        for queue in self.queues.values_mut() {
+            queue.putters.retain(|it| *it != task);
+            queue.takers.retain(|it| *it != task);
+        }
         self.suspended.retain(|it| *it != task);
         for waiting in self.barriers.values_mut() {
             waiting.retain(|it| *it != task);

@@ -3,7 +3,7 @@
 
 use super::client::{Next, NEVER};
 use super::locks::Wanted;
-use super::shared::wake;
+use super::shared::{wake, Passed};
 use super::{At, Behaviour, Do, UNTIL_WOKEN};
 use crate::ffi::cpumask;
 use crate::kernel::NEVER_NS;
@@ -35,6 +35,8 @@ pub(crate) struct Steps {
     /// Draws of lengths that depend on those before, by the op that draws.
     films: BTreeMap<usize, (Profile, u64)>,
     draws: BTreeMap<usize, usize>,
+    /// Events of each mark that have been served, by its op.
+    marks: BTreeMap<usize, u64>,
 }
 
 fn flatten(steps: &[Step], ops: &mut Vec<Op>) {
@@ -65,6 +67,7 @@ impl Steps {
             due_ns: None,
             films: BTreeMap::new(),
             draws: BTreeMap::new(),
+            marks: BTreeMap::new(),
         }
     }
 
@@ -155,9 +158,48 @@ impl Steps {
         todo
     }
 
+    /// An item was passed on; else the task waits, and tries again.
+    fn pass(&mut self, at: &mut At<'_>, passed: Option<Passed>) -> Do {
+        let Some(passed) = passed else {
+            self.at -= 1;
+            return Do::Sleep(UNTIL_WOKEN);
+        };
+        if let Some(producer) = passed.producer {
+            at.publish(producer, 0, i64::from(passed.level));
+        }
+        wake(passed.woken)
+    }
+
     fn take(&mut self, at: &mut At<'_>, step: Step) -> Do {
         let task = at.task;
         match step {
+            Step::Tell(tell) => {
+                at.tell(tell);
+                Do::Again
+            }
+            Step::State { variable, value } => {
+                at.publish(task, variable as usize, value);
+                Do::Again
+            }
+            Step::Put { queue } => {
+                let capacity = at.k.setup.queues[queue as usize];
+                let passed = at.k.shared.put(queue, capacity, task);
+                self.pass(at, passed)
+            }
+            Step::Take { queue } => {
+                let passed = at.k.shared.take(queue, task);
+                self.pass(at, passed)
+            }
+            Step::Mark {
+                first_ns,
+                period_ns,
+            } => {
+                let served = self.marks.entry(self.at).or_default();
+                let due_ns = first_ns + *served * period_ns;
+                *served += 1;
+                at.served(due_ns);
+                Do::Again
+            }
             Step::Run(length) => Do::Work(self.draw(at, &length)),
             Step::Sleep(length) => Do::Sleep(at.now_ns() + self.draw(at, &length)),
             Step::Timer {

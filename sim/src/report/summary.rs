@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     fluid::Behind,
+    groups::RoleTotal,
     trace::{Outcome, Violation},
 };
 
@@ -58,6 +59,8 @@ pub struct Summary {
     /// Every task.
     pub tasks: Vec<Row>,
     pub counters: Vec<(&'static str, u64)>,
+    /// What became of the intervals of roles in groups, from the beginning on.
+    pub roles: Vec<RoleTotal>,
     /// Who was furthest behind the fluid ideal, where that is defined.
     pub fluid_lag: Option<Behind>,
     pub violation: Option<Violation>,
@@ -91,6 +94,7 @@ impl Summary {
                 .map(|record| row(&record.name, &[record], window_s))
                 .collect(),
             counters: outcome.counters.clone(),
+            roles: outcome.roles.clone(),
             fluid_lag: outcome.fluid_lag.clone(),
             violation: outcome.violation.clone(),
         }

@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use super::summary::{Row, Summary};
+use crate::groups::RoleTotal;
 
 /// With more tasks than this, a table has a line for all instances of a task.
 const TASKS_MAX: usize = 24;
@@ -201,11 +202,46 @@ pub fn table(summary: &Summary) -> String {
     text
 }
 
+/// What became of a role's intervals, in a line.
+fn intervals(role: &RoleTotal) -> String {
+    let missed = &role.missed;
+    let causes = [
+        (missed.vacant, "nobody was there"),
+        (missed.asleep, "it slept"),
+        (missed.outside, "it had no seat"),
+        (missed.share, "its group was ahead of its share"),
+        (missed.others, "others were due"),
+    ];
+    let causes = causes.iter().filter(|(count, _)| *count > 0);
+    let causes: Vec<String> = causes
+        .map(|(count, why)| format!("{count} as {why}"))
+        .collect();
+    let mut text = format!(
+        "{}/{}: {} of {} intervals kept, {:.3} ms late on average, {:.3} at most",
+        role.group,
+        role.task,
+        role.kept,
+        role.kept + missed.all(),
+        role.late_mean_ms,
+        role.late_max_ms,
+    );
+    if !causes.is_empty() {
+        text.push_str("; missed: ");
+        text.push_str(&causes.join(", "));
+    }
+    text
+}
+
 pub(super) fn remarks(summary: &Summary) -> String {
     let mut text = String::new();
     // Writing into a String cannot fail.
     for limit in &summary.limits {
         let _ = writeln!(text, "\n{}: note: {limit}", summary.title);
+    }
+    let planned = |it: &&RoleTotal| it.kept + it.missed.all() > 0;
+    for (index, role) in summary.roles.iter().filter(planned).enumerate() {
+        let gap = if index == 0 { "\n" } else { "" };
+        let _ = writeln!(text, "{gap}{}", intervals(role));
     }
     if summary.faults > 0 {
         let _ = writeln!(text, "\n{} faults were injected.", summary.faults);

@@ -128,6 +128,7 @@ impl Configuration {
                 part_from_domains(&mut task.program);
             }
             setup.domains.clear();
+            setup.groups.clear();
         }
     }
 

@@ -18,6 +18,7 @@ mod names;
 mod programs;
 mod properties;
 mod rates;
+mod roles;
 mod steps;
 mod tasks;
 #[cfg(test)]
@@ -198,6 +199,10 @@ fn setup(
         None => Default::default(),
     };
     let mut rates = rates::Books::new(machine.cpus(), object("classes")?.as_ref())?;
+    let queues = match object("queues")? {
+        Some(fields) => roles::queues(&fields, &mut shared)?,
+        None => Vec::new(),
+    };
     let (entries, directory) = tasks::list(task_fields)?;
     let mut world = World {
         shared: &mut shared,
@@ -215,6 +220,10 @@ fn setup(
         Some(node) => actions::actions(&node, &mut world)?,
         None => Vec::new(),
     };
+    let groups = match object("groups")? {
+        Some(fields) => roles::groups(&fields, &mut world)?,
+        None => Vec::new(),
+    };
     let pi_locks = locks::pi_locks(object("locks")?.as_ref(), global.pi_enabled, &shared)?;
     fields.finish()?;
     shared.check_conditions()?;
@@ -227,6 +236,8 @@ fn setup(
         duration_ns: global.duration_ns,
         cgroups: shared.cgroups,
         domains: shared.domains,
+        groups,
+        queues,
         tasks: all,
         pi_locks,
         rates: rates.finish(),

@@ -40,6 +40,8 @@ pub struct Shared {
     woken: BTreeMap<u32, BadScenario>,
     pub cgroups: Vec<Cgroup>,
     pub domains: Vec<Domain>,
+    /// Names of the queues that the scenario has, in the order of their numbers.
+    pub queues: Vec<String>,
     /// The scenario says which domains there are: others are slips.
     pub domains_are_listed: bool,
 }
@@ -63,12 +65,23 @@ impl Default for Shared {
             woken: BTreeMap::new(),
             cgroups: vec![root],
             domains: Vec::new(),
+            queues: Vec::new(),
             domains_are_listed: false,
         }
     }
 }
 
 impl Shared {
+    /// The number of the queue that `node` names.
+    pub fn queue(&self, node: &Node<'_>) -> Result<u32, BadScenario> {
+        let name = node.text()?;
+        let found = self.queues.iter().position(|queue| queue == name);
+        found.map(|queue| queue as u32).ok_or_else(|| {
+            let names = self.queues.join(", ");
+            node.error(format!("is {name:?}, expected one of \"queues\": {names}"))
+        })
+    }
+
     /// The condition of this name, for a task that waits for it.
     pub fn waits(&mut self, name: &str) -> u32 {
         let condition = self.conditions.number(name);

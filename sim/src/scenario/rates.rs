@@ -61,7 +61,7 @@ impl Books {
     }
 
     /// `{"class": "guaranteed", "rate": 0.3, "period": "33ms"}`.
-    fn wanted(&mut self, node: &Node<'_>) -> Result<Reserve, BadScenario> {
+    pub fn wanted(&mut self, node: &Node<'_>) -> Result<Reserve, BadScenario> {
         self.used = true;
         let fields = node.fields()?;
         let class = fields.need("class", "the name of a class")?;

@@ -6,13 +6,14 @@ use super::{
     json::{Field, Fields, Node},
     names::Shared,
     rates::{self, Books},
+    roles,
     tasks::Directory,
     times::{length, time_ns},
 };
 use crate::setup::{Due, Step};
 
 /// Events of rt-app, and Consort's. `run1`, `run_a` and a second `run` are all `run`.
-const EVENTS: [&str; 26] = [
+const EVENTS: [&str; 31] = [
     "run",
     "runtime",
     "sleep",
@@ -27,6 +28,11 @@ const EVENTS: [&str; 26] = [
     "suspend",
     "resume",
     "yield",
+    "tell",
+    "state",
+    "put",
+    "take",
+    "mark",
     "fork",
     "poll",
     "join",
@@ -139,6 +145,15 @@ fn add(
             return Ok(());
         }
         "yield" => Step::Yield,
+        "tell" => Step::Tell(node.choice(&roles::TELLS)?),
+        "state" => roles::state(node)?,
+        "put" => Step::Put {
+            queue: shared.queue(node)?,
+        },
+        "take" => Step::Take {
+            queue: shared.queue(node)?,
+        },
+        "mark" => mark(node)?,
         "exec" => Step::Exec,
         "fork" => Step::Fork(context.directory.first(node)?),
         "poll" => poll(node, context)?,
@@ -223,6 +238,21 @@ fn timer(node: &Node<'_>, context: &mut Context<'_>) -> Result<Step, BadScenario
         timer,
         period_ns,
         absolute,
+    })
+}
+
+fn mark(node: &Node<'_>) -> Result<Step, BadScenario> {
+    let fields = node.fields()?;
+    let first_ns = match fields.get("first") {
+        Some(node) => time_ns(&node)?,
+        None => 0,
+    };
+    let period = fields.need("period", "a time")?;
+    let period_ns = time_ns(&period)?;
+    fields.finish()?;
+    Ok(Step::Mark {
+        first_ns,
+        period_ns,
     })
 }
 

@@ -41,6 +41,12 @@ impl Directory {
         Ok(self.named(node)?.0)
     }
 
+    /// All tasks of a name; none: there is no such.
+    pub fn of_name(&self, name: &str) -> Option<std::ops::Range<TaskIndex>> {
+        let (first, count) = self.entries.get(name)?;
+        Some(*first..*first + (*count).max(1) as usize)
+    }
+
     /// All tasks of the name that `node` is.
     pub fn all(&self, node: &Node<'_>) -> Result<std::ops::Range<TaskIndex>, BadScenario> {
         let (first, count) = self.named(node)?;
@@ -239,6 +245,8 @@ fn uses_time(steps: &[Step]) -> bool {
         },
         // Who yields alone comes back at once, as in the kernel, and uses the CPU for it.
         Step::Yield
+        | Step::Put { .. }
+        | Step::Take { .. }
         | Step::Timer { .. }
         | Step::Wait { .. }
         | Step::Barrier { .. }

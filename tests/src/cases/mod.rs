@@ -7,6 +7,7 @@ mod effects;
 mod ejection;
 mod fairness;
 mod faults;
+mod groups;
 mod handover;
 mod hostile;
 mod inheritance;
@@ -27,6 +28,7 @@ pub fn all() -> impl Iterator<Item = &'static Test> {
         handover::TESTS,
         command::TESTS,
         membership::TESTS,
+        groups::TESTS,
         policing::TESTS,
         // One that ends the daemon before others that want none.
         trace::TESTS,

@@ -9,6 +9,7 @@ mod header;
 mod honest;
 mod late;
 mod lock;
+mod named;
 mod player;
 mod rising;
 mod storm;
@@ -64,6 +65,8 @@ const ROLES: &[(&str, Role)] = &[
     ("looper", by_header::looper),
     ("patron", by_header::patron),
     ("errant", errant::errant),
+    ("named", named::named),
+    ("polling", named::polling),
 ];
 
 pub fn run(name: &str, arguments: &[&str]) -> ExitCode {

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A thread that has a name: group files name it, a decision function decides when it runs, and the two share variables.
+
+use crate::domain::{check_name, Terms};
+use crate::layout::{Variables, ANNOUNCE, STANDING_OUTSIDE, VARIABLES};
+use crate::link;
+use crate::member::State;
+use crate::{clock, Error, Member};
+use std::sync::atomic::Ordering;
+
+/// Says what the calling thread is called in group files (`consort apply`), whether one names it yet or not; waits at most a
+/// second for the daemon. If no daemon is there, announcing succeeds all the same: the thread is on its own,
+/// [`Announced::why_alone`] says why, and it asks again by itself while it tells something.
+///
+/// ```no_run
+/// let show = consort::announce("show")?;
+/// show.set_state(0, 3)?; // what the group file calls the first state variable
+/// let wanted = show.control(0)?;
+/// # Ok::<(), consort::Error>(())
+/// ```
+///
+/// # Errors
+/// A name that is none; [`Error::AlreadyMember`]; [`Error::NoFreeSlot`]; [`Error::System`].
+pub fn announce(name: &str) -> Result<Announced, Error> {
+    check_name(name)?;
+    let mut request = link::request(ANNOUNCE);
+    for (to, from) in request.domain.iter_mut().zip(name.bytes()) {
+        *to = from as _;
+    }
+    let terms = Terms {
+        request,
+        keys_compare: false,
+        is_name: true,
+    };
+    let member = Member::join(&terms)?;
+    Ok(Announced { member })
+}
+
+/// The calling thread under its name. Dropping it, and the thread's end, take the name back. It stays with its thread, as a
+/// [`Member`] does.
+pub struct Announced {
+    member: Member,
+}
+
+impl Announced {
+    /// Publishes a state variable, by its place in the group file. No system call.
+    ///
+    /// # Errors
+    /// [`Error::VariableRange`]; [`Error::Forked`].
+    #[inline]
+    pub fn set_state(&self, index: usize, value: i64) -> Result<(), Error> {
+        self.member.state().set_variable(index, value)
+    }
+
+    /// What was published last.
+    ///
+    /// # Errors
+    /// As [`Announced::set_state`].
+    pub fn state(&self, index: usize) -> Result<i64, Error> {
+        self.member.state().variable(index)
+    }
+
+    /// A control variable, by its place in the group file: what the decision function says. 0 before it has said anything.
+    ///
+    /// # Errors
+    /// As [`Announced::set_state`].
+    #[inline]
+    pub fn control(&self, index: usize) -> Result<i64, Error> {
+        self.member.state().control(index)
+    }
+
+    /// The thread is about to submit something to the server that follows it, and may sleep until that is done.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn begin_submission(&self) -> Result<(), Error> {
+        self.member.state().begin_submission()
+    }
+
+    /// It has submitted: the server that follows it runs next, if it has anything to do.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn end_submission(&self) -> Result<(), Error> {
+        self.member.state().end_submission()
+    }
+
+    /// The thread has done what its interval was for, such as a frame: it needs no more of it.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn done(&self) -> Result<(), Error> {
+        self.member.state().done()
+    }
+
+    /// The plans of its group begin now.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn trigger_plans(&self) -> Result<(), Error> {
+        self.member.state().trigger_plans()
+    }
+
+    /// Lets the decision function look at once at what was published. It does so anyway when the thread gives the CPU up.
+    ///
+    /// # Errors
+    /// [`Error::Forked`].
+    pub fn look(&self) -> Result<(), Error> {
+        self.member.state().look()
+    }
+
+    pub(crate) fn into_member(self) -> Member {
+        self.member
+    }
+
+    /// For members of `coop` groups, which poll.
+    pub fn member(&self) -> &Member {
+        &self.member
+    }
+
+    /// Why the daemon has not taken the name: an errno, and what it said. `None`: it has, or no daemon is there.
+    pub fn why_alone(&self) -> Option<(i32, String)> {
+        self.member.why_alone()
+    }
+
+    /// Takes the name back and waits at most a second for the daemon to confirm it.
+    ///
+    /// # Errors
+    /// What the daemon says against it. The thread has no name all the same.
+    pub fn leave(self) -> Result<(), Error> {
+        self.member.leave()
+    }
+}
+
+/// What the program writes of its variables.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub state: [i64; VARIABLES],
+    pub submissions: u32,
+    pub done: u32,
+    pub triggers: u32,
+}
+
+impl Said {
+    pub fn read(variables: &Variables) -> Said {
+        Said {
+            state: std::array::from_fn(|index| variables.state[index].load(Ordering::Relaxed)),
+            submissions: variables.submissions.load(Ordering::Relaxed),
+            done: variables.done.load(Ordering::Relaxed),
+            triggers: variables.triggers.load(Ordering::Relaxed),
+        }
+    }
+
+    pub fn write(&self, variables: &Variables) {
+        for (to, from) in variables.state.iter().zip(self.state) {
+            to.store(from, Ordering::Relaxed);
+        }
+        variables
+            .submissions
+            .store(self.submissions, Ordering::Relaxed);
+        variables.done.store(self.done, Ordering::Relaxed);
+        variables.triggers.store(self.triggers, Ordering::Release);
+    }
+}
+
+impl State {
+    #[inline]
+    pub fn set_variable(&self, index: usize, value: i64) -> Result<(), Error> {
+        self.check_alive()?;
+        let word = self.variables().state.get(index);
+        word.ok_or(Error::VariableRange { index })?
+            .store(value, Ordering::Release);
+        if !self.is_attached() {
+            self.tend(clock::now_ns());
+        }
+        Ok(())
+    }
+
+    pub fn variable(&self, index: usize) -> Result<i64, Error> {
+        self.check_alive()?;
+        let word = self.variables().state.get(index);
+        Ok(word
+            .ok_or(Error::VariableRange { index })?
+            .load(Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub fn control(&self, index: usize) -> Result<i64, Error> {
+        self.check_alive()?;
+        let word = self.variables().control.get(index);
+        Ok(word
+            .ok_or(Error::VariableRange { index })?
+            .load(Ordering::Acquire))
+    }
+
+    pub fn begin_submission(&self) -> Result<(), Error> {
+        self.check_alive()?;
+        let word = &self.variables().submissions;
+        word.store(word.load(Ordering::Relaxed) | 1, Ordering::Release);
+        Ok(())
+    }
+
+    pub fn end_submission(&self) -> Result<(), Error> {
+        self.check_alive()?;
+        let word = &self.variables().submissions;
+        // To the next even number, whether its beginning was told or not.
+        let begun = word.load(Ordering::Relaxed) | 1;
+        word.store(begun.wrapping_add(1), Ordering::Release);
+        self.look()
+    }
+
+    pub fn done(&self) -> Result<(), Error> {
+        self.check_alive()?;
+        let word = &self.variables().done;
+        word.store(
+            word.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Release,
+        );
+        self.look()
+    }
+
+    pub fn trigger_plans(&self) -> Result<(), Error> {
+        self.check_alive()?;
+        let word = &self.variables().triggers;
+        word.store(
+            word.load(Ordering::Relaxed).wrapping_add(1),
+            Ordering::Release,
+        );
+        self.look()
+    }
+
+    pub fn look(&self) -> Result<(), Error> {
+        self.check_alive()?;
+        self.tend(clock::now_ns());
+        // Whoever polls gives the CPU up there and nowhere else.
+        let polls = self.slot().standing.load(Ordering::Relaxed) != STANDING_OUTSIDE;
+        if self.is_attached() && !polls {
+            // SAFETY: plain system call.
+            unsafe { libc::sched_yield() };
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Plans of members: loaded, triggered, paused, set to another place. A plan belongs to a member's name and stays when its
+//! group is made anew; when it began does not.
+
+use std::time::Duration;
+
+use consort_groups::{
+    frames::{check_rate, Interval, INTERVALS_MAX, INTERVAL_MIN_NS, LENGTH_MAX_NS},
+    Group,
+};
+use consort_kernel::NEVER_NS;
+use nix::{
+    errno::Errno,
+    time::{clock_gettime, ClockId},
+};
+use tracing::warn;
+
+use super::{scheduler::bootstrap, FileKey, GroupId};
+use crate::{audit, peer::Peer, service::Service, Refusal};
+
+/// Intervals of all plans of one user: the scheduler keeps them in memory.
+const INTERVALS_OF_USER_MAX: usize = 4 * INTERVALS_MAX;
+
+/// When a member is to run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Plan {
+    pub intervals: Vec<Interval>,
+    /// It begins anew so long after its beginning; 0: it does not.
+    pub repeat_ns: u64,
+}
+
+/// What is to be done with the plans of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Move {
+    /// They begin now.
+    Trigger,
+    /// They stand still where they are.
+    Pause,
+    /// They go on from where they stand.
+    Resume,
+    /// They go on so long after their beginning, or will, if they stand still.
+    Seek(u64),
+}
+
+impl Plan {
+    /// # Errors
+    /// EINVAL for intervals that are too many, too short, too late, or not one after the other.
+    pub(super) fn check(&self) -> Result<(), Refusal> {
+        let refuse = |text: String| Err(Refusal::new(Errno::EINVAL, text));
+        let count = self.intervals.len();
+        if count == 0 || count > INTERVALS_MAX {
+            return refuse(format!("{count} intervals: expected 1 to {INTERVALS_MAX}"));
+        }
+        let mut before_ns = 0;
+        for (number, one) in self.intervals.iter().enumerate() {
+            let length_ns = one.end_ns.checked_sub(one.start_ns);
+            let is_right = one.start_ns >= before_ns
+                && one.end_ns <= LENGTH_MAX_NS
+                && length_ns.is_some_and(|length_ns| length_ns >= INTERVAL_MIN_NS);
+            if !is_right {
+                return refuse(format!(
+                    "interval {} is from {} to {} ns: expected 0.1 ms at least, after the end of the one before, within 30 days",
+                    number + 1,
+                    one.start_ns,
+                    one.end_ns
+                ));
+            }
+            before_ns = one.end_ns;
+        }
+        if self.repeat_ns != 0 && !(before_ns..=LENGTH_MAX_NS).contains(&self.repeat_ns) {
+            return refuse(format!(
+                "the plan is to begin anew after {} ns, before its end: expected at least {before_ns}",
+                self.repeat_ns
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// CLOCK_MONOTONIC, which plans go by.
+pub(super) fn now_ns() -> u64 {
+    let now = clock_gettime(ClockId::CLOCK_MONOTONIC);
+    let now = now.map_or(Duration::ZERO, Duration::from);
+    u64::try_from(now.as_nanos()).unwrap_or(u64::MAX)
+}
+
+impl Service {
+    /// Gives a member of the asking user's a plan, in place of the one that it has; `None`: none. `anyway`: also if its
+    /// group's rate has no time for it.
+    ///
+    /// # Errors
+    /// ENOENT when there is no such member, EINVAL for a plan that is wrong, or whose member cannot have one, EDQUOT beyond the
+    /// group's rate or the user's limit, and what the scheduler refuses. Nothing is changed then.
+    pub fn set_plan(
+        &mut self,
+        peer: &Peer,
+        member: &str,
+        plan: Option<Plan>,
+        anyway: bool,
+    ) -> Result<(), Refusal> {
+        let (id, index) = self.find_member(peer.uid, member)?;
+        if let Some(plan) = &plan {
+            plan.check()?;
+            self.check_plan(peer.uid, (id, member), plan, anyway)?;
+        }
+        let old = self
+            .groups
+            .plans
+            .get(&(peer.uid, member.to_owned()))
+            .cloned();
+        self.load_in_scheduler((id, index), plan.as_ref())?;
+        if let Err(refusal) = self.keep_plan(peer.uid, member, plan.as_ref()) {
+            if let Err(error) = self.load_in_scheduler((id, index), old.as_ref()) {
+                warn!(member, %error, "a plan that could not be kept cannot be taken back");
+            }
+            return Err(refusal);
+        }
+        let count = plan.as_ref().map_or(0, |plan| plan.intervals.len());
+        let key = (peer.uid, member.to_owned());
+        match plan {
+            Some(plan) => self.groups.plans.insert(key, plan),
+            None => self.groups.plans.remove(&key),
+        };
+        self.note_plans(id);
+        audit::done(self, peer, "plan", &format!("{member}: {count} intervals"));
+        Ok(())
+    }
+
+    fn find_member(&self, uid: u32, member: &str) -> Result<(GroupId, usize), Refusal> {
+        self.groups.member(uid, member).ok_or_else(|| {
+            let text = format!(
+                "no group file of user {uid} has a member {member:?}: `consort show` lists them"
+            );
+            Refusal::new(Errno::ENOENT, text)
+        })
+    }
+
+    fn check_plan(
+        &self,
+        uid: u32,
+        (id, member): (GroupId, &str),
+        plan: &Plan,
+        anyway: bool,
+    ) -> Result<(), Refusal> {
+        let own = self.groups.plans.iter().filter(|((of, _), _)| *of == uid);
+        let others = own.filter(|((_, name), _)| name != member);
+        let sum: usize = others.map(|(_, plan)| plan.intervals.len()).sum();
+        if sum + plan.intervals.len() > INTERVALS_OF_USER_MAX {
+            let text = format!(
+                "user {uid} has plans of {sum} intervals, and may have {INTERVALS_OF_USER_MAX} in sum: unload some"
+            );
+            return Err(Refusal::new(Errno::EDQUOT, text));
+        }
+        let promise = self.groups.made.get(&id).and_then(|made| {
+            let file = self.groups.files.get(&made.file)?;
+            let payer = file.description.payer(&made.group)?;
+            Some((
+                file.description.own_rate(payer)?,
+                payer.promise.as_ref()?.period_ns,
+            ))
+        });
+        let Some((rate, period_ns)) = promise.filter(|_| !anyway) else {
+            return Ok(());
+        };
+        check_rate(&plan.intervals, rate, period_ns)
+            .map_err(|too_much| Refusal::new(Errno::EDQUOT, too_much.to_string()))
+    }
+
+    /// All threads of a member have its plan.
+    pub(super) fn load_in_scheduler(
+        &mut self,
+        (id, index): (GroupId, usize),
+        plan: Option<&Plan>,
+    ) -> Result<(), Refusal> {
+        let made = self.groups.made.get(&id);
+        let place = made.and_then(|made| Some((made.id?, made.roles(index)?)));
+        let Some((group, roles)) = place else {
+            let text = "members of coop groups say themselves when they are due, and those of fair groups of more than 32 \
+                        threads are not told apart: expected a member of another group";
+            return Err(Refusal::new(Errno::EINVAL, text));
+        };
+        let interval = |one: &Interval| consort_kernel::Interval {
+            start_ns: one.start_ns,
+            end_ns: one.end_ns,
+        };
+        let intervals = plan.map(|plan| plan.intervals.iter().map(interval).collect());
+        let intervals: Vec<consort_kernel::Interval> = intervals.unwrap_or_default();
+        let repeat_ns = plan.map_or(0, |plan| plan.repeat_ns);
+        for role in roles {
+            self.host.load_plan(group, role, &intervals, repeat_ns)?;
+        }
+        Ok(())
+    }
+
+    /// The plans of a group that was made, of those of its members that have any.
+    pub(super) fn load_plans(
+        &mut self,
+        id: GroupId,
+        key: &FileKey,
+        group: &Group,
+    ) -> Result<(), Refusal> {
+        for (index, member) in group.members.iter().enumerate() {
+            let plan = self
+                .groups
+                .plans
+                .get(&(key.uid, member.name.clone()))
+                .cloned();
+            if let Some(plan) = plan {
+                self.load_in_scheduler((id, index), Some(&plan))?;
+            }
+        }
+        self.note_plans(id);
+        Ok(())
+    }
+
+    fn note_plans(&mut self, id: GroupId) {
+        let groups = &mut self.groups;
+        if let Some(made) = groups.made.get_mut(&id) {
+            let mut members = made.group.members.iter();
+            made.has_plans = members.any(|one| {
+                groups
+                    .plans
+                    .contains_key(&(made.file.uid, one.name.clone()))
+            });
+        }
+    }
+
+    /// Forgets plans of members that no file has any more.
+    pub(super) fn drop_plans(&mut self, uid: u32) {
+        let own = self.groups.plans.keys().filter(|(of, _)| *of == uid);
+        let gone = own.filter(|(_, name)| self.groups.member(uid, name).is_none());
+        let gone: Vec<(u32, String)> = gone.cloned().collect();
+        for key in gone {
+            if let Err(refusal) = self.keep_plan(uid, &key.1, None) {
+                warn!(member = key.1, %refusal, "cannot remove a plan from the store");
+            }
+            self.groups.plans.remove(&key);
+        }
+    }
+
+    fn keep_plan(&self, uid: u32, member: &str, plan: Option<&Plan>) -> Result<(), Refusal> {
+        let Some(store) = &self.groups.store else {
+            return Ok(());
+        };
+        let kept = match plan {
+            Some(plan) => store.keep_plan(uid, member, plan),
+            None => store.drop_plan(uid, member),
+        };
+        kept.map_err(|error| {
+            let text = format!("cannot keep the plan, so nothing was changed: {error}");
+            Refusal::new(Errno::EIO, text)
+        })
+    }
+
+    /// Lets the plans of the group that has a member begin, stand still or go on.
+    ///
+    /// # Errors
+    /// ENOENT when there is no such member, EINVAL for a group whose members have no plans.
+    pub fn move_plans(&mut self, peer: &Peer, member: &str, to: Move) -> Result<(), Refusal> {
+        let (id, _) = self.find_member(peer.uid, member)?;
+        let made = self.groups.made.get(&id).filter(|made| made.has_plans);
+        let Some((made, group)) = made.and_then(|made| Some((made, made.id?))) else {
+            let text =
+                format!("no member of {member}'s group has a plan: `consort plan load` gives one");
+            return Err(Refusal::new(Errno::EINVAL, text));
+        };
+        let (now_ns, bootstrap) = (now_ns(), bootstrap(&made.group));
+        let began_ns = self.began_ns(group);
+        let at_ns = match (made.paused_at_ns, began_ns) {
+            (Some(at_ns), None) => at_ns,
+            (_, Some(began_ns)) => now_ns.saturating_sub(began_ns),
+            (None, None) => 0,
+        };
+        let is_moving = began_ns.is_some();
+        let (zero_ns, paused_at_ns) = match to {
+            Move::Trigger => (now_ns, None),
+            Move::Pause => (NEVER_NS, Some(at_ns)),
+            Move::Resume if is_moving => return Ok(()),
+            Move::Resume => (now_ns.saturating_sub(at_ns), None),
+            Move::Seek(at_ns) if is_moving => (now_ns.saturating_sub(at_ns), None),
+            Move::Seek(at_ns) => (NEVER_NS, Some(at_ns)),
+        };
+        self.host.begin_plans(group, zero_ns, bootstrap)?;
+        if let Some(made) = self.groups.made.get_mut(&id) {
+            made.paused_at_ns = paused_at_ns;
+        }
+        audit::done(self, peer, "plan", &format!("{member}: {to:?}"));
+        Ok(())
+    }
+
+    /// When the plans of a group began; `None`: they stand still. A program may have triggered them itself.
+    fn began_ns(&self, group: u32) -> Option<u64> {
+        let told = self.host.role_status(group, 0).ok()?;
+        (told.zero_ns != NEVER_NS).then_some(told.zero_ns)
+    }
+}

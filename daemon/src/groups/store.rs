@@ -1,0 +1,416 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The store: group files in force, and the names that processes were started with, so that a daemon that was killed has
+//! them again. A folder beside the socket, which a reboot empties. Each thing is a file that is there as a whole or not.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+};
+
+use consort_groups::{frames::Interval, FILE_BYTES_MAX};
+use tracing::warn;
+
+use super::{plan::Plan, FileKey};
+
+/// A process that `consort run --name` has started.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Launched {
+    pub pid: i32,
+    /// Clock ticks after boot.
+    pub start: u64,
+    pub uid: u32,
+    pub name: String,
+}
+
+/// A thread that has said its name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Announced {
+    pub tid: i32,
+    /// Clock ticks after boot.
+    pub start: u64,
+    pub pid: i32,
+    pub uid: u32,
+    /// Its program's page, and its slot there.
+    pub client: u32,
+    pub slot: u32,
+    /// The thread as its program calls it.
+    pub named: i32,
+    /// Who has a lower number came before.
+    pub order: u64,
+    pub name: String,
+}
+
+/// What an earlier daemon left.
+#[derive(Debug, Default)]
+pub struct Left {
+    /// By owner and name, each with its text.
+    pub files: Vec<(FileKey, String)>,
+    pub launched: Vec<Launched>,
+    pub announced: Vec<Announced>,
+    /// Of a user's member.
+    pub plans: Vec<(u32, String, Plan)>,
+}
+
+#[derive(Debug)]
+pub struct Store {
+    pub(super) folder: PathBuf,
+}
+
+const FILE_END: &str = ".toml";
+const NAME_END: &str = ".name";
+const ANNOUNCED_END: &str = ".announced";
+const GROUP_END: &str = ".group";
+const PLAN_END: &str = ".plan";
+/// More than the longest plan takes.
+const PLAN_BYTES_MAX: u64 = 1 << 20;
+/// What was not finished; nobody was told that it holds.
+const UNFINISHED: &str = "unfinished";
+
+impl Store {
+    /// Reads what an earlier daemon left. What cannot be read is left alone, and said.
+    ///
+    /// # Errors
+    /// When the folder cannot be made or read.
+    pub fn open(folder: &Path) -> io::Result<(Store, Left)> {
+        match fs::DirBuilder::new().mode(0o700).create(folder) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        let mut left = Left::default();
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else {
+                continue;
+            };
+            if name == UNFINISHED {
+                continue;
+            }
+            if name.ends_with(GROUP_END) {
+                // Of a scheduler that is no more.
+                let _ = fs::remove_file(&path);
+                continue;
+            }
+            let was_read = if let Some(key) = name.strip_suffix(FILE_END) {
+                read_file(key, &path).map(|file| left.files.push(file))
+            } else if let Some(pid) = name.strip_suffix(NAME_END) {
+                read_name(pid, &path).map(|one| left.launched.push(one))
+            } else if let Some(tid) = name.strip_suffix(ANNOUNCED_END) {
+                read_announced(tid, &path).map(|one| left.announced.push(one))
+            } else if let Some(key) = name.strip_suffix(PLAN_END) {
+                read_plan(key, &path).map(|plan| left.plans.push(plan))
+            } else {
+                None
+            };
+            if was_read.is_none() {
+                warn!(file = %path.display(), "a file of the store cannot be read");
+            }
+        }
+        left.files.sort();
+        let folder = folder.to_owned();
+        Ok((Store { folder }, left))
+    }
+
+    /// Keeps a group file in place of the one before, and returns when it will survive.
+    ///
+    /// # Errors
+    /// When it cannot be written; the one before then holds.
+    pub fn keep_file(&self, key: &FileKey, text: &str) -> io::Result<()> {
+        self.put(&self.path_of(key), text)
+    }
+
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn drop_file(&self, key: &FileKey) -> io::Result<()> {
+        self.take_away(&self.path_of(key))
+    }
+
+    /// # Errors
+    /// When it cannot be written.
+    pub fn keep_name(&self, launched: &Launched) -> io::Result<()> {
+        let Launched {
+            pid,
+            start,
+            uid,
+            name,
+        } = launched;
+        let path = self.folder.join(format!("{pid}{NAME_END}"));
+        self.put(&path, &format!("{start} {uid} {name}\n"))
+    }
+
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn drop_name(&self, pid: i32) -> io::Result<()> {
+        self.take_away(&self.folder.join(format!("{pid}{NAME_END}")))
+    }
+
+    /// # Errors
+    /// When it cannot be written; the one before then holds.
+    pub fn keep_plan(&self, uid: u32, member: &str, plan: &Plan) -> io::Result<()> {
+        let mut text = format!("{}\n", plan.repeat_ns);
+        for one in &plan.intervals {
+            text += &format!("{} {}\n", one.start_ns, one.end_ns);
+        }
+        self.put(
+            &self.folder.join(format!("{uid}.{member}{PLAN_END}")),
+            &text,
+        )
+    }
+
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn drop_plan(&self, uid: u32, member: &str) -> io::Result<()> {
+        self.take_away(&self.folder.join(format!("{uid}.{member}{PLAN_END}")))
+    }
+
+    /// # Errors
+    /// When it cannot be written.
+    pub fn keep_announced(&self, one: &Announced) -> io::Result<()> {
+        let Announced {
+            tid,
+            start,
+            pid,
+            uid,
+            client,
+            slot,
+            named,
+            order,
+            name,
+        } = one;
+        let text = format!("{start} {pid} {uid} {client} {slot} {named} {order} {name}\n");
+        self.put_for_now(&self.announced(*tid), &text)
+    }
+
+    /// What cannot be removed is found out when it is read: the thread has ended, or has another name.
+    pub fn drop_announced(&self, tid: i32) {
+        let _ = fs::remove_file(self.announced(tid));
+    }
+
+    /// Without the note its plans stand still when another daemon takes over.
+    pub fn note_group(&self, id: u32, uid: u32, file: &str, group: &str) {
+        let path = self.folder.join(format!("{id}{GROUP_END}"));
+        if let Err(error) = self.put_for_now(&path, &format!("{uid} {file} {group}\n")) {
+            warn!(group, %error, "cannot be noted for the next daemon");
+        }
+    }
+
+    pub fn forget_group(&self, id: u32) {
+        let _ = fs::remove_file(self.folder.join(format!("{id}{GROUP_END}")));
+    }
+
+    fn announced(&self, tid: i32) -> PathBuf {
+        self.folder.join(format!("{tid}{ANNOUNCED_END}"))
+    }
+
+    fn path_of(&self, key: &FileKey) -> PathBuf {
+        // Names of files have no dots and slashes: the reader has seen to that.
+        self.folder
+            .join(format!("{}.{}{FILE_END}", key.uid, key.name))
+    }
+
+    fn put(&self, path: &Path, text: &str) -> io::Result<()> {
+        self.write(text)?.sync_data()?;
+        fs::rename(self.folder.join(UNFINISHED), path)?;
+        self.sync()
+    }
+
+    /// What outlives the daemon, but not the machine.
+    fn put_for_now(&self, path: &Path, text: &str) -> io::Result<()> {
+        self.write(text)?;
+        fs::rename(self.folder.join(UNFINISHED), path)
+    }
+
+    fn write(&self, text: &str) -> io::Result<File> {
+        let mut options = OpenOptions::new();
+        options.create(true).write(true).truncate(true).mode(0o600);
+        let mut file = options.open(self.folder.join(UNFINISHED))?;
+        file.write_all(text.as_bytes())?;
+        Ok(file)
+    }
+
+    fn take_away(&self, path: &Path) -> io::Result<()> {
+        match fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => self.sync(),
+        }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.folder)?.sync_all()
+    }
+}
+
+fn read_file(key: &str, path: &Path) -> Option<(FileKey, String)> {
+    let (uid, name) = key.split_once('.')?;
+    let uid = uid.parse().ok()?;
+    let name = name.to_owned();
+    let length = fs::metadata(path).ok()?.len();
+    if length > FILE_BYTES_MAX as u64 {
+        return None;
+    }
+    Some((FileKey { uid, name }, fs::read_to_string(path).ok()?))
+}
+
+fn read_plan(key: &str, path: &Path) -> Option<(u32, String, Plan)> {
+    let (uid, member) = key.split_once('.')?;
+    if fs::metadata(path).ok()?.len() > PLAN_BYTES_MAX {
+        return None;
+    }
+    let text = fs::read_to_string(path).ok()?;
+    let mut lines = text.strip_suffix('\n')?.lines();
+    let repeat_ns = lines.next()?.parse().ok()?;
+    let interval = |line: &str| {
+        let (start, end) = line.split_once(' ')?;
+        Some(Interval {
+            start_ns: start.parse().ok()?,
+            end_ns: end.parse().ok()?,
+        })
+    };
+    let plan = Plan {
+        intervals: lines.map(interval).collect::<Option<_>>()?,
+        repeat_ns,
+    };
+    plan.check().ok()?;
+    Some((uid.parse().ok()?, member.to_owned(), plan))
+}
+
+fn read_announced(tid: &str, path: &Path) -> Option<Announced> {
+    let text = fs::read_to_string(path).ok()?;
+    let mut words = text.strip_suffix('\n')?.splitn(8, ' ');
+    Some(Announced {
+        tid: tid.parse().ok()?,
+        start: words.next()?.parse().ok()?,
+        pid: words.next()?.parse().ok()?,
+        uid: words.next()?.parse().ok()?,
+        client: words.next()?.parse().ok()?,
+        slot: words.next()?.parse().ok()?,
+        named: words.next()?.parse().ok()?,
+        order: words.next()?.parse().ok()?,
+        name: words.next()?.to_owned(),
+    })
+}
+
+/// Which of the scheduler's groups was whose when a daemon before ended: by the scheduler's number, file and group. They are
+/// noted no longer.
+pub fn take_groups(folder: &Path) -> Vec<(u32, (FileKey, String))> {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut groups = Vec::new();
+    for path in entries.map(|entry| entry.path()) {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let id = name.and_then(|name| name.strip_suffix(GROUP_END)?.parse().ok());
+        let Some(id) = id else { continue };
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        groups.extend(read_group(&text).map(|place| (id, place)));
+        let _ = fs::remove_file(&path);
+    }
+    groups
+}
+
+fn read_group(text: &str) -> Option<(FileKey, String)> {
+    let mut words = text.strip_suffix('\n')?.splitn(3, ' ');
+    let (uid, name) = (words.next()?.parse().ok()?, words.next()?.to_owned());
+    Some((FileKey { uid, name }, words.next()?.to_owned()))
+}
+
+fn read_name(pid: &str, path: &Path) -> Option<Launched> {
+    let text = fs::read_to_string(path).ok()?;
+    let mut words = text.strip_suffix('\n')?.splitn(3, ' ');
+    Some(Launched {
+        pid: pid.parse().ok()?,
+        start: words.next()?.parse().ok()?,
+        uid: words.next()?.parse().ok()?,
+        name: words.next()?.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("consort-{name}-{}", std::process::id()));
+            let _ = fs::remove_dir_all(&path);
+            Folder(path)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn key(uid: u32, name: &str) -> FileKey {
+        let name = name.to_owned();
+        FileKey { uid, name }
+    }
+
+    #[test]
+    fn what_was_kept_is_there_again() {
+        let folder = Folder::new("store");
+        let (store, left) = Store::open(&folder.0).unwrap();
+        assert!(left.files.is_empty() && left.launched.is_empty());
+        let launched = Launched {
+            pid: 70,
+            start: 12345,
+            uid: 1000,
+            name: "show".to_owned(),
+        };
+        store.keep_file(&key(0, "a"), "old").unwrap();
+        store.keep_file(&key(1000, "b-c"), "text").unwrap();
+        store.keep_file(&key(0, "a"), "new").unwrap();
+        store.keep_name(&launched).unwrap();
+        let plan = Plan {
+            intervals: vec![Interval {
+                start_ns: 5,
+                end_ns: 500_000,
+            }],
+            repeat_ns: 600_000,
+        };
+        store.keep_plan(7, "show", &plan).unwrap();
+        let (store, left) = Store::open(&folder.0).unwrap();
+        let files = [
+            (key(0, "a"), "new".to_owned()),
+            (key(1000, "b-c"), "text".to_owned()),
+        ];
+        assert_eq!(left.files, files);
+        assert_eq!(left.launched, [launched]);
+        assert_eq!(left.plans, [(7, "show".to_owned(), plan)]);
+        store.drop_plan(7, "show").unwrap();
+        store.drop_file(&key(0, "a")).unwrap();
+        store.drop_file(&key(0, "none")).unwrap();
+        store.drop_name(70).unwrap();
+        let (_, left) = Store::open(&folder.0).unwrap();
+        assert_eq!(left.files, files[1..]);
+        assert!(left.launched.is_empty());
+    }
+
+    #[test]
+    fn what_was_not_finished_or_is_damaged_counts_for_nothing() {
+        let folder = Folder::new("damaged-store");
+        let (store, _) = Store::open(&folder.0).unwrap();
+        store.keep_file(&key(7, "a"), "text").unwrap();
+        for (name, text) in [
+            (UNFINISHED, "half".as_bytes()),
+            ("x.b.toml", b"whose"),
+            ("8.c.toml", b"\xff\xfe"),
+            ("9.name", b"1 2"),
+            ("10.name", b"12 7 cut off"),
+            ("other", b""),
+            ("7.a.plan", b"0\n5 6\n"),
+            ("7.b.plan", b"0\n5 500000"),
+            ("7.c.plan", b""),
+        ] {
+            fs::write(folder.0.join(name), text).unwrap();
+        }
+        fs::write(folder.0.join("7.long.toml"), vec![b'#'; FILE_BYTES_MAX + 1]).unwrap();
+        let (store, left) = Store::open(&folder.0).unwrap();
+        assert_eq!(left.files, [(key(7, "a"), "text".to_owned())]);
+        assert!(left.launched.is_empty() && left.plans.is_empty());
+        store.keep_file(&key(7, "d"), "more").unwrap();
+    }
+}

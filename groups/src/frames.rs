@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Frame schedules (003 section 3.2.5): when a member is to run, as delays in milliseconds from one frame to the next.
+//!
+//! ```csv
+//! delay_ms,length_ms
+//! 0,4
+//! 33.4,4
+//! 33.3,6.5
+//! ```
+//!
+//! The first delay is from the trigger. A line may have no length: then it is the member's `interval`. Lines that are empty
+//! or begin with `#` mean nothing, and the heading may be missing.
+
+use consort_rates::{duration::parse_ns, rate::Rate};
+
+use crate::{units::shown_ns, Problem, Problems};
+
+/// Intervals of one schedule.
+pub const INTERVALS_MAX: usize = 16_384;
+/// No interval is shorter: what switching costs would be much of it.
+pub const INTERVAL_MIN_NS: u64 = 100_000;
+/// The end of the last interval.
+pub const LENGTH_MAX_NS: u64 = 30 * 24 * 3600 * 1_000_000_000;
+
+const HEADINGS: [&str; 2] = ["delay_ms", "length_ms"];
+/// Told at once.
+const PROBLEMS_MAX: usize = 100;
+
+/// When a member is to run, in nanoseconds after the trigger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Interval {
+    pub start_ns: u64,
+    pub end_ns: u64,
+}
+
+/// Reads a schedule; `length_ns` is that of lines without one. `file` is what it is called in messages.
+///
+/// # Errors
+/// All that is wrong with it.
+pub fn read(file: &str, text: &str, length_ns: u64) -> Result<Vec<Interval>, Problems> {
+    let mut intervals: Vec<Interval> = Vec::new();
+    let mut list = Vec::new();
+    let (mut start_ns, mut before_line) = (0u64, 0);
+    for (number, line) in text.lines().enumerate() {
+        let (line_number, line) = (number + 1, line.trim());
+        let is_heading = intervals.is_empty() && line.starts_with(HEADINGS[0]);
+        if line.is_empty() || line.starts_with('#') || is_heading || list.len() >= PROBLEMS_MAX {
+            continue;
+        }
+        let mut tell = |key: &str, text: String| {
+            list.push(Problem {
+                line: line_number,
+                key: key.to_owned(),
+                text,
+            });
+        };
+        let (delay_ns, length_ns) = match read_line(line, length_ns) {
+            Ok(read) => read,
+            Err((key, text)) => {
+                tell(key, text);
+                continue;
+            }
+        };
+        start_ns = start_ns.saturating_add(delay_ns);
+        let end_ns = start_ns.saturating_add(length_ns);
+        if length_ns < INTERVAL_MIN_NS {
+            tell(
+                HEADINGS[1],
+                format!("{} is too short: expected at least 0.1", ms(length_ns)),
+            );
+        }
+        if let Some(before) = intervals.last().filter(|before| before.end_ns > start_ns) {
+            let lasts_ns = before.end_ns - before.start_ns;
+            let text = format!(
+                "{} after the frame before, of line {before_line}, which takes {}: expected at least that",
+                ms(delay_ns),
+                ms(lasts_ns)
+            );
+            tell(HEADINGS[0], text);
+        }
+        if end_ns > LENGTH_MAX_NS {
+            tell(
+                HEADINGS[0],
+                "more than 30 days after the trigger: expected less".to_owned(),
+            );
+        }
+        intervals.push(Interval { start_ns, end_ns });
+        before_line = line_number;
+    }
+    let whole = |text: String| Problem {
+        line: 1,
+        key: String::new(),
+        text,
+    };
+    if intervals.is_empty() && list.is_empty() {
+        list.push(whole(
+            "no frames: expected a delay in milliseconds in each line".to_owned(),
+        ));
+    }
+    if intervals.len() > INTERVALS_MAX {
+        let text = format!(
+            "{} frames: expected at most {INTERVALS_MAX}; load them in parts, or repeat a shorter schedule",
+            intervals.len()
+        );
+        list.push(whole(text));
+    }
+    match list.is_empty() {
+        true => Ok(intervals),
+        false => Err(Problems {
+            file: file.to_owned(),
+            list,
+        }),
+    }
+}
+
+/// A line's delay and length; or the column that is wrong, and why.
+fn read_line(line: &str, length_ns: u64) -> Result<(u64, u64), (&'static str, String)> {
+    let mut columns = line.split(',').map(str::trim);
+    let delay = columns.next().unwrap_or_default();
+    let length = columns.next().filter(|length| !length.is_empty());
+    if let Some(more) = columns.next() {
+        let text = format!("{more:?} is one column too many: expected delay_ms and length_ms");
+        return Err(("", text));
+    }
+    let number = |key, text: &str| {
+        let ns = parse_ns(&format!("{text}ms"));
+        let expected =
+            || format!("{text:?} is no number of milliseconds: expected one such as 33.4");
+        ns.map_err(|_| (key, expected()))
+    };
+    let delay_ns = number(HEADINGS[0], delay)?;
+    let length_ns = match length {
+        Some(length) => number(HEADINGS[1], length)?,
+        None => length_ns,
+    };
+    Ok((delay_ns, length_ns))
+}
+
+/// Milliseconds as in the file.
+fn ms(ns: u64) -> String {
+    format!("{}", ns as f64 / 1e6)
+}
+
+/// Intervals that need more time than was promised.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooMuch {
+    /// From 0 on: the first and the last of them.
+    pub first: usize,
+    pub last: usize,
+    /// What they need within the promise's period.
+    pub needed_ns: u64,
+    pub promised_ns: u64,
+    pub period_ns: u64,
+}
+
+/// Whether a rate has time for a schedule, in every window as long as the period over which it was promised.
+///
+/// # Errors
+/// The first intervals for which it has not.
+pub fn check_rate(intervals: &[Interval], rate: Rate, period_ns: u64) -> Result<(), TooMuch> {
+    let promised_ns = u128::from(rate.0) * u128::from(period_ns) / 1_000_000;
+    let promised_ns = u64::try_from(promised_ns).unwrap_or(u64::MAX);
+    let mut last = 0;
+    let mut needed_ns = 0u64;
+    for (first, one) in intervals.iter().enumerate() {
+        let until_ns = one.start_ns.saturating_add(period_ns);
+        while last < intervals.len() && intervals[last].start_ns < until_ns {
+            needed_ns += intervals[last].end_ns - intervals[last].start_ns;
+            last += 1;
+        }
+        // The last one may go on beyond the window.
+        let beyond_ns = intervals[last - 1].end_ns.saturating_sub(until_ns);
+        if needed_ns - beyond_ns > promised_ns {
+            return Err(TooMuch {
+                first,
+                last: last - 1,
+                needed_ns: needed_ns - beyond_ns,
+                promised_ns,
+                period_ns,
+            });
+        }
+        needed_ns -= one.end_ns - one.start_ns;
+    }
+    Ok(())
+}
+
+impl std::fmt::Display for TooMuch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let TooMuch {
+            needed_ns,
+            promised_ns,
+            period_ns,
+            ..
+        } = *self;
+        match self.first == self.last {
+            true => write!(f, "frame {} needs", self.first + 1)?,
+            false => write!(f, "frames {} to {} need", self.first + 1, self.last + 1)?,
+        }
+        write!(
+            f,
+            " {} of {}, and the rate has {}: expected shorter intervals, or a higher rate",
+            shown_ns(needed_ns),
+            shown_ns(period_ns),
+            shown_ns(promised_ns)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn at(start_ms: u64, length_ms: u64) -> Interval {
+        Interval {
+            start_ns: start_ms * MS,
+            end_ns: (start_ms + length_ms) * MS,
+        }
+    }
+
+    #[test]
+    fn delays_are_from_frame_to_frame() {
+        let text = "# a film\ndelay_ms,length_ms\n5,4\n\n33 , 6\n40\n";
+        assert_eq!(
+            read("f.csv", text, 2 * MS),
+            Ok(vec![at(5, 4), at(38, 6), at(78, 2)])
+        );
+        let plain = read("f.csv", "0\n33.366667\n", 4 * MS).unwrap();
+        assert_eq!(plain[1].start_ns, 33_366_667);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        for (text, said) in [
+            ("", "f.csv:1: no frames: expected a delay in milliseconds in each line"),
+            ("1\nx", "f.csv:2: delay_ms: \"x\" is no number of milliseconds: expected one such as 33.4"),
+            ("-1", "f.csv:1: delay_ms: \"-1\" is no number of milliseconds: expected one such as 33.4"),
+            ("1,2,3", "f.csv:1: \"3\" is one column too many: expected delay_ms and length_ms"),
+            ("1,0.05", "f.csv:1: length_ms: 0.05 is too short: expected at least 0.1"),
+            (
+                "1,4\n#\n3,4",
+                "f.csv:3: delay_ms: 3 after the frame before, of line 1, which takes 4: expected at least that",
+            ),
+            ("99999999999", "f.csv:1: delay_ms: more than 30 days after the trigger: expected less"),
+            ("1,nan", "f.csv:1: length_ms: \"nan\" is no number of milliseconds: expected one such as 33.4"),
+        ] {
+            let problems = read("f.csv", text, 2 * MS).unwrap_err();
+            assert_eq!(problems.to_string(), said, "{text}");
+        }
+        let many = "5\n".repeat(INTERVALS_MAX + 1);
+        let problems = read("f.csv", &many, 2 * MS).unwrap_err();
+        assert!(problems.to_string().contains("16385 frames"), "{problems}");
+        assert!(read("f.csv", &many[2..], 2 * MS).is_ok());
+    }
+
+    #[test]
+    fn a_rate_has_time_or_has_not() {
+        let film: Vec<Interval> = (0..10).map(|number| at(number * 33, 4)).collect();
+        let rate = |value: f64| Rate::of(value).unwrap();
+        assert_eq!(check_rate(&film, rate(0.13), 33 * MS), Ok(()));
+        let refused = check_rate(&film, rate(0.12), 33 * MS).unwrap_err();
+        assert_eq!((refused.first, refused.last), (0, 0));
+        // Two frames close together.
+        let close = [at(0, 4), at(33, 4), at(40, 4), at(73, 4)];
+        let refused = check_rate(&close, rate(0.2), 33 * MS).unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "frames 2 to 3 need 8ms of 33ms, and the rate has 6600us: expected shorter intervals, or a higher rate"
+        );
+        assert_eq!(check_rate(&[], rate(0.2), 33 * MS), Ok(()));
+    }
+
+    proptest! {
+        /// The check is the sum over every window that begins with an interval.
+        #[test]
+        fn every_window_is_looked_at(
+            frames in prop::collection::vec((1u64..40, 1u64..20), 1..30),
+            percent in 1u64..101,
+            period_ms in 1u64..100,
+        ) {
+            let mut end_ms = 0;
+            let intervals: Vec<Interval> = frames
+                .iter()
+                .map(|(gap_ms, length_ms)| {
+                    let start_ms = end_ms + gap_ms;
+                    end_ms = start_ms + length_ms;
+                    at(start_ms, *length_ms)
+                })
+                .collect();
+            let needed = |from_ns: u64, until_ns: u64| -> u64 {
+                let parts = intervals.iter().map(|one| {
+                    one.end_ns.min(until_ns).saturating_sub(one.start_ns.max(from_ns))
+                });
+                parts.sum()
+            };
+            let period_ns = period_ms * MS;
+            let promised_ns = period_ns * percent / 100;
+            let fits = intervals
+                .iter()
+                .all(|one| needed(one.start_ns, one.start_ns + period_ns) <= promised_ns);
+            let rate = Rate(percent * 10_000);
+            prop_assert_eq!(check_rate(&intervals, rate, period_ns).is_ok(), fits);
+        }
+    }
+}

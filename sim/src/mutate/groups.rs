@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bugs in groups with decision functions.
+
+use super::Mutation;
+
+pub const IN_GROUPS: [Mutation; 12] = [
+    Mutation {
+        name: "interval-left-at-its-beginning",
+        file: "core/function/plan.h",
+        from: "p->at[middle].end_ns <= at_ns",
+        to: "p->at[middle].start_ns <= at_ns",
+    },
+    Mutation {
+        name: "last-round-of-a-plan",
+        file: "core/function/plan.h",
+        from: "\tif (i >= p->nr && p->repeat_ns) {\n\t\tround++;\n",
+        to: "\tif (i >= p->nr && p->repeat_ns) {\n",
+    },
+    Mutation {
+        name: "passed-over-and-not-counted",
+        file: "core/function.h",
+        from: "r->missed[why] += plan_advance(r, zero_ns, now_ns);",
+        to: "plan_advance(r, zero_ns, now_ns);",
+    },
+    Mutation {
+        name: "closed-and-not-counted",
+        file: "core/function.h",
+        from: "\telse\n\t\tr->missed[why]++;",
+        to: "\telse if (why != MISS_ASLEEP)\n\t\tr->missed[why]++;",
+    },
+    Mutation {
+        name: "kept-interval-of-the-old-plan",
+        file: "kernel/bpf/functions.h",
+        from: "\tr->plan = f->staged;\n\tplan_forget(r);\n",
+        to: "\tr->plan = f->staged;\n",
+    },
+    Mutation {
+        name: "kept-role",
+        file: "kernel/bpf/roles.h",
+        from: "\tt->member.role = NULL;\n\tr->member = NULL;\n",
+        to: "\tt->member.role = NULL;\n",
+    },
+    Mutation {
+        name: "not-due-while-it-waits",
+        file: "core/function.h",
+        from: "\t\tdomain_await_due(d, m, now_ns);\n",
+        to: "",
+    },
+    Mutation {
+        name: "stays-where-it-waited",
+        file: "core/function.h",
+        from: "\t\theap_move(&d->group.ready, &m->node.ready, m->priority, m->key);\n",
+        to: "\t\t;\n",
+    },
+    Mutation {
+        name: "runs-on-after-its-interval",
+        file: "kernel/bpf/roles.h",
+        from: "return ends_ns < at_ns ? ends_ns : at_ns;",
+        to: "return at_ns;",
+    },
+    Mutation {
+        name: "told-and-not-compared",
+        file: "kernel/bpf/roles.h",
+        from: "function_ends_ns(&t->member, now_ns) < c->compare_at_ns",
+        to: "function_ends_ns(&t->member, now_ns) > c->compare_at_ns",
+    },
+    Mutation {
+        name: "no-new-budget",
+        file: "core/function/period.h",
+        from: "\tr->left_ns += periods * budget_ns;\n",
+        to: "",
+    },
+    Mutation {
+        name: "filled-beyond-its-mark",
+        file: "core/function/pipeline.h",
+        from: "\tif (level >= r->high)\n\t\treturn PIPELINE_IS_FULL",
+        to: "\tif (level > r->high)\n\t\treturn PIPELINE_IS_FULL",
+    },
+];
