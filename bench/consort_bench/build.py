@@ -10,9 +10,9 @@ from pathlib import Path
 from .guest import CONSORT, PLAYER, ROOT
 from .model import Experiment, GuestFile, Scheduler
 
-OF_GUESTS = (Scheduler.EEVDF, Scheduler.CONSORT)
+OF_GUESTS = (Scheduler.EEVDF, Scheduler.CONSORT, Scheduler.OWN)
 # Who runs the consort command.
-OF_CONSORT = (Scheduler.CONSORT, Scheduler.SIMULATOR)
+OF_CONSORT = (Scheduler.CONSORT, Scheduler.OWN, Scheduler.SIMULATOR)
 
 
 class BuildError(Exception):

@@ -34,6 +34,8 @@ TARGET = "x86_64-unknown-linux-gnu"
 # Where cargo leaves what guests run.
 BUILT = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target")) / TARGET / "release"
 GUEST_CONSORT = "/bin/consort"
+# Schedulers that a guest needs the command for.
+WITH_CONSORT = (Scheduler.CONSORT, Scheduler.OWN)
 SERVE_CGROUP = "/sys/fs/cgroup/consort-bench"
 # Host seconds to boot and settle, and for a busy guest second beside others: a run that hangs is to be ended
 # by its guest, which says so and goes on with the next.
@@ -115,7 +117,7 @@ class Machine:
         words += ["--timeout", str(limit_s)]
         words += ["--cpus", str(boot.settings.cpus)] if boot.settings.cpus > 1 else []
         words += ["--file", f"{self.player}:{PLAYER.guest_path}"]
-        if boot.scheduler is Scheduler.CONSORT:
+        if boot.scheduler in WITH_CONSORT:
             words += ["--file", f"{self.consort}:{GUEST_CONSORT}"]
         for file in boot.files:
             words += ["--file", f"{file.path}:{file.guest_path}"]
@@ -128,7 +130,7 @@ class Machine:
         if boot.settings.cpus > 1:
             digest.update(f" {boot.settings.cpus} CPUs".encode())
         files = [self.player, *sorted((ROOT / "vm").glob("*")), *(file.path for file in boot.files)]
-        if boot.scheduler is Scheduler.CONSORT and self.consort:
+        if boot.scheduler in WITH_CONSORT and self.consort:
             files.append(self.consort)
         for file in files:
             if file.is_file():

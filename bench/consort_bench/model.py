@@ -22,6 +22,8 @@ class Scheduler(Enum):
     CONSORT = "consort"
     # Consort too, in virtual time on this machine: no guest.
     SIMULATOR = "simulator"
+    # Consort, by daemons that the run's program starts itself: it answers for them being in charge.
+    OWN = "own"
     # None that matters: a program on this machine, by its clock.
     NATIVE = "native"
 

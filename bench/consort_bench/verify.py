@@ -12,6 +12,8 @@ from .model import Run, Scheduler
 
 def fault(run: Run, output: dict) -> str:
     """What is wrong with an output's claim to its scheduler; empty if nothing is."""
+    if run.scheduler is Scheduler.OWN:
+        return ""
     before, after = output["scheduler"]["before"], output["scheduler"]["after"]
     if run.scheduler is Scheduler.EEVDF:
         loaded = [when["ops"] for when in (before, after) if when["state"] == "enabled"]

@@ -1,10 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A daemon takes programs over from the one before: their connections, and what the scheduler knows of their members.
 
-use std::{collections::BTreeSet, os::fd::OwnedFd, time::Instant};
+use std::{
+    collections::BTreeSet,
+    os::fd::{AsRawFd, OwnedFd},
+    time::Instant,
+};
 
 use consort_kernel::{DomainLabel, Thread};
-use nix::errno::Errno;
+use nix::{
+    errno::Errno,
+    sys::socket::{shutdown, Shutdown},
+};
 use tracing::{info, warn};
 
 use crate::{
@@ -52,6 +59,8 @@ impl Service {
                 .client
                 .is_some_and(|client| client == interrupted)
             {
+                // Closing would not do: the service manager has it open, too.
+                let _ = shutdown(connection.socket.as_raw_fd(), Shutdown::Both);
                 continue;
             }
             if self.adopt_program(id, &connection, now)? {

@@ -12,7 +12,8 @@ use consort_kernel::Kept;
 use crate::listen::is_listener;
 
 const LOCK: &str = "lock";
-const LISTENER: &str = "listener";
+/// The name of the socket that a daemon has made itself.
+pub(crate) const LISTENER: &str = "listener";
 const CLIENT: &str = "client-";
 const STRANGER: &str = "connection-";
 

@@ -59,6 +59,14 @@ impl Listener {
         self.path.is_some()
     }
 
+    /// From now on the kernel tells everybody who connects that this process listens, not the one that made the socket.
+    ///
+    /// # Errors
+    /// Those of listening.
+    pub fn sign(&self) -> io::Result<()> {
+        Ok(listen(&self.socket, Backlog::new(BACKLOG)?)?)
+    }
+
     /// From now on the file at `path` goes with it: the daemon that has made it has gone.
     pub fn own(&mut self, path: &Path) {
         self.path = Some(path.to_owned());

@@ -27,7 +27,7 @@ use crate::{
     config::Division,
     dumps,
     ejection::{Ejections, Mode, Restarts, Step},
-    estate::{client_name, Connection, Estate},
+    estate::{client_name, Connection, Estate, LISTENER},
     handover::{HandoverError, Successor},
     limits::Limits,
     listen::Listener,
@@ -276,9 +276,51 @@ impl Life<'_> {
     fn listen(&self) -> io::Result<Listener> {
         let socket = &self.config.socket;
         match &self.listener {
-            None => Listener::bind(socket),
-            Some((inherited, _)) => Listener::adopt(inherited.try_clone()?),
+            Some((inherited, is_own)) if !is_own || socket.exists() => {
+                Listener::adopt(inherited.try_clone()?)
+            }
+            _ => {
+                let listener = Listener::bind(socket)?;
+                self.store.keep(LISTENER, listener.as_fd());
+                Ok(listener)
+            }
         }
+    }
+
+    /// What earlier daemons left: reservations, programs, groups; returns the connections that are listened to from now on.
+    fn take_up(
+        &mut self,
+        service: &mut Service,
+        connections: Vec<Connection>,
+    ) -> Result<Vec<(ConnectionId, OwnedFd)>, ServeError> {
+        let (journal, groups) = (
+            self.config.socket.with_extension("journal"),
+            self.config.socket.with_extension("groups"),
+        );
+        let left: BTreeSet<u32> = connections.iter().filter_map(|one| one.client).collect();
+        let mode = service.host.mode();
+        // In safe mode the journal stays as it is: the next full scheduler takes its reservations up.
+        if mode == Mode::Full {
+            let threads = adopt::threads_of(&connections);
+            let ended = service.end_groups_left(&groups, &left, &threads);
+            ended.map_err(ServeError::Kernel)?;
+            let opened = service.open_reservations(self.division.clone(), &journal);
+            opened.map_err(|source| ServeError::Journal {
+                path: journal,
+                source,
+            })?;
+        }
+        let adopted = service.adopt_programs(connections, Instant::now());
+        let connections = adopted.map_err(ServeError::Adopt)?;
+        let numbers = connections.iter().map(|(id, _)| service.number_at(*id));
+        let here: BTreeSet<u32> = numbers.flatten().collect();
+        // Their numbers may soon be others'.
+        let gone = left.difference(&here);
+        gone.for_each(|client| self.store.forget(&client_name(*client)));
+        if mode == Mode::Full {
+            service.open_groups(&groups);
+        }
+        Ok(connections)
     }
 
     /// Serves programs until the scheduler or the daemon shall end; unloads the scheduler.
@@ -298,25 +340,7 @@ impl Life<'_> {
         service.file = self.config.classes.clone();
         service.totals = self.totals;
         service.ejections = self.ejections.clone();
-        let groups = socket.with_extension("groups");
-        // In safe mode the journal stays as it is: the next full scheduler takes its reservations up.
-        if mode == Mode::Full {
-            let journal = socket.with_extension("journal");
-            let clients = connections.iter().filter_map(|one| one.client).collect();
-            let threads = adopt::threads_of(&connections);
-            let ended = service.end_groups_left(&groups, &clients, &threads);
-            ended.map_err(ServeError::Kernel)?;
-            let opened = service.open_reservations(self.division.clone(), &journal);
-            opened.map_err(|source| ServeError::Journal {
-                path: journal,
-                source,
-            })?;
-        }
-        let adopted = service.adopt_programs(connections, Instant::now());
-        let connections = adopted.map_err(ServeError::Adopt)?;
-        if mode == Mode::Full {
-            service.open_groups(&groups);
-        }
+        let connections = self.take_up(&mut service, connections)?;
         if self.config.drops_privileges {
             privileges::drop_most();
         }
@@ -338,6 +362,9 @@ impl Life<'_> {
         if let Some((_, true)) = self.listener {
             server.listener.own(socket);
         }
+        if let Err(error) = server.listener.sign() {
+            warn!(%error, "who asks which process serves is told of the one that made the socket");
+        }
         // Only now: what was done up to here, nobody waits for.
         priority::raise();
         info!(socket = %socket.display(), "serving");
@@ -348,9 +375,18 @@ impl Life<'_> {
         let stop = server.run()?;
         self.totals = server.service.totals;
         match stop {
+            Stop::Signal(_) if self.store.is_there() => {
+                // The next daemon finds the socket in the store, and programs find its file.
+                server.listener.hand_on();
+                notify("STOPPING=1");
+            }
             Stop::Signal(_) | Stop::Replaced => notify("STOPPING=1"),
             Stop::Exited(_) => {
                 server.close_all();
+                if server.listener.is_own() {
+                    self.listener = None;
+                    self.store.forget(LISTENER);
+                }
                 let gone = server.service.host.descriptors().into_iter();
                 gone.for_each(|(name, _)| self.store.forget(&name));
                 self.is_stored = false;

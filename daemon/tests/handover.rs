@@ -10,7 +10,7 @@ use std::{
 };
 
 use common::{
-    gettid, join, leave, request, unloaded, Daemon, FakeHost, FakeLoader, Folder, Program,
+    gettid, join, leave, request, stall, unloaded, Daemon, FakeHost, FakeLoader, Folder, Program,
 };
 use consort_abi::{consort_request, CONSORT_HELLO, CONSORT_RESERVE};
 use consort_daemon::{
@@ -56,6 +56,29 @@ fn programs_go_on_with_the_next_daemon() {
     assert!(Program::try_connect(&config.socket).is_some());
     host.unload(unloaded());
     assert!(matches!(next.join().unwrap(), Ok(End::Ejected { .. })));
+    assert!(!config.socket.exists());
+}
+
+/// Its socket goes while there is no scheduler, as any daemon's; it must be there again afterwards.
+#[test]
+fn the_next_daemon_is_found_again_after_an_ejection() {
+    let daemon = Daemon::start();
+    let (host, config) = (daemon.host.clone(), daemon.config.clone());
+    let next = replace(&daemon);
+    assert!(matches!(daemon.end_beside(), Ok(End::Replaced)));
+    host.unload(stall("hog[77] failed to run for 30.001s"));
+    let until = Instant::now() + Duration::from_secs(20);
+    let program = loop {
+        assert!(Instant::now() < until, "nobody listens at the socket");
+        let is_loaded_again = host.record().loads.len() == 2;
+        match Program::try_connect(&config.socket) {
+            Some(program) if is_loaded_again => break program,
+            _ => thread::yield_now(),
+        }
+    };
+    assert_eq!(program.ask(&request(CONSORT_HELLO)).error, 0);
+    host.unload(unloaded());
+    assert!(next.join().unwrap().is_ok());
     assert!(!config.socket.exists());
 }
 
@@ -108,12 +131,14 @@ fn whoever_was_being_answered_connects_anew() {
     let (mut host, now) = (FakeHost::default(), Instant::now());
     let mut first = service(&host);
     let mut ours = Vec::new();
-    let mut programs = Vec::new();
+    let (mut programs, mut stored) = (Vec::new(), Vec::new());
     for id in 10..13 {
         let (kind, flags) = (SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
         let (socket, theirs) = socketpair(AddressFamily::Unix, kind, None, flags).unwrap();
         first.connect_from(id, &socket, now).unwrap();
         let client = Some(ask(&mut first, id, request(CONSORT_HELLO)).client);
+        // As the service manager has it.
+        stored.push(socket.try_clone().unwrap());
         ours.push(Connection { client, socket });
         programs.push(Program::at(theirs));
     }

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whole-system tests of Consort, through its public interfaces only: the command, the socket, libconsort.
 //!
-//! One program, three uses. `suite` runs in the guest and starts each test in a process of its own (`test`), which
-//! starts the programs that it needs, honest and hostile ones (`role`). `tests/run` boots the guests.
+//! One program, four uses. `suite` runs in the guest and starts each test in a process of its own (`test`), which
+//! starts the programs that it needs, honest and hostile ones (`role`). `tests/run` boots the guests. The bench has it
+//! `measure` with the same programs.
 
 mod cases;
+mod measures;
 mod roles;
 mod suite;
 
@@ -15,6 +17,7 @@ Usage: consort-tests list                  names of all tests, and the CPUs that
        consort-tests suite [PATTERN...]    run the tests whose names contain a PATTERN (as root, in a guest)
        consort-tests test NAME             run one test, beside a daemon that runs already
        consort-tests role NAME [ARG...]    be one of the programs that tests start
+       consort-tests measure NAME [ARG...] measure something for the bench, as root, in a guest
 ";
 
 fn main() -> ExitCode {
@@ -25,6 +28,7 @@ fn main() -> ExitCode {
         ["suite", patterns @ ..] => suite::run(patterns),
         ["test", name] => suite::run_one(name),
         ["role", name, arguments @ ..] => roles::run(name, arguments),
+        ["measure", name, arguments @ ..] => measures::run(name, arguments),
         _ => {
             eprint!("{USAGE}");
             ExitCode::from(2)

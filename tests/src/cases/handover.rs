@@ -2,19 +2,22 @@
 //! A daemon follows another one, and programs notice nothing: by `consort serve --replace`, and where a service manager
 //! keeps what a killed one had.
 
-use std::fs;
-
+use consort_abi::CONSORT_HELLO;
 use nix::sys::signal::Signal;
 
-use super::rates::{hogs, reservations, reserve};
+use super::rates::{hogs, reserve};
 use crate::{
     check,
     suite::{
         board::Field,
-        consort::{await_members, await_state, consort, members, status, Daemon, LOADING, SOCKET},
-        machine::{possible_cpus, scheduler_state},
+        client::{request, Client},
+        consort::{
+            await_members, await_state, consort, members, reservations, slice_ns, status, Daemon,
+            SOCKET,
+        },
+        machine::{attached, possible_cpus, scheduler_state},
         manager::Manager,
-        process::{wait_until, Role, PATIENCE},
+        process::Role,
         Cpus, Needs, Outcome, Test,
     },
 };
@@ -100,32 +103,6 @@ impl Programs {
     }
 }
 
-/// How often a scheduler has been attached since boot.
-fn attached() -> Result<u64, String> {
-    let path = "/sys/kernel/sched_ext/enable_seq";
-    let said = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
-    said.trim()
-        .parse()
-        .map_err(|_| format!("{path} says {said:?}"))
-}
-
-/// Starts a daemon that takes over from `old`, and waits until it has.
-fn replace_by(mut old: Daemon, options: &[&str]) -> Result<Daemon, String> {
-    let mut options = options.to_vec();
-    options.push("--replace");
-    let new = Daemon::start_with(&options, |_| ())?;
-    // Another scheduler is verified first, while programs run.
-    let code = old.exit_code_within(LOADING)?;
-    check!(
-        code == 0,
-        "the daemon that was replaced ended with exit code {code}"
-    );
-    wait_until(PATIENCE, "the daemon that takes over", || {
-        Ok(Daemon::running_pid()? == new.pid())
-    })?;
-    Ok(new)
-}
-
 /// Members leave the domain with their programs, and others join it by its name.
 fn comes_and_goes(programs: &mut Programs) -> Outcome {
     programs.members.pop();
@@ -155,10 +132,13 @@ fn replace() -> Outcome {
     let (before_ns, _) = programs.lateness();
     programs.forget_lateness();
     let attached_before = attached()?;
-    let second = replace_by(first, &[])?;
+    let second = first.replaced(&[])?;
     programs.check()?;
-    let third = replace_by(second, &[])?;
+    let third = second.replaced(&[])?;
     programs.check()?;
+    // Who must not be is told of the one that serves.
+    let serving = third.pid().to_string();
+    consort(&["serve"])?.expect(6, &["another consort daemon", &serving])?;
     let (late_ns, outside) = programs.lateness();
     println!("late by at most {late_ns} ns, without a replacement {before_ns} ns");
     check!(
@@ -178,17 +158,12 @@ fn replace() -> Outcome {
     end(third)
 }
 
-fn slice_ns() -> Result<u64, String> {
-    let slice_ns = status()?["tunables"]["granularity_ns"].as_u64();
-    slice_ns.ok_or_else(|| "status tells no granularity".to_owned())
-}
-
 /// Another scheduler follows, for its options differ: programs keep their pages and domains.
 fn exchange() -> Outcome {
     let first = Daemon::start(&["--watchdog", "20s"])?;
     let mut programs = Programs::start(0)?;
     let attached_before = attached()?;
-    let second = replace_by(first, &[])?;
+    let second = first.replaced(&[])?;
     programs.check()?;
     check!(
         attached()? == attached_before + 1,
@@ -222,7 +197,11 @@ fn killed() -> Outcome {
             .members
             .iter()
             .try_for_each(|role| role.await_progress(Field::Served, 10))?;
+        // Who comes meanwhile waits for the next one.
+        let early = Client::connect()?;
         daemon = manager.start_daemon(&[])?;
+        let answer = early.ask(&request(CONSORT_HELLO))?;
+        check!(answer.error == 0, "who came meanwhile is told {answer:?}");
         programs.check()?;
     }
     let (_, outside) = programs.lateness();

@@ -10,13 +10,14 @@ use crate::{
     check,
     suite::{
         board::Field,
+        consort::reservations,
         machine::{possible_cpus, to_root_cgroup, Cgroup},
         process::{shares, shares_in_some_window, Role},
         Cpus, Needs, Outcome, Test,
     },
 };
 
-use super::rates::{await_no_reservations, release, reservations, reserve};
+use super::rates::{await_no_reservations, release, reserve};
 
 pub const TESTS: &[Test] = &[
     Test {

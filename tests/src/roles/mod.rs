@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The programs that tests start: honest ones, liars and vandals. Each shows on its board what it does.
 
+pub mod attack;
 mod by_header;
 mod crowd;
 pub mod errant;
@@ -9,6 +10,7 @@ mod honest;
 mod late;
 mod lock;
 mod named;
+mod player;
 mod rising;
 mod storm;
 mod teller;
@@ -24,6 +26,9 @@ type Role = fn(&Board, &[&str]) -> Result<(), String>;
 
 const ROLES: &[(&str, Role)] = &[
     ("hog", honest::hog),
+    ("player", player::player),
+    ("asker", player::asker),
+    ("attack", attack::attack),
     ("member", honest::member),
     ("ticker", honest::ticker),
     ("steady", honest::steady),

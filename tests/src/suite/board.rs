@@ -38,6 +38,8 @@ pub enum Field {
     Extra,
     /// By how much its due events were late, summed up, in nanoseconds.
     Late,
+    /// Due events that were later than the role was told they may be.
+    Overdue,
 }
 
 pub struct Board {

@@ -25,6 +25,8 @@ use nix::{
     },
 };
 
+use serde_json::Value;
+
 use super::consort::SOCKET;
 
 const REPLY_BYTES: usize = size_of::<consort_reply>();
@@ -82,6 +84,10 @@ impl Client {
         send(self.socket.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL).map(|_| ())
     }
 
+    pub fn socket(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
     /// The next reply; `None` when the daemon has closed the connection.
     pub fn receive(&self) -> Result<Option<Reply>, String> {
         let mut buffer = vec![0; 1 << 17];
@@ -135,6 +141,16 @@ impl Client {
         let mut message = bytes_of(&head).to_vec();
         message.extend_from_slice(text);
         self.ask_bytes(&message)
+    }
+
+    /// What the daemon answers to a CONTROL request; an error is its refusal.
+    pub fn command(&self, command: &Value) -> Result<Value, String> {
+        let reply = self.control(command.to_string().as_bytes())?;
+        let reply = reply.ok_or("the daemon closed the connection")?;
+        if reply.error != 0 {
+            return Err(format!("errno {}: {}", reply.error, reply.text));
+        }
+        serde_json::from_slice(&reply.rest).map_err(|error| format!("no JSON: {error}"))
     }
 
     /// The page's own memory, for writing whatever a hostile program may write. Null before HELLO.

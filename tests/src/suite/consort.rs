@@ -114,6 +114,21 @@ pub fn counter(name: &str) -> Result<u64, String> {
         .ok_or_else(|| format!("status has no counter {name}"))
 }
 
+/// What a domain runs at most before others do.
+pub fn slice_ns() -> Result<u64, String> {
+    let slice_ns = status()?["tunables"]["granularity_ns"].as_u64();
+    slice_ns.ok_or_else(|| "status tells no granularity".to_owned())
+}
+
+/// `consort usage --json`: the list.
+pub fn reservations() -> Result<Vec<Value>, String> {
+    let said = consort(&["usage", "--json"])?;
+    said.expect(0, &[])?;
+    let usage: Value = serde_json::from_str(&said.out).map_err(|error| error.to_string())?;
+    let list = usage["reservations"].as_array().cloned();
+    list.ok_or_else(|| format!("usage has no list of reservations: {}", said.out))
+}
+
 /// How many threads are members of domains now.
 pub fn members() -> Result<u64, String> {
     status()?["daemon"]["members"]
@@ -187,7 +202,24 @@ impl Daemon {
         Ok(Daemon { child })
     }
 
-    /// The same, by a shell that says something before it becomes the daemon; waits until that serves.
+    /// Starts a daemon that takes over from this one, and waits until it has.
+    pub fn replaced(mut self, options: &[&str]) -> Result<Daemon, String> {
+        let mut options = options.to_vec();
+        options.push("--replace");
+        let new = Daemon::start_with(&options, |_| ())?;
+        // Another scheduler is verified first, while programs run.
+        let code = self.exit_code_within(LOADING)?;
+        check!(
+            code == 0,
+            "the daemon that was replaced ended with exit code {code}"
+        );
+        wait_until(PATIENCE, "the daemon that takes over", || {
+            Ok(Daemon::running_pid()? == new.pid())
+        })?;
+        Ok(new)
+    }
+
+    /// The same as [`Daemon::start_with`], by a shell that says something before it becomes the daemon.
     pub fn start_by_shell(
         options: &[&str],
         before: &str,
@@ -197,16 +229,14 @@ impl Daemon {
         let mut words = vec!["-c", &script, COMMAND];
         words.extend(slices());
         words.extend(options);
-        let mut daemon = Daemon::spawn(Command::new("sh"), &words, prepare)?;
-        daemon.await_serving()?;
-        Ok(daemon)
+        Daemon::spawn(Command::new("sh"), &words, prepare)
     }
 
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    fn await_serving(&mut self) -> Outcome {
+    pub fn await_serving(&mut self) -> Outcome {
         let mut ended = None;
         wait_until(LOADING, "the daemon to serve", || {
             ended = self.child.try_wait().ok().flatten();
@@ -294,6 +324,10 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
+        // The number of one that has been waited for may be another's.
+        if matches!(self.child.try_wait(), Ok(Some(_))) {
+            return;
+        }
         let _ = self.signal(Signal::SIGTERM);
         if wait_at_most(&mut self.child, PATIENCE).is_none() {
             let _ = self.child.kill();

@@ -18,6 +18,15 @@ pub fn scheduler_state() -> String {
     }
 }
 
+/// How often a scheduler has been attached since boot.
+pub fn attached() -> Result<u64, String> {
+    let path = "/sys/kernel/sched_ext/enable_seq";
+    let said = fs::read_to_string(path).map_err(|error| format!("{path}: {error}"))?;
+    said.trim()
+        .parse()
+        .map_err(|_| format!("{path} says {said:?}"))
+}
+
 pub fn possible_cpus() -> usize {
     let online = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
     let last = online.trim().rsplit(['-', ',']).next().unwrap_or_default();

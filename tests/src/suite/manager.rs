@@ -56,8 +56,15 @@ impl Manager {
         store.clear();
     }
 
-    /// Starts a daemon that may put descriptors here, with those that are here.
+    /// Starts a daemon that may put descriptors here, with those that are here; waits until it serves.
     pub fn start_daemon(&self, options: &[&str]) -> Result<Daemon, String> {
+        let mut daemon = self.spawn_daemon(options)?;
+        daemon.await_serving()?;
+        Ok(daemon)
+    }
+
+    /// The same, without waiting.
+    pub fn spawn_daemon(&self, options: &[&str]) -> Result<Daemon, String> {
         let store = self.store.lock().unwrap_or_else(PoisonError::into_inner);
         let mut kept = Vec::new();
         for (_, descriptor) in store.iter() {

@@ -19,7 +19,7 @@ use crate::{
     check,
     suite::{
         board::Field,
-        consort::{await_state, consort, consort_as, run, Daemon, SOCKET},
+        consort::{await_state, consort, consort_as, reservations, run, Daemon, SOCKET},
         machine,
         process::{shares, wait_until, Role, ALICE, BOB, PATIENCE},
         Cpus, Needs, Outcome, Test,
@@ -175,15 +175,6 @@ pub(super) fn reserve(role: &Role, class: &str, rate: &str) -> Outcome {
 
 pub(super) fn release(role: &Role) -> Outcome {
     consort(&["release", &role.pid().to_string()])?.expect(0, &[])
-}
-
-/// `consort usage --json`: the list.
-pub(super) fn reservations() -> Result<Vec<Value>, String> {
-    let said = consort(&["usage", "--json"])?;
-    said.expect(0, &[])?;
-    let usage: Value = serde_json::from_str(&said.out).map_err(|error| error.to_string())?;
-    let list = usage["reservations"].as_array().cloned();
-    list.ok_or_else(|| format!("usage has no list of reservations: {}", said.out))
 }
 
 /// Fails unless the shares are as expected, within the slack.

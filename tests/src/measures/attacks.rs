@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Honest programs beside one that keeps the daemon busy: how much longer do their requests take, and what do they lose of
+//! the CPU beyond what any program beside them has?
+
+use std::time::Instant;
+
+use serde_json::{json, Map, Value};
+
+use super::{ms, number};
+use crate::{
+    check,
+    roles::attack,
+    suite::{
+        board::Field,
+        consort::Daemon,
+        process::{Role, BOB},
+        Outcome,
+    },
+};
+
+const HOGS: usize = 3;
+/// Requests of the asker's a second: with more it would itself wait for what its user may take of an emulated CPU.
+const ASKED_PER_S: u64 = 10;
+/// Each attack is another user's, so that none is in debt for the one before.
+const FIRST_ATTACKER: u32 = 2000;
+
+/// `attacks SECONDS`: each attack for so long, from its first message on, and once more (`later`), when its user has nothing
+/// saved; and as long without any.
+pub fn attacks(arguments: &[&str]) -> Result<Value, String> {
+    let seconds = number(arguments, 0, "seconds of each attack")?;
+    check!((1..=25).contains(&seconds), "expected 1 to 25 seconds");
+    let _daemon = Daemon::start(&[])?;
+    let honest = Honest::start(seconds)?;
+    let peace = honest.watch(None)?;
+    let (mut worst, mut worst_later) = (Loss::default(), Loss::default());
+    let mut told = Map::new();
+    for (index, name) in attack::names().enumerate() {
+        let uid = FIRST_ATTACKER + index as u32;
+        let attacker = Role::start_as(uid, &format!("attack {name}"))?;
+        let begin = honest.watch(Some(&attacker))?;
+        let later = honest.watch(Some(&attacker))?;
+        worst.note(&Loss::of(&begin, &peace));
+        worst_later.note(&Loss::of(&later, &peace));
+        let one = json!({
+            "begin": begin.told(&peace),
+            "later": later.told(&peace),
+            "rounds": attacker.get(Field::Work),
+            "connections_ended": attacker.get(Field::Errors),
+        });
+        told.insert(name.to_owned(), one);
+    }
+    honest.check()?;
+    Ok(json!({
+        "p99_ratio": worst.p99_ratio,
+        "cpu_percent_lost": worst.cpu_percent,
+        "later": {
+            "p99_ratio": worst_later.p99_ratio,
+            "cpu_percent_lost": worst_later.cpu_percent,
+        },
+        "without": {
+            "p99_ms": ms(peace.p99_ns),
+            "p50_ms": ms(peace.p50_ns),
+            "honest_percent": 100.0 * peace.honest,
+        },
+        "attacks": told,
+    }))
+}
+
+/// What a program that always wants the CPU has beside the hogs.
+fn fair() -> f64 {
+    1.0 / (HOGS + 1) as f64
+}
+
+/// Programs that only want the CPU, and one that asks the daemon now and then.
+struct Honest {
+    hogs: Vec<Role>,
+    asker: Role,
+}
+
+/// What was seen in one window.
+struct Seen {
+    p99_ns: u64,
+    p50_ns: u64,
+    /// Parts of the CPU.
+    honest: f64,
+    attacker: f64,
+}
+
+impl Seen {
+    fn told(&self, peace: &Seen) -> Value {
+        let loss = Loss::of(self, peace);
+        json!({
+            "p99_ratio": loss.p99_ratio,
+            "p99_ms": ms(self.p99_ns),
+            "p50_ms": ms(self.p50_ns),
+            "cpu_percent_lost": loss.cpu_percent,
+            "attacker_percent": 100.0 * self.attacker,
+        })
+    }
+}
+
+#[derive(Default)]
+struct Loss {
+    p99_ratio: f64,
+    cpu_percent: f64,
+}
+
+impl Loss {
+    fn of(seen: &Seen, peace: &Seen) -> Loss {
+        let lost = peace.honest - seen.honest - seen.attacker.min(fair());
+        Loss {
+            p99_ratio: seen.p99_ns as f64 / peace.p99_ns as f64,
+            cpu_percent: 100.0 * lost,
+        }
+    }
+
+    /// Takes the worse of each.
+    fn note(&mut self, other: &Loss) {
+        self.p99_ratio = self.p99_ratio.max(other.p99_ratio);
+        self.cpu_percent = self.cpu_percent.max(other.cpu_percent);
+    }
+}
+
+impl Honest {
+    fn start(seconds: u64) -> Result<Honest, String> {
+        let asker = Role::ready_as(BOB, &format!("asker {}", seconds * ASKED_PER_S))?;
+        let hogs = (0..HOGS).map(|_| Role::ready_as(BOB, "hog"));
+        let hogs = hogs.collect::<Result<_, _>>()?;
+        Ok(Honest { hogs, asker })
+    }
+
+    fn cpu_time_ns(&self) -> Result<u64, String> {
+        self.hogs.iter().map(Role::cpu_time_ns).sum()
+    }
+
+    /// Lets the asker ask, and looks at shares meanwhile.
+    fn watch(&self, attacker: Option<&Role>) -> Result<Seen, String> {
+        let of_attacker = || attacker.map_or(Ok(0), Role::cpu_time_ns);
+        let (began, before, attackers) = (Instant::now(), self.cpu_time_ns()?, of_attacker()?);
+        self.asker.command(self.asker.get(Field::Done) + 1)?;
+        let wall_ns = began.elapsed().as_nanos() as f64;
+        Ok(Seen {
+            p99_ns: self.asker.get(Field::Extra),
+            p50_ns: self.asker.get(Field::Late),
+            honest: (self.cpu_time_ns()? - before) as f64 / wall_ns,
+            attacker: (of_attacker()? - attackers) as f64 / wall_ns,
+        })
+    }
+
+    fn check(&self) -> Outcome {
+        let refused = self.asker.get(Field::Errors);
+        check!(refused == 0, "the honest were refused {refused} times");
+        Ok(())
+    }
+}
