@@ -287,6 +287,42 @@ impl Life<'_> {
         }
     }
 
+    /// What earlier daemons left: reservations, programs, groups; returns the connections that are listened to from now on.
+    fn take_up(
+        &mut self,
+        service: &mut Service,
+        connections: Vec<Connection>,
+    ) -> Result<Vec<(ConnectionId, OwnedFd)>, ServeError> {
+        let (journal, groups) = (
+            self.config.socket.with_extension("journal"),
+            self.config.socket.with_extension("groups"),
+        );
+        let left: BTreeSet<u32> = connections.iter().filter_map(|one| one.client).collect();
+        let mode = service.host.mode();
+        // In safe mode the journal stays as it is: the next full scheduler takes its reservations up.
+        if mode == Mode::Full {
+            let threads = adopt::threads_of(&connections);
+            let ended = service.end_groups_left(&groups, &left, &threads);
+            ended.map_err(ServeError::Kernel)?;
+            let opened = service.open_reservations(self.division.clone(), &journal);
+            opened.map_err(|source| ServeError::Journal {
+                path: journal,
+                source,
+            })?;
+        }
+        let adopted = service.adopt_programs(connections, Instant::now());
+        let connections = adopted.map_err(ServeError::Adopt)?;
+        let numbers = connections.iter().map(|(id, _)| service.number_at(*id));
+        let here: BTreeSet<u32> = numbers.flatten().collect();
+        // Their numbers may soon be others'.
+        let gone = left.difference(&here);
+        gone.for_each(|client| self.store.forget(&client_name(*client)));
+        if mode == Mode::Full {
+            service.open_groups(&groups);
+        }
+        Ok(connections)
+    }
+
     /// Serves programs until the scheduler or the daemon shall end; unloads the scheduler.
     fn serve_one(
         &mut self,
@@ -304,31 +340,7 @@ impl Life<'_> {
         service.file = self.config.classes.clone();
         service.totals = self.totals;
         service.ejections = self.ejections.clone();
-        let groups = socket.with_extension("groups");
-        // In safe mode the journal stays as it is: the next full scheduler takes its reservations up.
-        if mode == Mode::Full {
-            let journal = socket.with_extension("journal");
-            let clients = connections.iter().filter_map(|one| one.client).collect();
-            let threads = adopt::threads_of(&connections);
-            let ended = service.end_groups_left(&groups, &clients, &threads);
-            ended.map_err(ServeError::Kernel)?;
-            let opened = service.open_reservations(self.division.clone(), &journal);
-            opened.map_err(|source| ServeError::Journal {
-                path: journal,
-                source,
-            })?;
-        }
-        let left: BTreeSet<u32> = connections.iter().filter_map(|one| one.client).collect();
-        let adopted = service.adopt_programs(connections, Instant::now());
-        let connections = adopted.map_err(ServeError::Adopt)?;
-        let numbers = connections.iter().map(|(id, _)| service.number_at(*id));
-        let here: BTreeSet<u32> = numbers.flatten().collect();
-        // Their numbers may soon be others'.
-        let gone = left.difference(&here);
-        gone.for_each(|client| self.store.forget(&client_name(*client)));
-        if mode == Mode::Full {
-            service.open_groups(&groups);
-        }
+        let connections = self.take_up(&mut service, connections)?;
         if self.config.drops_privileges {
             privileges::drop_most();
         }

@@ -64,7 +64,7 @@ fn programs_go_on_with_the_next_daemon() {
 fn the_next_daemon_is_found_again_after_an_ejection() {
     let daemon = Daemon::start();
     let (host, config) = (daemon.host.clone(), daemon.config.clone());
-    let next = replace(&daemon);
+    let next = daemon.replace();
     assert!(matches!(daemon.end_beside(), Ok(End::Replaced)));
     host.unload(stall("hog[77] failed to run for 30.001s"));
     let until = Instant::now() + Duration::from_secs(20);

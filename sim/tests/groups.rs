@@ -58,6 +58,27 @@ fn a_member_goes_on_in_its_interval_until_that_ends() {
 }
 
 #[test]
+fn who_runs_beside_nobody_keeps_its_intervals() {
+    let alone = |begins: &str, steps: &str| {
+        format!(
+            r#"{{"global": {{"duration": 4}}, "groups": {{"video": {{"function": "plan", {begins} "members": {{
+                "other": {{}}, "display": {{"plan": [["0ms", "1ms"], ["2ms", "3ms"]], "repeat": "10ms"}}}}}}}},
+            "tasks": {{"display": {{"hog": true}}, "other": {{{steps}}}}}}}"#
+        )
+    };
+    let sleeps = r#""sleep": "1s""#;
+    let it = summary(&alone(r#""begins": "200ms","#, sleeps), 1);
+    let display = role(&it, "display");
+    assert_eq!((display.kept, display.missed.all()), (760, 0));
+    // The plan begins while it runs, for long with nobody to be compared with.
+    let triggers = r#""phases": {"first": {"sleep": "1s", "tell": "trigger", "yield": ""}, "then": {"loop": -1, "sleep": "1s"}}"#;
+    let it = summary(&alone("", triggers), 1);
+    let display = role(&it, "display");
+    assert!((599..=600).contains(&display.kept), "{display:?}");
+    assert_eq!(display.missed.all(), 0, "{display:?}");
+}
+
+#[test]
 fn a_missed_interval_has_its_cause() {
     // It sleeps while its intervals are on.
     let asleep = PLAN.replace("200ms", "220ms");

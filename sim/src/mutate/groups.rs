@@ -3,7 +3,7 @@
 
 use super::Mutation;
 
-pub const IN_GROUPS: [Mutation; 12] = [
+pub const IN_GROUPS: [Mutation; 11] = [
     Mutation {
         name: "interval-left-at-its-beginning",
         file: "core/function/plan.h",
@@ -57,12 +57,6 @@ pub const IN_GROUPS: [Mutation; 12] = [
         file: "kernel/bpf/roles.h",
         from: "return ends_ns < at_ns ? ends_ns : at_ns;",
         to: "return at_ns;",
-    },
-    Mutation {
-        name: "told-and-not-compared",
-        file: "kernel/bpf/roles.h",
-        from: "function_ends_ns(&t->member, now_ns) < c->compare_at_ns",
-        to: "function_ends_ns(&t->member, now_ns) > c->compare_at_ns",
     },
     Mutation {
         name: "no-new-budget",
