@@ -39,7 +39,7 @@ pub const PLAN_INTERVALS_MAX: usize = interface::CONSORT_PLAN_INTERVALS as usize
 /// No interval is shorter.
 pub const INTERVAL_MIN_NS: u64 = interface::CONSORT_INTERVAL_MIN_NS as u64;
 /// No interval ends later after its plan's beginning, and no plan is repeated after a longer time.
-pub const PLAN_MAX_NS: u64 = interface::CONSORT_PLAN_MAX_NS as u64;
+pub const PLAN_MAX_NS: u64 = interface::CONSORT_PLAN_MAX_NS;
 /// No time: plans that stand still begin then.
 pub const NEVER_NS: u64 = u64::MAX;
 

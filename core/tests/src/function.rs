@@ -17,7 +17,7 @@ struct Group {
     function: Box<function>,
     _domain: Box<domain>,
     _seat: Box<seat>,
-    members: Vec<Box<member>>,
+    members: Box<[member]>,
     /// What the plans of roles are written in.
     plans: Vec<Vec<u64>>,
 }
@@ -37,20 +37,18 @@ impl Group {
         function.nr_roles = roles as u32;
         domain.function = at;
         seat.domain = &mut *domain;
-        let members = (0..roles).map(|number| {
-            let mut m = Box::<member>::default();
+        let mut members: Box<[member]> = (0..roles).map(|_| member::default()).collect();
+        for (number, m) in members.iter_mut().enumerate() {
             let r = &mut function.roles[number];
 
             m.role = r;
             m.seat = &mut *seat;
             m.node.weight = WEIGHT_ONE.into();
             r.function = at;
-            r.member = &mut *m;
+            r.member = m;
             r.number = number as u32;
             r.from_ns = NEVER_NS;
-            m
-        });
-        let members = members.collect();
+        }
         Self {
             function,
             _domain: domain,

@@ -22,7 +22,7 @@ const FUNCTIONS: [Function; 5] = [
 
 /// Adds them, or does not. Drawn apart from all else, so that the rest of each scenario stays as it was.
 pub(super) fn groups(setup: &mut Setup) {
-    let mut random = Random::derived(setup.seed, 0x6209_b5);
+    let mut random = Random::derived(setup.seed, 0x0062_09b5);
     if !random.chance(0.3) {
         return;
     }

@@ -32,7 +32,7 @@ pub const TELLS: [(&str, Tell); 4] = [
 const ROLES_MAX: usize = ffi::CONSORT_ROLES as usize;
 const INTERVALS_MAX: usize = ffi::CONSORT_PLAN_INTERVALS as usize;
 const INTERVAL_MIN_NS: u64 = ffi::CONSORT_INTERVAL_MIN_NS as u64;
-const PERIOD_MAX_NS: u64 = ffi::CONSORT_PERIOD_MAX_NS as u64;
+const PERIOD_MAX_NS: u64 = ffi::CONSORT_PERIOD_MAX_NS;
 
 /// `"queues"`: names, and how many items each holds.
 pub fn queues(fields: &Fields<'_>, shared: &mut Shared) -> Result<Vec<u32>, BadScenario> {

@@ -56,7 +56,7 @@ fn check_jobs(terms: &[(u64, u64)], greedy: &[bool], offsets: &[u64]) {
         let now_ns = 1000 * MS + step * QUANTUM_NS;
         for (number, &(budget_ns, period_ns)) in terms.iter().enumerate() {
             let offset = offsets[number % offsets.len()];
-            let begins = (step + offset) * QUANTUM_NS % period_ns == 0;
+            let begins = ((step + offset) * QUANTUM_NS).is_multiple_of(period_ns);
             let w = &mut work[number];
             if w.is_greedy && w.left_ns == 0 {
                 w.left_ns = u64::MAX;

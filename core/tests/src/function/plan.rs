@@ -174,7 +174,8 @@ proptest! {
 
 #[test]
 fn a_miss_has_its_cause() {
-    let causes: [(fn(&mut Group), miss); 5] = [
+    type Change = fn(&mut Group);
+    let causes: [(Change, miss); 5] = [
         (|g| g.role(0).member = std::ptr::null_mut(), MISS_VACANT),
         (|g| g.member(0).seat = std::ptr::null_mut(), MISS_OUTSIDE),
         (|g| g.member(0).node.active = 0, MISS_ASLEEP),
