@@ -17,6 +17,7 @@ struct Group {
     function: Box<function>,
     _domain: Box<domain>,
     _seat: Box<seat>,
+    /// Roles point to them: they stay where they are.
     members: Box<[member]>,
     /// What the plans of roles are written in.
     plans: Vec<Vec<u64>>,

@@ -172,9 +172,10 @@ proptest! {
     }
 }
 
+type Change = fn(&mut Group);
+
 #[test]
 fn a_miss_has_its_cause() {
-    type Change = fn(&mut Group);
     let causes: [(Change, miss); 5] = [
         (|g| g.role(0).member = std::ptr::null_mut(), MISS_VACANT),
         (|g| g.member(0).seat = std::ptr::null_mut(), MISS_OUTSIDE),
