@@ -6,17 +6,28 @@ use consort_sim::scenario;
 use std::path::Path;
 
 /// Of sim/scenarios/mixes: those that hold.
-const HOLD: [&str; 25] = [
+const HOLD: [&str; 39] = [
     "audio",
     "audio8",
     "churn_8_8_3",
     "churns_32_6_3",
     "desktop",
     "desktop4",
+    "domp",
     "domu",
     "equalmask",
     "excl",
+    "free_heavy",
     "lag",
+    "lag8",
+    "masks_chain",
+    "masks_change",
+    "masks_heavy",
+    "masks_nice",
+    "masks_reserved",
+    "masks_sleepers",
+    "masks_waker",
+    "masks_way",
     "mixer",
     "mixer_cgroups",
     "mixer_cgroups2",
@@ -24,7 +35,10 @@ const HOLD: [&str; 25] = [
     "nested",
     "part",
     "pin",
+    "pin_beside_mask",
     "pins",
+    "pins_in_turns",
+    "pins_leave",
     "place2",
     "preempt",
     "service",
@@ -34,7 +48,14 @@ const HOLD: [&str; 25] = [
     "wd3",
 ];
 /// Those that do not hold yet. One that does moves up.
-const DO_NOT_HOLD: [&str; 4] = ["domp", "lag8", "llc", "wd5"];
+const DO_NOT_HOLD: [&str; 6] = [
+    "llc",
+    "masks_cgroups",
+    "masks_domain",
+    "masks_six",
+    "masks_two_caches",
+    "wd5",
+];
 /// Seeds of mixes that hold: builds, servers, audio, members that take turns, extremes.
 const SEEDS_THAT_HOLD: [u64; 9] = [2, 7, 9, 10, 25, 28, 33, 41, 50];
 

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bugs planted in how masks are served make a mix unfair that holds without them: somebody falls behind the fluid ideal.
+
+use consort_sim::consort::{Consort, Library};
+use consort_sim::fluid::LAG_MAX_SLICES;
+use consort_sim::mutate::{build, Mutation};
+use consort_sim::{run_against_ideal, scenario};
+use std::path::Path;
+
+const CLOCKS: &str = "kernel/bpf/clocks.h";
+const WAY: &str = "kernel/bpf/way.h";
+
+/// Each with the mix that it breaks.
+const BUGS: [(Mutation, &str); 7] = [
+    (
+        Mutation {
+            name: "gaps-stay",
+            file: CLOCKS,
+            from: "return *most - gap > slack || gap > GAP_MAX;",
+            to: "return gap > GAP_MAX;",
+        },
+        "pins_leave",
+    ),
+    (
+        Mutation {
+            name: "every-gap-is-closed",
+            file: CLOCKS,
+            from: "if (shrinks)",
+            to: "if (nearest != NEVER_NS)",
+        },
+        "pins",
+    ),
+    (
+        Mutation {
+            name: "newcomers-begin-at-the-shards-clock",
+            file: "kernel/bpf/queue.h",
+            from: "return c->running && c->shard == shard ? c->clock : ",
+            to: "return ",
+        },
+        "masks_waker",
+    ),
+    (
+        Mutation {
+            name: "places-do-not-rest",
+            file: CLOCKS,
+            from: "if (lag <= 0)",
+            to: "if (1)",
+        },
+        "free_heavy",
+    ),
+    (
+        Mutation {
+            name: "who-keeps-others-waiting-is-alone",
+            file: "core/live.h",
+            from: "\tlive_busy_until(all, until_ns);\n}",
+            to: "}",
+        },
+        "pins_in_turns",
+    ),
+    (
+        Mutation {
+            name: "looks-in-step",
+            file: "kernel/bpf/run.h",
+            from: "now_ns + out_of_step_ns(now_ns, slice)",
+            to: "now_ns + slice",
+        },
+        "part",
+    ),
+    (
+        Mutation {
+            name: "nobody-gives-way",
+            file: WAY,
+            from: "c->gives_way_to = c->elsewhere + 1;",
+            to: "return 0;",
+        },
+        "masks_sleepers",
+    ),
+];
+
+/// Whether somebody is further behind the ideal than its bound, or a promise does not hold.
+fn is_unfair(library: &Library, mix: &str) -> bool {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("scenarios/mixes/{mix}.json"));
+    let scenario = scenario::load(&path, None).unwrap_or_else(|error| panic!("{error}"));
+    let scheduler = Box::new(Consort::new(library));
+    let outcome = run_against_ideal(&scenario.setup, scenario.warmup_ns, scheduler, &mut ())
+        .unwrap_or_else(|error| panic!("{mix}: {error}"));
+    let behind = outcome.fluid_lag.expect("the ideal of the mix is defined");
+    println!(
+        "{mix}: {behind:?} {:?}",
+        outcome.violation.as_ref().map(|v| v.rule)
+    );
+    outcome.violation.is_some() || behind.slices > LAG_MAX_SLICES
+}
+
+#[test]
+fn each_planted_bug_is_seen() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut missed = Vec::new();
+    for (bug, mix) in BUGS {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(bug.name);
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder).unwrap();
+        }
+        std::fs::create_dir_all(&folder).unwrap();
+        assert!(!is_unfair(&Library::built_in(), mix), "{mix}");
+        if !is_unfair(&build(repository, &folder, &[bug]).unwrap(), mix) {
+            missed.push(bug.name);
+        }
+    }
+    assert!(missed.is_empty(), "not seen: {missed:?}");
+}
