@@ -14,7 +14,7 @@ from ..workloads import Length
 PROGRAM = built_static("consort-tests")
 PLAYERS = 12
 REPLACEMENTS = 5
-KILLS = 500
+KILLS = 1000
 RESERVED = 64
 PROCESSES = 3000
 RESTARTS = 3
@@ -33,7 +33,7 @@ def experiment(length: Length) -> Experiment:
         measure("replace", replacing_s, str(PLAYERS), str(REPLACEMENTS)),
         measure("restart", 2 * LOADING_S, str(RESERVED), str(PROCESSES), str(RESTARTS)),
         measure("attacks", (2 * ATTACKS + 1) * attack_s, str(attack_s)),
-        measure("kills", kills // 2, str(kills), "{seed}"),
+        measure("kills", kills // 5, str(kills), "{seed}"),
     )
     rows = (
         # How much longer than a slice a due event waited at most; and how many did.

@@ -13,7 +13,7 @@ use crate::suite::{
     consort::{await_state, members, reservations, Daemon},
     machine::attached,
     manager::Manager,
-    process::{set_policy, Role},
+    process::{set_policy, wait_until, Role, PATIENCE},
     Outcome,
 };
 
@@ -201,7 +201,11 @@ impl Changes {
     /// The daemon ended before it answered: it has done what was asked, or has not.
     fn find_out(&mut self, next: usize) -> Outcome {
         self.cut += 1;
-        self.client = Client::hello()?;
+        // The next daemon may be killed while it answers, too.
+        wait_until(PATIENCE, "a page", || {
+            self.client = Client::hello()?;
+            Ok(true)
+        })?;
         let seen = self.seen()?.1;
         if seen == STATES[next] {
             self.at = next;

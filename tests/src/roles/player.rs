@@ -73,6 +73,8 @@ const PERIOD_NS: u64 = 30 * MS;
 pub fn asker(board: &Board, arguments: &[&str]) -> Result<(), String> {
     let number = argument::<usize>(arguments, 0)?;
     let client = Client::hello()?;
+    // What is asked for first is made, all others are changes.
+    ask_for(&client, RATES[1])?;
     let mut done = 0;
     board.set(Field::Ready, 1);
     loop {
@@ -84,16 +86,9 @@ pub fn asker(board: &Board, arguments: &[&str]) -> Result<(), String> {
         let mut took_ns = Vec::with_capacity(number);
         for index in 0..number {
             let began_ns = now_ns();
-            let reply = client.ask(&consort_request {
-                tid: gettid(),
-                order: RATES[index % RATES.len()],
-                flags: CONSORT_RESERVE_THREAD,
-                event_ns: PERIOD_NS,
-                domain: in_class("guaranteed"),
-                ..request(CONSORT_RESERVE)
-            })?;
+            let error = ask_for(&client, RATES[index % RATES.len()])?;
             took_ns.push(now_ns() - began_ns);
-            if reply.error != 0 {
+            if error != 0 {
                 board.add(Field::Errors, 1);
             }
             let next_ns = began_ns + ASKS_EVERY_NS;
@@ -106,6 +101,19 @@ pub fn asker(board: &Board, arguments: &[&str]) -> Result<(), String> {
         done = command;
         board.set(Field::Done, done);
     }
+}
+
+/// The errno of the answer; 0: it has what it asked for.
+fn ask_for(client: &Client, rate: u32) -> Result<i32, String> {
+    let reply = client.ask(&consort_request {
+        tid: gettid(),
+        order: rate,
+        flags: CONSORT_RESERVE_THREAD,
+        event_ns: PERIOD_NS,
+        domain: in_class("guaranteed"),
+        ..request(CONSORT_RESERVE)
+    })?;
+    Ok(reply.error)
 }
 
 fn in_class(name: &str) -> [std::ffi::c_char; 64] {
