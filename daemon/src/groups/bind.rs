@@ -140,6 +140,7 @@ impl Service {
             let members = self.groups.made.get(&id).map_or(0, |made| made.seats.len());
             for index in 0..members {
                 self.refit(id, index);
+                self.forgive(id, index);
                 self.settle_member(id, index);
             }
         }
@@ -147,6 +148,22 @@ impl Service {
         self.scan_anew();
     }
 
+    /// What the scheduler had against a member's threads was about its group as it was.
+    fn forgive(&mut self, id: GroupId, index: usize) {
+        let Some(made) = self.groups.made.get(&id) else {
+            return;
+        };
+        let names = &mut self.groups.names;
+        let named = names.of(made.file.uid, &made.group.members[index].name);
+        let all: Vec<i32> = named.map(|(tid, _)| tid).collect();
+        for tid in all {
+            if let Some(known) = names.get_mut(tid) {
+                known.refused = None;
+            }
+        }
+    }
+
+    /// Those that the scheduler refused are tried again one by one, whoever comes and goes meanwhile.
     fn settle_member(&mut self, id: GroupId, index: usize) {
         let Some(made) = self.groups.made.get(&id) else {
             return;
@@ -155,7 +172,7 @@ impl Service {
             .groups
             .names
             .of(made.file.uid, &made.group.members[index].name);
-        let waits = named.filter(|(_, known)| known.bound.is_none());
+        let waits = named.filter(|(_, known)| known.bound.is_none() && known.refused.is_none());
         let waiting: Vec<i32> = waits.map(|(tid, _)| tid).collect();
         for tid in waiting {
             if !self.bind_if_free(tid, (id, index)) {
@@ -306,8 +323,8 @@ impl Service {
     fn try_again(&mut self, tid: i32) {
         let known = self.groups.names.get(tid);
         let place = known.and_then(|known| self.groups.member(known.uid, &known.name));
-        if let Some((id, index)) = place {
-            self.settle_member(id, index);
+        if let Some(place) = place {
+            self.bind_if_free(tid, place);
         }
     }
 }

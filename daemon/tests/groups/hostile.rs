@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Users who want to keep the daemon busy, to take what is others', or who are just unlucky.
+
+use std::{fs, path::Path, thread, time::Instant};
+
+use consort_daemon::{
+    peer::Processes,
+    status::{Status, UserStatus},
+};
+use nix::{sys::stat::Mode, unistd::mkfifo};
+
+use crate::{
+    common::write_thread,
+    world::{World, OTHER, OTHER_UID, UID, USER},
+};
+
+const PLAYER: &str = "/usr/bin/player";
+
+fn by_rule(count: u32) -> String {
+    format!("[group.a]\nmembers = [{{ name = \"found\", count = {count}, rule = {{ thread = \"show\" }} }}]")
+}
+
+/// What a user holds, and has made the daemon do.
+fn holds(world: &World, uid: u32) -> Option<UserStatus> {
+    let all = Status::of(&world.service, None).unwrap().users;
+    all.into_iter().find(|user| user.uid == uid)
+}
+
+fn members(world: &World, uid: u32) -> usize {
+    holds(world, uid).map_or(0, |user| user.members)
+}
+
+/// However many threads of a member the scheduler refuses, each is tried again on its own.
+#[test]
+fn threads_that_are_refused_cost_no_more_than_others() {
+    let mut world = World::new();
+    const THREADS: i32 = 300;
+    for tid in 9001..9000 + THREADS {
+        write_thread(&world.folder.0, USER, &[tid], UID, 7);
+    }
+    world.host.record().unbindable = (USER..9000 + THREADS).collect();
+    world.apply(USER, "a", &by_rule(600)).unwrap();
+    let peer = world.peer(USER);
+    world.service.name_process(&peer, "found").unwrap();
+    world.tick();
+    let before = world.host.record().binds;
+    world.service.tick(Instant::now());
+    let binds = world.host.record().binds - before;
+    assert!((1..=THREADS as u64).contains(&binds), "{binds}");
+    world.host.record().unbindable.clear();
+    world.tick();
+    let bound = world
+        .host
+        .record()
+        .groups
+        .values()
+        .next()
+        .map(|group| group.threads.len());
+    assert_eq!(bound, Some(THREADS as usize));
+}
+
+/// One whose number another user's process has got before that was seen.
+#[test]
+fn a_named_process_is_on_its_own_users_account() {
+    let mut world = World::new();
+    let root = world.folder.0.clone();
+    for (uid, start) in [(UID, 7), (OTHER_UID, 9)] {
+        write_thread(&root, 900, &[900], uid, start);
+        let peer = Processes::at(&root).peer(900, uid);
+        world.service.name_process(&peer.unwrap(), "x").unwrap();
+    }
+    assert_eq!((members(&world, UID), members(&world, OTHER_UID)), (0, 1));
+    world.end_process(900);
+    world.apply(USER, "a", &by_rule(1)).unwrap();
+    world.tick();
+    assert_eq!((members(&world, UID), members(&world, OTHER_UID)), (0, 0));
+}
+
+/// A process that is named anew has its last name.
+#[test]
+fn a_process_has_one_name() {
+    let mut world = World::new();
+    let text = "[group.a]\nmembers = [\"one\", \"other\"]";
+    world.apply(USER, "a", text).unwrap();
+    let peer = world.peer(USER);
+    world.service.name_process(&peer, "one").unwrap();
+    assert_eq!(world.bound("one"), [USER]);
+    world.service.name_process(&peer, "other").unwrap();
+    assert_eq!(
+        (world.bound("one"), world.bound("other")),
+        (vec![], vec![USER])
+    );
+    assert_eq!(members(&world, UID), 2);
+}
+
+/// While the daemon reads what a thread is called its process ends, and its number becomes a stranger's.
+#[test]
+fn a_number_that_becomes_a_strangers_while_it_is_looked_at_is_nobodys() {
+    let mut world = World::new();
+    world.thread((500, 500), UID, (PLAYER, "show"));
+    let root = world.folder.0.clone();
+    let comm = root.join("500/task/500/comm");
+    fs::remove_file(&comm).unwrap();
+    mkfifo(&comm, Mode::S_IRWXU).unwrap();
+    let swap = |root: &Path| {
+        // Returns once the daemon reads.
+        let mut pipe = fs::OpenOptions::new().write(true).open(&comm).unwrap();
+        fs::remove_file(&comm).unwrap();
+        write_thread(root, 500, &[500], OTHER_UID, 8);
+        std::io::Write::write_all(&mut pipe, b"show\n").unwrap();
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| swap(&root));
+        world.apply(USER, "a", &by_rule(1)).unwrap();
+    });
+    assert_eq!(world.bound("found"), [0; 0]);
+    assert_eq!(members(&world, UID), 0);
+}
+
+/// Who has a thousand rules pays for them, not who has one.
+#[test]
+fn rules_are_paid_for_by_those_who_have_them() {
+    let mut world = World::new();
+    world.apply(OTHER, "a", &by_rule(1)).unwrap();
+    let members: Vec<String> = (0..1000)
+        .map(|number| format!("{{ name = \"m{number}\", rule = {{ thread = \"t{number}\" }} }}"))
+        .collect();
+    let many = format!("[group.a]\nmembers = [{}]", members.join(","));
+    world.apply(USER, "many", &many).unwrap();
+    let spent = |world: &World, uid| holds(world, uid).map_or(0, |user| user.told.cpu_us) as f64;
+    let before = (spent(&world, UID), spent(&world, OTHER_UID));
+    world.tick();
+    let many = spent(&world, UID) - before.0;
+    let one = spent(&world, OTHER_UID) - before.1;
+    assert!(many > 100.0 * one, "{many} us and {one} us");
+}
