@@ -4,14 +4,17 @@
 use std::{fs, path::Path, thread, time::Instant};
 
 use consort_daemon::{
+    groups::plan::Plan,
+    limits::Limits,
     peer::Processes,
     status::{Status, UserStatus},
 };
-use nix::{sys::stat::Mode, unistd::mkfifo};
+use consort_groups::frames::Interval;
+use nix::{errno::Errno, sys::stat::Mode, unistd::mkfifo};
 
 use crate::{
     common::write_thread,
-    world::{World, OTHER, OTHER_UID, UID, USER},
+    world::{World, FILM, OTHER, OTHER_UID, UID, USER},
 };
 
 const PLAYER: &str = "/usr/bin/player";
@@ -133,4 +136,63 @@ fn rules_are_paid_for_by_those_who_have_them() {
     let many = spent(&world, UID) - before.0;
     let one = spent(&world, OTHER_UID) - before.1;
     assert!(many > 100.0 * one, "{many} us and {one} us");
+}
+
+/// What cannot be put in force is undone, also if its user would not be allowed it today.
+#[test]
+fn what_was_in_force_stays_so_under_lower_limits() {
+    let limits = Limits {
+        domains: 2,
+        ..Limits::default()
+    };
+    let folder = World::new().killed();
+    let mut world = World::beside(folder);
+    world.apply(USER, "film", FILM).unwrap();
+    world
+        .apply(USER, "more", "[group.x]\nmembers = [\"m\"]")
+        .unwrap();
+    let before = world.state();
+    let mut world = World::with_limits(world.killed(), limits);
+    assert_eq!(world.state(), before);
+    world.host.record().refuse.insert("load_plan", libc::ENOMEM);
+    // Three domains, of which one is made anew, and two are allowed.
+    let other = FILM.replace("\"pipeline\"", "\"plan\"");
+    assert_eq!(
+        world.apply(USER, "film", &other).unwrap_err().0,
+        Errno::EDQUOT
+    );
+    assert_eq!(world.state(), before);
+}
+
+/// The scheduler keeps a plan for each thread of a member.
+#[test]
+fn plans_of_sets_count_for_each_thread() {
+    let mut world = World::new();
+    let file = |count: u32| format!("[group.a]\nmembers = [{{ name = \"x\", count = {count} }}]");
+    let plan = |intervals: u64| Plan {
+        intervals: (0..intervals)
+            .map(|number| Interval {
+                start_ns: number * 1_000_000,
+                end_ns: number * 1_000_000 + 100_000,
+            })
+            .collect(),
+        repeat_ns: 0,
+    };
+    world.apply(USER, "a", &file(32)).unwrap();
+    let peer = world.peer(USER);
+    let load = |world: &mut World, intervals| {
+        let loaded = world
+            .service
+            .set_plan(&peer, "x", Some(plan(intervals)), false);
+        loaded.map_err(|refusal| refusal.errno)
+    };
+    assert_eq!(load(&mut world, 16_384), Err(Errno::EDQUOT));
+    assert_eq!(load(&mut world, 2_048), Ok(()));
+    assert_eq!(load(&mut world, 2_049), Err(Errno::EDQUOT));
+    // Neither first the plan, then the set.
+    world.apply(USER, "a", &file(4)).unwrap();
+    assert_eq!(load(&mut world, 16_384), Ok(()));
+    let (errno, text) = world.apply(USER, "a", &file(5)).unwrap_err();
+    assert_eq!(errno, Errno::EDQUOT, "{text}");
+    world.apply(USER, "a", &file(3)).unwrap();
 }
