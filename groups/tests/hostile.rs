@@ -84,3 +84,23 @@ fn depth_is_bounded() {
     refused("a={a", |_| ".a".to_owned(), "=1}\n");
     refused("", |number| format!("a{}=1\n", ".a".repeat(number)), "");
 }
+
+/// What is told of a member is one message.
+#[test]
+fn rules_are_no_longer_than_what_they_name() {
+    for (key, from, max) in [
+        ("executable", "/", 4095),
+        ("cgroup", "a", 4095),
+        ("user", "0", 255),
+    ] {
+        let rule = |bytes: usize| {
+            let text = from.to_owned() + &"1".repeat(bytes - 1);
+            let text = format!("[group.g]\nmembers=[{{name=\"m\",rule={{{key}=\"{text}\"}}}}]");
+            read("f.toml", "f", &text).map_err(|problems| problems.to_string())
+        };
+        assert!(rule(max).is_ok(), "{key}");
+        let told = rule(max + 1).unwrap_err();
+        let said = format!("rule.{key}: has {} bytes: expected at most {max}", max + 1);
+        assert!(told.contains(&said), "{told}");
+    }
+}

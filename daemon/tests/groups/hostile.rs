@@ -4,10 +4,15 @@
 use std::{fs, path::Path, thread, time::Instant};
 
 use consort_daemon::{
-    groups::plan::Plan,
+    groups::{
+        control::{answer, GroupCommand},
+        plan::Plan,
+        show::GroupPage,
+    },
     limits::Limits,
     peer::Processes,
     status::{Status, UserStatus},
+    wire::ANSWER_BYTES_MAX,
 };
 use consort_groups::frames::Interval;
 use nix::{errno::Errno, sys::stat::Mode, unistd::mkfifo};
@@ -195,4 +200,42 @@ fn plans_of_sets_count_for_each_thread() {
     let (errno, text) = world.apply(USER, "a", &file(5)).unwrap_err();
     assert_eq!(errno, Errno::EDQUOT, "{text}");
     world.apply(USER, "a", &file(3)).unwrap();
+}
+
+/// Root sees all groups, also those of users who would rather have it see none.
+#[test]
+fn whatever_a_file_says_an_answer_is_one_message() {
+    let mut world = World::new();
+    let path = "\\u0001".repeat(4094);
+    let rule = format!("executable = \"/{path}\", cgroup = \"{path}\"");
+    let apply = |world: &mut World, text: String| {
+        let peer = world.peer(USER);
+        let command = GroupCommand::Apply {
+            name: "a".to_owned(),
+            text,
+            only_look: false,
+        };
+        let answer = answer(&mut world.service, &peer, None, command).unwrap();
+        answer.unwrap().len()
+    };
+    let member = |count| {
+        format!("[group.a]\nmembers = [{{ name = \"x\", count = {count}, rule = {{ {rule} }} }}]")
+    };
+    let members = |range: &mut dyn Iterator<Item = usize>| {
+        let names: Vec<String> = range.map(|n| format!("\"{n:039}\"")).collect();
+        format!("[group.a]\nmembers = [{}]", names.join(","))
+    };
+    for text in [
+        member(1),
+        member(2),
+        members(&mut (0..2000)),
+        members(&mut (0..2000).rev()),
+        member(1),
+    ] {
+        let bytes = apply(&mut world, text);
+        assert!(bytes <= ANSWER_BYTES_MAX, "{bytes}");
+    }
+    let page = GroupPage::of(&world.service, None, None);
+    let bytes = serde_json::to_vec(&page).unwrap().len();
+    assert!(bytes <= ANSWER_BYTES_MAX, "{bytes}");
 }
