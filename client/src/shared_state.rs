@@ -70,6 +70,7 @@ impl Announced {
 impl State {
     pub fn share_variable(&self, index: usize) -> Result<SharedState, Error> {
         let value = self.variable(index)?;
+        let _inside = self.go_inside().ok_or(Error::Interrupted)?;
         let mut all = self.shared.borrow_mut();
         if let Some(shared) = all.iter().find(|shared| shared.index == index) {
             return Ok(SharedState(Arc::clone(shared)));
