@@ -5,7 +5,7 @@ use crate::daemon::{domain_of, Daemon, Manner};
 use crate::process::isolated;
 use consort::{announce, Announced, Domain, Error, VARIABLES};
 use consort_abi::*;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 isolated!(a_name_is_announced_and_taken_back, {
@@ -267,4 +267,34 @@ isolated!(a_signal_handler_may_publish_whatever_it_interrupts, {
         }
     });
     assert_eq!(show.state(1).unwrap(), i64::from(HANDLED.load(Relaxed)) - 1);
+});
+
+// Whoever else was setting what is shared when the child was forked has no thread there to end it.
+isolated!(a_forked_child_waits_for_no_thread_of_its_parents, {
+    let show = announce("show").unwrap();
+    let level = show.share_state(0).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                level.set(level.get() + 1);
+            }
+        });
+        for _ in 0..50 {
+            // SAFETY: the child makes calls that it may make, and ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: plain system calls.
+                unsafe { libc::alarm(5) };
+                let again = announce("child").is_ok();
+                unsafe { libc::_exit(i32::from(!again)) };
+            }
+            let mut status = 0;
+            // SAFETY: our child; the pointer is valid.
+            unsafe { libc::waitpid(child, &mut status, 0) };
+            is_over.store(status != 0, Relaxed);
+            assert_eq!(status, 0);
+        }
+        is_over.store(true, Relaxed);
+    });
 });
