@@ -7,7 +7,7 @@ use consort_daemon::{
     groups::{
         control::{answer, GroupCommand},
         plan::Plan,
-        show::GroupPage,
+        show::{GroupPage, What},
     },
     limits::Limits,
     peer::Processes,
@@ -238,4 +238,19 @@ fn whatever_a_file_says_an_answer_is_one_message() {
     let page = GroupPage::of(&world.service, None, None);
     let bytes = serde_json::to_vec(&page).unwrap().len();
     assert!(bytes <= ANSWER_BYTES_MAX, "{bytes}");
+}
+
+/// Threads may call themselves whatever they want.
+#[test]
+fn what_is_shown_says_nothing_to_a_terminal() {
+    let mut world = World::new();
+    world.thread((500, 500), UID, (PLAYER, "\u{1b}[2J\nshow"));
+    let text =
+        "[group.a]\nmembers = [{ name = \"x\", rule = { executable = \"/usr/bin/player\" } }]";
+    world.apply(USER, "a", text).unwrap();
+    let thread = world.rows(None).into_iter().find_map(|row| match row {
+        What::Thread(row) => Some(row.command),
+        _ => None,
+    });
+    assert_eq!(thread.as_deref(), Some("?[2J?show"));
 }
