@@ -298,26 +298,31 @@ impl Service {
             self.destroy_group_or_doom(id);
         }
         let swept = self.groups.scan.swept;
-        let looked_at: Vec<(i32, Thread, i32, bool)> = self
-            .groups
-            .names
-            .after(swept)
-            .take(SWEEP_NAMES)
-            .map(|(tid, known)| (tid, known.thread, known.pid, known.refused.is_some()))
-            .collect();
-        self.groups.scan.swept = match looked_at.last() {
-            Some((last, ..)) if looked_at.len() == SWEEP_NAMES => *last,
+        let some = self.groups.names.after(swept).take(SWEEP_NAMES);
+        let some: Vec<i32> = some.map(|(tid, _)| tid).collect();
+        self.groups.scan.swept = match some.last() {
+            Some(last) if some.len() == SWEEP_NAMES => *last,
             _ => i32::MIN,
         };
-        for (tid, thread, pid, was_refused) in looked_at {
-            if !self.processes.lives(pid, thread) {
-                debug!(tid, "a thread with a name has ended");
-                self.forget_name(tid);
-            } else if was_refused {
-                self.try_again(tid);
-            }
+        for tid in some {
+            self.look_after(tid);
         }
         self.scan_some();
+    }
+
+    fn look_after(&mut self, tid: i32) {
+        let Some(known) = self.groups.names.get(tid) else {
+            return;
+        };
+        if !self.processes.lives(known.pid, known.thread) {
+            debug!(tid, "a thread with a name has ended");
+            self.forget_name(tid);
+        } else if !is_announced(known) && !self.is_still_of(known.pid, known.uid) {
+            debug!(tid, "a thread with a name has other rights now");
+            self.forget_name(tid);
+        } else if known.refused.is_some() {
+            self.try_again(tid);
+        }
     }
 
     fn try_again(&mut self, tid: i32) {

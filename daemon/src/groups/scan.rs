@@ -6,6 +6,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fs,
+    os::unix::fs::MetadataExt,
     time::{Duration, Instant},
 };
 
@@ -185,6 +186,13 @@ impl Processes {
         Some(text.trim_end_matches('\n').to_owned())
     }
 
+    /// A first, cheap look at whose a process is: its folder is its effective user's. Where that is another one,
+    /// [`Processes::owner`] knows.
+    fn seems_of(&self, pid: i32, uid: u32) -> bool {
+        let found = fs::metadata(self.root().join(pid.to_string()));
+        found.is_ok_and(|found| found.uid() == uid)
+    }
+
     /// Whose a process is: the user that it is in every respect; `None` for a privileged one that a user has started.
     fn owner(&self, pid: i32) -> Option<u32> {
         let owners = peer::status_numbers(&self.root().join(pid.to_string()), "Uid:")?;
@@ -235,6 +243,15 @@ impl Service {
         self.users.entry(peer.uid, now).members += 1;
         self.look_at(peer.pid, &[]);
         Ok(())
+    }
+
+    /// Whether what a user said of a process still is about one of that user's: it may have become a program with other
+    /// rights, which is not for that user to direct. Root directs all.
+    pub(super) fn is_still_of(&self, pid: i32, uid: u32) -> bool {
+        let account = |uid: u32| self.users.account(uid);
+        uid == 0
+            || self.processes.seems_of(pid, uid)
+            || self.processes.owner(pid).map(account) == Some(account(uid))
     }
 
     /// A process' name holds no longer: it has another one, or its number is another process'.
@@ -359,6 +376,9 @@ impl Service {
         let launched = launched.filter(|one| one.start == start);
         if let Some(launched) = launched {
             let (uid, name) = (launched.uid, launched.name.clone());
+            if !self.is_still_of(pid, uid) {
+                return;
+            }
             let place = self.groups.member(uid, &name);
             for tid in self.nameless(pid) {
                 if let Some(place) = place {

@@ -254,3 +254,26 @@ fn what_is_shown_says_nothing_to_a_terminal() {
     });
     assert_eq!(thread.as_deref(), Some("?[2J?show"));
 }
+
+/// Who has become another user is not its former one's to direct.
+#[test]
+fn a_program_with_other_rights_has_no_name() {
+    let mut world = World::new();
+    world.thread((500, 500), UID, (PLAYER, "show"));
+    world.apply(USER, "a", &by_rule(2)).unwrap();
+    let peer = world.peer(USER);
+    world.service.name_process(&peer, "found").unwrap();
+    assert_eq!(world.bound("found"), [500, USER]);
+    let root = world.folder.0.clone();
+    let acts_as = |pid: i32, uid: u32| {
+        let status = format!("Tgid:\t{pid}\nUid:\t{UID}\t{uid}\t{uid}\t{uid}\n");
+        fs::write(root.join(format!("{pid}/status")), status).unwrap();
+    };
+    acts_as(500, 0);
+    acts_as(USER, 0);
+    world.service.tick(Instant::now());
+    assert_eq!(world.bound("found"), [0; 0]);
+    acts_as(USER, UID);
+    world.tick();
+    assert_eq!(world.bound("found"), [USER]);
+}
