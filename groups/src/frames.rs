@@ -335,7 +335,7 @@ mod tests {
                 })
                 .collect();
             let repeat_ns = rest_ms.map_or(0, |rest_ms| (end_ms + rest_ms) * MS);
-            let rounds = if repeat_ns == 0 { 1 } else { 2 + period_ms * MS / repeat_ns };
+            let rounds = (period_ms * MS).checked_div(repeat_ns).map_or(1, |rounds| 2 + rounds);
             let all: Vec<Interval> = (0..rounds)
                 .flat_map(|round| intervals.iter().map(move |one| Interval {
                     start_ns: one.start_ns + round * repeat_ns,

@@ -12,8 +12,7 @@ use std::{
 
 use consort_groups::rule::{Candidate, Rule};
 use consort_rates::accounts::number_in;
-use nix::errno::Errno;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::{
     names::{Known, Source},
@@ -21,11 +20,10 @@ use super::{
     GroupId,
 };
 use crate::{
-    audit, config,
-    peer::{self, Peer, Processes, Thread},
+    config,
+    peer::{self, Processes, Thread},
     server::cpu_time,
     service::Service,
-    Refusal,
 };
 
 /// Processes looked at in one go.
@@ -48,7 +46,7 @@ pub(crate) struct Scan {
     /// Those that this round has not come to.
     left: Vec<i32>,
     /// By number of the process.
-    launched: BTreeMap<i32, Launched>,
+    pub launched: BTreeMap<i32, Launched>,
     /// Where the last sweep over threads with names stopped.
     pub swept: i32,
 }
@@ -102,7 +100,7 @@ impl Scan {
 
 /// A member that has room.
 #[derive(Debug)]
-struct Wanted {
+pub(super) struct Wanted {
     place: (GroupId, usize),
     /// Whose file it is of.
     uid: u32,
@@ -203,48 +201,6 @@ impl Processes {
 }
 
 impl Service {
-    /// A process gets a name for its threads: the one that asks, and that will become another program.
-    ///
-    /// # Errors
-    /// EINVAL for what is no name, EIO when it cannot be kept.
-    pub fn name_process(&mut self, peer: &Peer, name: &str) -> Result<(), Refusal> {
-        let name = super::bind::check_name(name.as_bytes())?;
-        let now = Instant::now();
-        self.users.check_members(peer.uid, now)?;
-        let launched = Launched {
-            pid: peer.pid,
-            start: peer.start,
-            uid: peer.uid,
-            name,
-        };
-        if let Some(Err(error)) = self
-            .groups
-            .store
-            .as_ref()
-            .map(|store| store.keep_name(&launched))
-        {
-            let text = format!("cannot keep the name, so nothing was changed: {error}");
-            return Err(Refusal::new(Errno::EIO, text));
-        }
-        audit::done(
-            self,
-            peer,
-            "name",
-            &format!("process {} is {}", peer.pid, launched.name),
-        );
-        self.forget_launched(peer.pid, now);
-        for tid in self.processes.all_threads(peer.pid) {
-            let known = self.groups.names.get(tid);
-            if known.is_some_and(|known| known.source == Source::Launched) {
-                self.forget_name(tid);
-            }
-        }
-        self.groups.scan.launched.insert(peer.pid, launched);
-        self.users.entry(peer.uid, now).members += 1;
-        self.look_at(peer.pid, &[]);
-        Ok(())
-    }
-
     /// Whether what a user said of a process still is about one of that user's: it may have become a program with other
     /// rights, which is not for that user to direct. Root directs all.
     pub(super) fn is_still_of(&self, pid: i32, uid: u32) -> bool {
@@ -252,39 +208,6 @@ impl Service {
         uid == 0
             || self.processes.seems_of(pid, uid)
             || self.processes.owner(pid).map(account) == Some(account(uid))
-    }
-
-    /// A process' name holds no longer: it has another one, or its number is another process'.
-    fn forget_launched(&mut self, pid: i32, now: Instant) {
-        if let Some(old) = self.groups.scan.launched.remove(&pid) {
-            self.users.entry(old.uid, now).members -= 1;
-        }
-    }
-
-    /// Those that an earlier daemon knew, if they live.
-    pub(super) fn restore_launched(&mut self, all: Vec<Launched>) {
-        for launched in all {
-            self.users.entry(launched.uid, Instant::now()).members += 1;
-            self.groups.scan.launched.insert(launched.pid, launched);
-        }
-        self.forget_ended();
-    }
-
-    fn forget_ended(&mut self) {
-        let now = Instant::now();
-        let root = self.processes.root();
-        let ended = |launched: &&Launched| {
-            peer::start_time(&root.join(launched.pid.to_string())) != Some(launched.start)
-        };
-        let all = self.groups.scan.launched.values();
-        let ended: Vec<i32> = all.filter(ended).map(|one| one.pid).collect();
-        for pid in ended {
-            self.forget_launched(pid, now);
-            let dropped = self.groups.store.as_ref().map(|store| store.drop_name(pid));
-            if let Some(Err(error)) = dropped {
-                warn!(pid, %error, "cannot remove a name from the store");
-            }
-        }
     }
 
     /// All processes are looked at again, some of them at once.
@@ -367,7 +290,7 @@ impl Service {
     }
 
     /// Names threads of one process.
-    fn look_at(&mut self, pid: i32, wanted: &[Wanted]) {
+    pub(super) fn look_at(&mut self, pid: i32, wanted: &[Wanted]) {
         let folder = self.processes.root().join(pid.to_string());
         let Some(start) = peer::start_time(&folder) else {
             return;
