@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use consort_groups::{read, FILE_BYTES_MAX};
+use consort_groups::{frames, read, FILE_BYTES_MAX};
 
 /// Without bounds these took minutes; the longest right file takes some milliseconds.
 const AT_ONCE: Duration = Duration::from_secs(2);
@@ -103,4 +103,68 @@ fn rules_are_no_longer_than_what_they_name() {
         let said = format!("rule.{key}: has {} bytes: expected at most {max}", max + 1);
         assert!(told.contains(&said), "{told}");
     }
+}
+
+#[test]
+fn numbers_that_are_none_are_refused() {
+    for rate in [
+        "nan",
+        "-nan",
+        "inf",
+        "-inf",
+        "1e400",
+        "-0.0",
+        "0",
+        "1e-300",
+        "1.0000006",
+        "2",
+        "-1",
+        "\"nan%\"",
+        "\"inf%\"",
+        "\"-5%\"",
+        "\"1e9%\"",
+        "0x7fffffffffffffff",
+        "9223372036854775808",
+        "99999999999999999999",
+        "true",
+        "[]",
+    ] {
+        let text = format!("[group.g]\nclass = \"c\"\nrate = {rate}\nmembers = [\"m\"]");
+        assert!(read("f", "f", &text).is_err(), "{rate}");
+    }
+    for count in [
+        "0",
+        "-1",
+        "2049",
+        "4294967297",
+        "1.5",
+        "nan",
+        "0xffffffffffffffff",
+    ] {
+        let text = format!("[group.g]\nmembers = [{{ name = \"m\", count = {count} }}]");
+        assert!(read("f", "f", &text).is_err(), "{count}");
+    }
+    for delay in [
+        "nan",
+        "inf",
+        "1e5",
+        "-1",
+        "+1",
+        ".",
+        "1.",
+        ".5",
+        "0x10",
+        "1_0",
+        "18446744073709.551616",
+        "99999999999999999999",
+        "2592000001",
+        "0,18446744073709",
+        "0,0.09",
+        "0,-1",
+    ] {
+        assert!(frames::read("f", delay, 1_000_000).is_err(), "{delay}");
+    }
+    // Each of them may be, and not their sum.
+    let many = "2000000000\n".repeat(20_000);
+    assert!(frames::read("f", &many, 1_000_000).is_err());
 }
