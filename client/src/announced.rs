@@ -171,7 +171,7 @@ impl State {
         word.ok_or(Error::VariableRange { index })?
             .store(value, Ordering::Release);
         if !self.is_attached() {
-            self.tend(clock::now_ns());
+            self.tend_once(clock::now_ns());
         }
         Ok(())
     }
@@ -231,7 +231,7 @@ impl State {
 
     pub fn look(&self) -> Result<(), Error> {
         self.check_alive()?;
-        self.tend(clock::now_ns());
+        self.tend_once(clock::now_ns());
         // Whoever polls gives the CPU up there and nowhere else.
         let polls = self.slot().standing.load(Ordering::Relaxed) != STANDING_OUTSIDE;
         if self.is_attached() && !polls {

@@ -427,9 +427,7 @@ impl State {
         self.check_alive()?;
         poll::check_range(next, now_ns)?;
         if now_ns >= self.check_at_ns.get() || !self.is_attached() {
-            if let Some(_inside) = self.go_inside() {
-                self.tend(now_ns);
-            }
+            self.tend_once(now_ns);
         }
         poll::publish(self.slot(), next);
         Ok(())
@@ -459,7 +457,7 @@ impl State {
     /// again.
     #[cold]
     #[inline(never)]
-    pub(crate) fn tend(&self, now_ns: u64) {
+    fn tend(&self, now_ns: u64) {
         self.check_connection(now_ns);
         self.tend_user_level(now_ns);
         if !self.is_attached() {

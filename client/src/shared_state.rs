@@ -5,8 +5,8 @@
 use crate::layout::VARIABLES;
 use crate::link::Place;
 use crate::member::State;
-use crate::{Announced, Error};
-use std::sync::atomic::Ordering;
+use crate::{fork_guard, Announced, Error};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A thread's state variable for all threads of its program; made by [`Announced::share_state`]. Setting it is a lock that
@@ -16,6 +16,8 @@ pub struct SharedState(Arc<Shared>);
 
 pub(crate) struct Shared {
     index: usize,
+    /// As [`fork_guard`] knows the process that shares it.
+    process: (&'static AtomicU64, u64),
     now: Mutex<Now>,
 }
 
@@ -37,22 +39,26 @@ impl Now {
 }
 
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Now> {
-        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    /// None in a forked child: a thread that it does not have may have held the lock.
+    fn lock(&self) -> Option<MutexGuard<'_, Now>> {
+        let (word, process) = self.process;
+        let is_here = word.load(Ordering::Relaxed) == process;
+        is_here.then(|| self.now.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
 impl SharedState {
     /// Publishes a value.
     pub fn set(&self, value: i64) {
-        let mut now = self.0.lock();
-        now.value = value;
-        now.publish(self.0.index);
+        if let Some(mut now) = self.0.lock() {
+            now.value = value;
+            now.publish(self.0.index);
+        }
     }
 
-    /// What was published last.
+    /// What was published last; 0 in a forked child.
     pub fn get(&self) -> i64 {
-        self.0.lock().value
+        self.0.lock().map_or(0, |now| now.value)
     }
 }
 
@@ -70,6 +76,7 @@ impl Announced {
 impl State {
     pub fn share_variable(&self, index: usize) -> Result<SharedState, Error> {
         let value = self.variable(index)?;
+        let _inside = self.go_inside().ok_or(Error::Interrupted)?;
         let mut all = self.shared.borrow_mut();
         if let Some(shared) = all.iter().find(|shared| shared.index == index) {
             return Ok(SharedState(Arc::clone(shared)));
@@ -77,6 +84,7 @@ impl State {
         let place = self.place_now();
         let shared = Arc::new(Shared {
             index,
+            process: (fork_guard::word()?, fork_guard::number()?),
             now: Mutex::new(Now { value, place }),
         });
         all.push(Arc::clone(&shared));
@@ -86,16 +94,19 @@ impl State {
     /// The values of shared variables, in place of what the thread itself has said.
     pub(crate) fn overlay_shared(&self, state: &mut [i64; VARIABLES]) {
         for shared in self.shared.borrow().iter() {
-            state[shared.index] = shared.lock().value;
+            if let Some(now) = shared.lock() {
+                state[shared.index] = now.value;
+            }
         }
     }
 
     /// Shared variables are published there from now on.
     pub(crate) fn move_shared(&self, place: Option<&Place>) {
         for shared in self.shared.borrow().iter() {
-            let mut now = shared.lock();
-            now.place = place.cloned();
-            now.publish(shared.index);
+            if let Some(mut now) = shared.lock() {
+                now.place = place.cloned();
+                now.publish(shared.index);
+            }
         }
     }
 }

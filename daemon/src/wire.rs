@@ -463,7 +463,7 @@ const _: () =
 const _: () = assert!(REPLY_BYTES == 4 + 2 + 2 + 4 + 4 + CONSORT_TEXT_MAX as usize);
 
 /// The longest start of `text` that fits into `bytes_max` bytes and ends between characters.
-fn cut_text(text: &str, bytes_max: usize) -> &str {
+pub(crate) fn cut_text(text: &str, bytes_max: usize) -> &str {
     let mut end = text.len().min(bytes_max);
     while !text.is_char_boundary(end) {
         end -= 1;

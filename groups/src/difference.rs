@@ -204,6 +204,9 @@ pub trait Take {
     /// When they cannot.
     fn keep(&mut self) -> Result<(), Self::Error>;
 
+    /// What was done is undone from here on: it was in force before.
+    fn turn_back(&mut self) {}
+
     /// A step that undoes another one was refused.
     fn stuck(&mut self, step: &Step, error: Self::Error);
 }
@@ -224,6 +227,7 @@ pub fn take_all<T: Take>(taker: &mut T, steps: Vec<Step>) -> Result<(), T::Error
     }
     let outcome = outcome.and_then(|()| taker.keep());
     if outcome.is_err() {
+        taker.turn_back();
         for step in done.into_iter().rev() {
             let back = step.undo();
             if let Err(error) = taker.take(&back) {

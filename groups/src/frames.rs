@@ -153,33 +153,68 @@ pub struct TooMuch {
     pub period_ns: u64,
 }
 
-/// Whether a rate has time for a schedule, in every window as long as the period over which it was promised.
+/// Whether a rate has time for a schedule, in every window as long as the period over which it was promised. It begins
+/// anew after `repeat_ns`; 0: it does not.
 ///
 /// # Errors
 /// The first intervals for which it has not.
-pub fn check_rate(intervals: &[Interval], rate: Rate, period_ns: u64) -> Result<(), TooMuch> {
+pub fn check_rate(
+    intervals: &[Interval],
+    repeat_ns: u64,
+    rate: Rate,
+    period_ns: u64,
+) -> Result<(), TooMuch> {
     let promised_ns = u128::from(rate.0) * u128::from(period_ns) / 1_000_000;
     let promised_ns = u64::try_from(promised_ns).unwrap_or(u64::MAX);
+    let count = intervals.len();
+    // Whole rounds are in every window; what is left of it is shorter than one, and ends in the next.
+    let (rounds, rest_ns) = match repeat_ns {
+        0 => (0, period_ns),
+        _ => (period_ns / repeat_ns, period_ns % repeat_ns),
+    };
+    let length_ns = |one: &Interval| one.end_ns - one.start_ns;
+    let in_rounds_ns = rounds.saturating_mul(intervals.iter().map(length_ns).sum());
+    let at = |number: usize| {
+        let later_ns = if number < count { 0 } else { repeat_ns };
+        let one = intervals[number % count];
+        Interval {
+            start_ns: one.start_ns.saturating_add(later_ns),
+            end_ns: one.end_ns.saturating_add(later_ns),
+        }
+    };
+    let all = if repeat_ns == 0 { count } else { 2 * count };
     let mut last = 0;
     let mut needed_ns = 0u64;
     for (first, one) in intervals.iter().enumerate() {
-        let until_ns = one.start_ns.saturating_add(period_ns);
-        while last < intervals.len() && intervals[last].start_ns < until_ns {
-            needed_ns += intervals[last].end_ns - intervals[last].start_ns;
+        let until_ns = one.start_ns.saturating_add(rest_ns);
+        while last < all && at(last).start_ns < until_ns {
+            needed_ns += length_ns(&at(last));
             last += 1;
         }
-        // The last one may go on beyond the window.
-        let beyond_ns = intervals[last - 1].end_ns.saturating_sub(until_ns);
-        if needed_ns - beyond_ns > promised_ns {
+        // The last one may go on beyond the window; of a window that is whole rounds nothing is left.
+        let beyond_ns = match last.checked_sub(1).filter(|last| *last >= first) {
+            Some(last) => at(last).end_ns.saturating_sub(until_ns),
+            None => 0,
+        };
+        let sum_ns = in_rounds_ns.saturating_add(needed_ns - beyond_ns);
+        if sum_ns > promised_ns {
+            let (first, last) = match rounds {
+                0 => (first, (last - 1) % count),
+                _ => (0, count - 1),
+            };
             return Err(TooMuch {
                 first,
-                last: last - 1,
-                needed_ns: needed_ns - beyond_ns,
+                last,
+                needed_ns: sum_ns,
                 promised_ns,
                 period_ns,
             });
         }
-        needed_ns -= one.end_ns - one.start_ns;
+        if last > first {
+            needed_ns -= length_ns(one);
+        } else {
+            last = first + 1;
+        }
     }
     Ok(())
 }
@@ -259,17 +294,26 @@ mod tests {
     fn a_rate_has_time_or_has_not() {
         let film: Vec<Interval> = (0..10).map(|number| at(number * 33, 4)).collect();
         let rate = |value: f64| Rate::of(value).unwrap();
-        assert_eq!(check_rate(&film, rate(0.13), 33 * MS), Ok(()));
-        let refused = check_rate(&film, rate(0.12), 33 * MS).unwrap_err();
+        assert_eq!(check_rate(&film, 0, rate(0.13), 33 * MS), Ok(()));
+        let refused = check_rate(&film, 0, rate(0.12), 33 * MS).unwrap_err();
         assert_eq!((refused.first, refused.last), (0, 0));
         // Two frames close together.
         let close = [at(0, 4), at(33, 4), at(40, 4), at(73, 4)];
-        let refused = check_rate(&close, rate(0.2), 33 * MS).unwrap_err();
+        let refused = check_rate(&close, 0, rate(0.2), 33 * MS).unwrap_err();
         assert_eq!(
             refused.to_string(),
             "frames 2 to 3 need 8ms of 33ms, and the rate has 6600us: expected shorter intervals, or a higher rate"
         );
-        assert_eq!(check_rate(&[], rate(0.2), 33 * MS), Ok(()));
+        assert_eq!(check_rate(&[], 0, rate(0.2), 33 * MS), Ok(()));
+        // One that begins anew is as close to its own beginning.
+        assert_eq!(check_rate(&film[..1], 33 * MS, rate(0.13), 33 * MS), Ok(()));
+        for (repeat_ms, said) in [
+            (20, "frame 1 needs 8ms of 33ms"),
+            (4, "frame 1 needs 33ms of 33ms"),
+        ] {
+            let refused = check_rate(&film[..1], repeat_ms * MS, rate(0.2), 33 * MS).unwrap_err();
+            assert!(refused.to_string().starts_with(said), "{refused}");
+        }
     }
 
     proptest! {
@@ -279,6 +323,7 @@ mod tests {
             frames in prop::collection::vec((1u64..40, 1u64..20), 1..30),
             percent in 1u64..101,
             period_ms in 1u64..100,
+            rest_ms in prop::option::of(0u64..50),
         ) {
             let mut end_ms = 0;
             let intervals: Vec<Interval> = frames
@@ -289,8 +334,16 @@ mod tests {
                     at(start_ms, *length_ms)
                 })
                 .collect();
+            let repeat_ns = rest_ms.map_or(0, |rest_ms| (end_ms + rest_ms) * MS);
+            let rounds = (period_ms * MS).checked_div(repeat_ns).map_or(1, |rounds| 2 + rounds);
+            let all: Vec<Interval> = (0..rounds)
+                .flat_map(|round| intervals.iter().map(move |one| Interval {
+                    start_ns: one.start_ns + round * repeat_ns,
+                    end_ns: one.end_ns + round * repeat_ns,
+                }))
+                .collect();
             let needed = |from_ns: u64, until_ns: u64| -> u64 {
-                let parts = intervals.iter().map(|one| {
+                let parts = all.iter().map(|one| {
                     one.end_ns.min(until_ns).saturating_sub(one.start_ns.max(from_ns))
                 });
                 parts.sum()
@@ -301,7 +354,7 @@ mod tests {
                 .iter()
                 .all(|one| needed(one.start_ns, one.start_ns + period_ns) <= promised_ns);
             let rate = Rate(percent * 10_000);
-            prop_assert_eq!(check_rate(&intervals, rate, period_ns).is_ok(), fits);
+            prop_assert_eq!(check_rate(&intervals, repeat_ns, rate, period_ns).is_ok(), fits);
         }
     }
 }

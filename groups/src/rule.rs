@@ -23,6 +23,10 @@ pub struct Rule {
 pub const KEYS: [&str; 5] = ["executable", "thread", "cgroup", "user", "parent"];
 /// Bytes of a thread's name: the kernel keeps no more.
 pub const THREAD_BYTES_MAX: usize = 15;
+/// Bytes of a path: the kernel takes no longer one.
+pub const PATH_BYTES_MAX: usize = 4095;
+/// Bytes of a user's name or number.
+pub const USER_BYTES_MAX: usize = 255;
 
 /// What is known of a thread; the user is compared by whoever knows users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,9 @@
 
 use crate::daemon::{domain_of, Daemon, Manner};
 use crate::process::isolated;
-use consort::{announce, Domain, Error, VARIABLES};
+use consort::{announce, Announced, Domain, Error, VARIABLES};
 use consort_abi::*;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 isolated!(a_name_is_announced_and_taken_back, {
@@ -230,4 +231,70 @@ isolated!(a_forked_child_has_no_name, {
     assert_eq!(status, 0);
     show.set_state(0, 2).unwrap();
     assert_eq!((level.get(), daemon.page(0).variables(0).state[1]), (0, 0));
+});
+
+static SHOW: AtomicPtr<Announced> = AtomicPtr::new(std::ptr::null_mut());
+static HANDLED: AtomicU32 = AtomicU32::new(0);
+
+/// The thread's calls in a signal handler of its own.
+extern "C" fn publish_in_handler(_: i32) {
+    // SAFETY: set before the first signal, and valid until after the last one.
+    let show = unsafe { &*SHOW.load(Relaxed) };
+    show.set_state(1, HANDLED.fetch_add(1, Relaxed).into())
+        .unwrap();
+    show.look().unwrap();
+}
+
+isolated!(a_signal_handler_may_publish_whatever_it_interrupts, {
+    // On its own it looks for a daemon in each of its calls.
+    let show = announce("show").unwrap();
+    SHOW.store((&raw const show).cast_mut(), Relaxed);
+    // SAFETY: plain system calls; the handler does what is tested.
+    let thread = unsafe {
+        libc::signal(libc::SIGUSR1, publish_in_handler as *const () as usize);
+        libc::pthread_self()
+    };
+    std::thread::scope(|scope| {
+        let interrupts = scope.spawn(move || {
+            while HANDLED.load(Relaxed) < 20_000 {
+                // SAFETY: the thread lives until this one has ended.
+                unsafe { libc::pthread_kill(thread, libc::SIGUSR1) };
+                std::hint::spin_loop();
+            }
+        });
+        while !interrupts.is_finished() {
+            show.set_state(0, 1).unwrap();
+        }
+    });
+    assert_eq!(show.state(1).unwrap(), i64::from(HANDLED.load(Relaxed)) - 1);
+});
+
+// Whoever else was setting what is shared when the child was forked has no thread there to end it.
+isolated!(a_forked_child_waits_for_no_thread_of_its_parents, {
+    let show = announce("show").unwrap();
+    let level = show.share_state(0).unwrap();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                level.set(level.get() + 1);
+            }
+        });
+        for _ in 0..50 {
+            // SAFETY: the child makes calls that it may make, and ends.
+            let child = unsafe { libc::fork() };
+            if child == 0 {
+                // SAFETY: plain system calls.
+                unsafe { libc::alarm(5) };
+                let again = announce("child").is_ok();
+                unsafe { libc::_exit(i32::from(!again)) };
+            }
+            let mut status = 0;
+            // SAFETY: our child; the pointer is valid.
+            unsafe { libc::waitpid(child, &mut status, 0) };
+            is_over.store(status != 0, Relaxed);
+            assert_eq!(status, 0);
+        }
+        is_over.store(true, Relaxed);
+    });
 });

@@ -23,7 +23,7 @@ struct Applying<'a> {
     key: &'a FileKey,
     /// What survives; `None`: the file goes.
     text: Option<&'a str>,
-    /// Of who applies; `None`: it was within them before.
+    /// Of who applies; `None`: it was within them before, and stays in force should they be lower now.
     limits: Option<UserLimits>,
     /// The text is in the store already.
     is_kept: bool,
@@ -44,7 +44,7 @@ impl Take for Applying<'_> {
                     self.service.remove_group(key, &from.group.name);
                 }
                 match to {
-                    Some(to) => self.service.make_group(key, to),
+                    Some(to) => self.service.make_group(key, to, self.limits.is_some()),
                     None => Ok(()),
                 }
             }
@@ -54,9 +54,11 @@ impl Take for Applying<'_> {
         }
     }
 
-    fn keep(&mut self) -> Result<(), Refusal> {
-        // What is undone from here on was within its user's limits.
+    fn turn_back(&mut self) {
         self.limits = None;
+    }
+
+    fn keep(&mut self) -> Result<(), Refusal> {
         let Some(store) = self.service.groups.store.as_ref().filter(|_| !self.is_kept) else {
             return Ok(());
         };
@@ -201,6 +203,7 @@ impl Service {
             );
             return Err(Refusal::new(Errno::EDQUOT, text));
         }
+        self.check_plans_of_sets(key.uid, to)?;
         let users = config::users();
         for (_, _, member) in to.members() {
             let other = self.groups.member(key.uid, &member.name);
@@ -220,12 +223,15 @@ impl Service {
         Ok(())
     }
 
-    fn make_group(&mut self, key: &FileKey, placed: &Placed) -> Result<(), Refusal> {
+    /// `is_new`: its user is to be allowed one more.
+    fn make_group(&mut self, key: &FileKey, placed: &Placed, is_new: bool) -> Result<(), Refusal> {
         let now = Instant::now();
         let id = match placed.group.members.is_empty() {
             true => None,
             false => {
-                self.users.check_domains(key.uid, now)?;
+                if is_new {
+                    self.users.check_domains(key.uid, now)?;
+                }
                 let payer = placed.payer.as_ref();
                 let reservation =
                     payer.and_then(|payer| self.reservation_of_group(key, &payer.group));

@@ -140,6 +140,7 @@ impl Service {
             let members = self.groups.made.get(&id).map_or(0, |made| made.seats.len());
             for index in 0..members {
                 self.refit(id, index);
+                self.forgive(id, index);
                 self.settle_member(id, index);
             }
         }
@@ -147,6 +148,22 @@ impl Service {
         self.scan_anew();
     }
 
+    /// What the scheduler had against a member's threads was about its group as it was.
+    fn forgive(&mut self, id: GroupId, index: usize) {
+        let Some(made) = self.groups.made.get(&id) else {
+            return;
+        };
+        let names = &mut self.groups.names;
+        let named = names.of(made.file.uid, &made.group.members[index].name);
+        let all: Vec<i32> = named.map(|(tid, _)| tid).collect();
+        for tid in all {
+            if let Some(known) = names.get_mut(tid) {
+                known.refused = None;
+            }
+        }
+    }
+
+    /// Those that the scheduler refused are tried again one by one, whoever comes and goes meanwhile.
     fn settle_member(&mut self, id: GroupId, index: usize) {
         let Some(made) = self.groups.made.get(&id) else {
             return;
@@ -155,7 +172,7 @@ impl Service {
             .groups
             .names
             .of(made.file.uid, &made.group.members[index].name);
-        let waits = named.filter(|(_, known)| known.bound.is_none());
+        let waits = named.filter(|(_, known)| known.bound.is_none() && known.refused.is_none());
         let waiting: Vec<i32> = waits.map(|(tid, _)| tid).collect();
         for tid in waiting {
             if !self.bind_if_free(tid, (id, index)) {
@@ -281,33 +298,38 @@ impl Service {
             self.destroy_group_or_doom(id);
         }
         let swept = self.groups.scan.swept;
-        let looked_at: Vec<(i32, Thread, i32, bool)> = self
-            .groups
-            .names
-            .after(swept)
-            .take(SWEEP_NAMES)
-            .map(|(tid, known)| (tid, known.thread, known.pid, known.refused.is_some()))
-            .collect();
-        self.groups.scan.swept = match looked_at.last() {
-            Some((last, ..)) if looked_at.len() == SWEEP_NAMES => *last,
+        let some = self.groups.names.after(swept).take(SWEEP_NAMES);
+        let some: Vec<i32> = some.map(|(tid, _)| tid).collect();
+        self.groups.scan.swept = match some.last() {
+            Some(last) if some.len() == SWEEP_NAMES => *last,
             _ => i32::MIN,
         };
-        for (tid, thread, pid, was_refused) in looked_at {
-            if !self.processes.lives(pid, thread) {
-                debug!(tid, "a thread with a name has ended");
-                self.forget_name(tid);
-            } else if was_refused {
-                self.try_again(tid);
-            }
+        for tid in some {
+            self.look_after(tid);
         }
         self.scan_some();
+    }
+
+    fn look_after(&mut self, tid: i32) {
+        let Some(known) = self.groups.names.get(tid) else {
+            return;
+        };
+        if !self.processes.lives(known.pid, known.thread) {
+            debug!(tid, "a thread with a name has ended");
+            self.forget_name(tid);
+        } else if !is_announced(known) && !self.is_still_of(known.pid, known.uid) {
+            debug!(tid, "a thread with a name has other rights now");
+            self.forget_name(tid);
+        } else if known.refused.is_some() {
+            self.try_again(tid);
+        }
     }
 
     fn try_again(&mut self, tid: i32) {
         let known = self.groups.names.get(tid);
         let place = known.and_then(|known| self.groups.member(known.uid, &known.name));
-        if let Some((id, index)) = place {
-            self.settle_member(id, index);
+        if let Some(place) = place {
+            self.bind_if_free(tid, place);
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{
     plan::{Move, Plan},
     show::GroupPage,
 };
-use crate::{pages::first_page, peer::Peer, service::Service, Refusal};
+use crate::{pages::first_page, peer::Peer, service::Service, wire::cut_text, Refusal};
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "doing", rename_all = "snake_case")]
@@ -87,9 +87,13 @@ struct Changes {
     more: bool,
 }
 
+/// Of one change: the order of a thousand members is one, too.
+const LINE_BYTES_MAX: usize = 4096;
+
 impl Changes {
     fn of(lines: Vec<String>) -> Self {
-        let (changes, more) = first_page(lines.into_iter());
+        let cut = |line: String| cut_text(&line, LINE_BYTES_MAX).to_owned();
+        let (changes, more) = first_page(lines.into_iter().map(cut));
         Changes { changes, more }
     }
 }

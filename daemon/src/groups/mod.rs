@@ -12,6 +12,7 @@ mod apply;
 mod bind;
 pub mod control;
 pub mod host;
+mod launched;
 pub mod names;
 pub mod plan;
 mod promise;

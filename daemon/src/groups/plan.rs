@@ -2,11 +2,11 @@
 //! Plans of members: loaded, triggered, paused, set to another place. A plan belongs to a member's name and stays when its
 //! group is made anew; when it began does not.
 
-use std::time::Duration;
+use std::{collections::HashMap, time::Duration};
 
 use consort_groups::{
     frames::{check_rate, Interval, INTERVALS_MAX, INTERVAL_MIN_NS, LENGTH_MAX_NS},
-    Group,
+    Description, Group,
 };
 use consort_kernel::NEVER_NS;
 use nix::{
@@ -18,7 +18,7 @@ use tracing::warn;
 use super::{scheduler::bootstrap, FileKey, GroupId};
 use crate::{audit, peer::Peer, service::Service, Refusal};
 
-/// Intervals of all plans of one user: the scheduler keeps them in memory.
+/// Intervals of all plans of one user, for each thread: the scheduler keeps them in memory.
 const INTERVALS_OF_USER_MAX: usize = 4 * INTERVALS_MAX;
 
 /// When a member is to run.
@@ -135,6 +135,36 @@ impl Service {
         })
     }
 
+    /// Threads that a member's name stands for: the scheduler keeps a plan for each.
+    fn threads_of(&self, uid: u32, member: &str) -> usize {
+        let place = self.groups.member(uid, member);
+        let made = place.and_then(|(id, index)| self.groups.made.get(&id)?.seats.get(index));
+        made.map_or(1, Vec::len)
+    }
+
+    /// Intervals that the scheduler keeps of a user's plans, where members stand for so many `threads`.
+    fn intervals_of(&self, uid: u32, threads: impl Fn(&str) -> usize) -> usize {
+        let own = self.groups.plans.iter().filter(|((of, _), _)| *of == uid);
+        own.map(|((_, name), plan)| plan.intervals.len() * threads(name))
+            .sum()
+    }
+
+    /// Whether a user's plans are within its limit once a file says what its members stand for.
+    pub(super) fn check_plans_of_sets(&self, uid: u32, to: &Description) -> Result<(), Refusal> {
+        let counts: HashMap<&str, usize> = to
+            .members()
+            .map(|(_, _, member)| (member.name.as_str(), member.count as usize))
+            .collect();
+        let threads = |name: &str| counts.get(name).copied();
+        let sum = self.intervals_of(uid, |name| {
+            threads(name).unwrap_or_else(|| self.threads_of(uid, name))
+        });
+        match sum > INTERVALS_OF_USER_MAX {
+            true => Err(too_many_intervals(uid, sum)),
+            false => Ok(()),
+        }
+    }
+
     fn check_plan(
         &self,
         uid: u32,
@@ -142,14 +172,10 @@ impl Service {
         plan: &Plan,
         anyway: bool,
     ) -> Result<(), Refusal> {
-        let own = self.groups.plans.iter().filter(|((of, _), _)| *of == uid);
-        let others = own.filter(|((_, name), _)| name != member);
-        let sum: usize = others.map(|(_, plan)| plan.intervals.len()).sum();
-        if sum + plan.intervals.len() > INTERVALS_OF_USER_MAX {
-            let text = format!(
-                "user {uid} has plans of {sum} intervals, and may have {INTERVALS_OF_USER_MAX} in sum: unload some"
-            );
-            return Err(Refusal::new(Errno::EDQUOT, text));
+        let threads = |name: &str| self.threads_of(uid, name);
+        let sum = self.intervals_of(uid, |name| if name == member { 0 } else { threads(name) });
+        if sum + plan.intervals.len() * threads(member) > INTERVALS_OF_USER_MAX {
+            return Err(too_many_intervals(uid, sum));
         }
         let promise = self.groups.made.get(&id).and_then(|made| {
             let file = self.groups.files.get(&made.file)?;
@@ -162,7 +188,7 @@ impl Service {
         let Some((rate, period_ns)) = promise.filter(|_| !anyway) else {
             return Ok(());
         };
-        check_rate(&plan.intervals, rate, period_ns)
+        check_rate(&plan.intervals, plan.repeat_ns, rate, period_ns)
             .map_err(|too_much| Refusal::new(Errno::EDQUOT, too_much.to_string()))
     }
 
@@ -293,4 +319,12 @@ impl Service {
         let told = self.host.role_status(group, 0).ok()?;
         (told.zero_ns != NEVER_NS).then_some(told.zero_ns)
     }
+}
+
+fn too_many_intervals(uid: u32, sum: usize) -> Refusal {
+    let text = format!(
+        "user {uid} has plans of {sum} intervals, one for each thread of their members, and may have {INTERVALS_OF_USER_MAX} \
+         in sum: unload some"
+    );
+    Refusal::new(Errno::EDQUOT, text)
 }

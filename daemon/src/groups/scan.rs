@@ -6,13 +6,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     fs,
+    os::unix::fs::MetadataExt,
     time::{Duration, Instant},
 };
 
 use consort_groups::rule::{Candidate, Rule};
 use consort_rates::accounts::number_in;
-use nix::errno::Errno;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::{
     names::{Known, Source},
@@ -20,11 +20,10 @@ use super::{
     GroupId,
 };
 use crate::{
-    audit, config,
-    peer::{self, Peer, Processes, Thread},
+    config,
+    peer::{self, Processes, Thread},
     server::cpu_time,
     service::Service,
-    Refusal,
 };
 
 /// Processes looked at in one go.
@@ -47,7 +46,7 @@ pub(crate) struct Scan {
     /// Those that this round has not come to.
     left: Vec<i32>,
     /// By number of the process.
-    launched: BTreeMap<i32, Launched>,
+    pub launched: BTreeMap<i32, Launched>,
     /// Where the last sweep over threads with names stopped.
     pub swept: i32,
 }
@@ -101,7 +100,7 @@ impl Scan {
 
 /// A member that has room.
 #[derive(Debug)]
-struct Wanted {
+pub(super) struct Wanted {
     place: (GroupId, usize),
     /// Whose file it is of.
     uid: u32,
@@ -185,6 +184,13 @@ impl Processes {
         Some(text.trim_end_matches('\n').to_owned())
     }
 
+    /// A first, cheap look at whose a process is: its folder is its effective user's. Where that is another one,
+    /// [`Processes::owner`] knows.
+    fn seems_of(&self, pid: i32, uid: u32) -> bool {
+        let found = fs::metadata(self.root().join(pid.to_string()));
+        found.is_ok_and(|found| found.uid() == uid)
+    }
+
     /// Whose a process is: the user that it is in every respect; `None` for a privileged one that a user has started.
     fn owner(&self, pid: i32) -> Option<u32> {
         let owners = peer::status_numbers(&self.root().join(pid.to_string()), "Uid:")?;
@@ -195,67 +201,13 @@ impl Processes {
 }
 
 impl Service {
-    /// A process gets a name for its threads: the one that asks, and that will become another program.
-    ///
-    /// # Errors
-    /// EINVAL for what is no name, EIO when it cannot be kept.
-    pub fn name_process(&mut self, peer: &Peer, name: &str) -> Result<(), Refusal> {
-        let name = super::bind::check_name(name.as_bytes())?;
-        let now = Instant::now();
-        self.users.check_members(peer.uid, now)?;
-        let launched = Launched {
-            pid: peer.pid,
-            start: peer.start,
-            uid: peer.uid,
-            name,
-        };
-        if let Some(Err(error)) = self
-            .groups
-            .store
-            .as_ref()
-            .map(|store| store.keep_name(&launched))
-        {
-            let text = format!("cannot keep the name, so nothing was changed: {error}");
-            return Err(Refusal::new(Errno::EIO, text));
-        }
-        audit::done(
-            self,
-            peer,
-            "name",
-            &format!("process {} is {}", peer.pid, launched.name),
-        );
-        let old = self.groups.scan.launched.insert(peer.pid, launched);
-        if old.is_none() {
-            self.users.entry(peer.uid, now).members += 1;
-        }
-        self.look_at(peer.pid, &[]);
-        Ok(())
-    }
-
-    /// Those that an earlier daemon knew, if they live.
-    pub(super) fn restore_launched(&mut self, all: Vec<Launched>) {
-        for launched in all {
-            self.users.entry(launched.uid, Instant::now()).members += 1;
-            self.groups.scan.launched.insert(launched.pid, launched);
-        }
-        self.forget_ended();
-    }
-
-    fn forget_ended(&mut self) {
-        let root = self.processes.root();
-        let ended = |launched: &&Launched| {
-            peer::start_time(&root.join(launched.pid.to_string())) != Some(launched.start)
-        };
-        let all = self.groups.scan.launched.values();
-        let ended: Vec<(i32, u32)> = all.filter(ended).map(|one| (one.pid, one.uid)).collect();
-        for (pid, uid) in ended {
-            self.groups.scan.launched.remove(&pid);
-            self.users.entry(uid, Instant::now()).members -= 1;
-            let dropped = self.groups.store.as_ref().map(|store| store.drop_name(pid));
-            if let Some(Err(error)) = dropped {
-                warn!(pid, %error, "cannot remove a name from the store");
-            }
-        }
+    /// Whether what a user said of a process still is about one of that user's: it may have become a program with other
+    /// rights, which is not for that user to direct. Root directs all.
+    pub(super) fn is_still_of(&self, pid: i32, uid: u32) -> bool {
+        let account = |uid: u32| self.users.account(uid);
+        uid == 0
+            || self.processes.seems_of(pid, uid)
+            || self.processes.owner(pid).map(account) == Some(account(uid))
     }
 
     /// All processes are looked at again, some of them at once.
@@ -266,37 +218,46 @@ impl Service {
 
     /// Goes on looking, if there is anything to look for. Whoever has the rules pays for it.
     pub(super) fn scan_some(&mut self) {
-        let now = Instant::now();
-        let mut wanted = self.wanted();
-        wanted.retain(|one| self.users.waits_for(one.uid, now).is_none());
+        let (now, began) = (Instant::now(), cpu_time());
+        let wanted = self.wanted(now);
         if self.groups.scan.launched.is_empty() && wanted.is_empty() {
             self.groups.scan.forget();
             return;
         }
-        let began = cpu_time();
-        let scan = &mut self.groups.scan;
+        let scan = &self.groups.scan;
         if scan.left.is_empty() || scan.listed.len() <= LISTED_FREELY {
             let all = self.processes.all();
             self.groups.scan.list(all);
             self.forget_ended();
         }
-        let mut next = self.groups.scan.next().into_iter();
+        let (mut next, looks_from) = (self.groups.scan.next().into_iter(), cpu_time());
         for pid in next.by_ref() {
             self.look_at(pid, &wanted);
-            if cpu_time().saturating_sub(began) > SCAN_TIME {
+            if cpu_time().saturating_sub(looks_from) > SCAN_TIME {
                 break;
             }
         }
         self.groups.scan.left.extend(next.rev());
-        let payers: BTreeSet<u32> = wanted.iter().map(|one| one.uid).collect();
-        let spent = cpu_time().saturating_sub(began) / (payers.len().max(1) as u32);
+        let spent = cpu_time().saturating_sub(began);
+        let launched = self.groups.scan.launched().map(|one| one.uid);
+        let payers: Vec<u32> = wanted.iter().map(|one| one.uid).chain(launched).collect();
+        self.charge_parts(spent, &payers, now);
+    }
+
+    /// Divides what was spent among users: each is in `payers` as often as it has something that it was spent for.
+    fn charge_parts(&mut self, spent: Duration, payers: &[u32], now: Instant) {
+        let mut parts: BTreeMap<u32, u32> = BTreeMap::new();
         for uid in payers {
+            *parts.entry(*uid).or_default() += 1;
+        }
+        for (uid, part) in parts {
+            let spent = spent.mul_f64(f64::from(part) / payers.len() as f64);
             self.users.charge_cpu(uid, spent, now);
         }
     }
 
-    /// Members with rules that have room, in the order of their files.
-    fn wanted(&self) -> Vec<Wanted> {
+    /// Members with rules that have room, in the order of their files; not of users whose time is used up.
+    fn wanted(&mut self, now: Instant) -> Vec<Wanted> {
         let users = std::cell::OnceCell::new();
         let number = |user: &str| {
             let users = users.get_or_init(config::users);
@@ -304,6 +265,9 @@ impl Service {
         };
         let mut wanted = Vec::new();
         for (id, made) in &self.groups.made {
+            if self.users.waits_for(made.file.uid, now).is_some() {
+                continue;
+            }
             for (index, member) in made.group.members.iter().enumerate() {
                 let Some(rule) = member.rule.as_ref().filter(|_| made.free(index).is_some()) else {
                     continue;
@@ -326,16 +290,22 @@ impl Service {
     }
 
     /// Names threads of one process.
-    fn look_at(&mut self, pid: i32, wanted: &[Wanted]) {
+    pub(super) fn look_at(&mut self, pid: i32, wanted: &[Wanted]) {
         let folder = self.processes.root().join(pid.to_string());
+        let Some(start) = peer::start_time(&folder) else {
+            return;
+        };
         let launched = self.groups.scan.launched.get(&pid);
-        let launched = launched.filter(|one| peer::start_time(&folder) == Some(one.start));
+        let launched = launched.filter(|one| one.start == start);
         if let Some(launched) = launched {
             let (uid, name) = (launched.uid, launched.name.clone());
+            if !self.is_still_of(pid, uid) {
+                return;
+            }
             let place = self.groups.member(uid, &name);
             for tid in self.nameless(pid) {
                 if let Some(place) = place {
-                    self.name_thread((pid, tid), place, (uid, &name), Source::Launched);
+                    self.name_thread((pid, start, tid), place, (uid, &name), Source::Launched);
                 }
             }
             return;
@@ -370,7 +340,8 @@ impl Service {
                 made.is_some_and(|made| made.free(one.place.1).is_some())
             };
             if let Some(one) = rules.first(&thread, has_room) {
-                self.name_thread((pid, tid), one.place, (one.uid, &one.name), Source::Rule);
+                let named = (one.uid, one.name.as_str());
+                self.name_thread((pid, start, tid), one.place, named, Source::Rule);
             }
         }
     }
@@ -385,10 +356,10 @@ impl Service {
         threads
     }
 
-    /// A thread gets a member's name if that has room.
+    /// A thread gets a member's name if that has room, and if its process is still the one that began at `began`.
     fn name_thread(
         &mut self,
-        (pid, tid): (i32, i32),
+        (pid, began, tid): (i32, u64, i32),
         (id, index): (GroupId, usize),
         (uid, name): (u32, &str),
         source: Source,
@@ -397,6 +368,11 @@ impl Service {
         let Some(start) = peer::thread_start(&folder) else {
             return;
         };
+        // Their numbers may have become others' since they were looked at.
+        let process = self.processes.root().join(pid.to_string());
+        if peer::start_time(&process) != Some(began) || self.groups.names.get(tid).is_some() {
+            return;
+        }
         let made = self.groups.made.get(&id);
         let now = Instant::now();
         if made.is_none_or(|made| made.free(index).is_none())

@@ -99,6 +99,7 @@ pub struct ThreadRow {
     pub uid: u32,
     pub pid: i32,
     pub tid: i32,
+    /// As ps(1) has it.
     pub command: String,
     /// "announced", "launched" or "rule".
     pub source: &'static str,
@@ -298,12 +299,14 @@ impl Service {
         let known = self.groups.names.get(tid);
         let of = |value: fn(&Known) -> i32| known.map_or(0, value);
         let pid = of(|known| known.pid);
+        let command = self.processes.thread_name(pid, tid).unwrap_or_default();
         ThreadRow {
             name: known.map_or(String::new(), |known| known.name.clone()),
             uid: known.map_or(0, |known| known.uid),
             pid,
             tid,
-            command: self.processes.thread_name(pid, tid).unwrap_or_default(),
+            // It goes to terminals, root's among them.
+            command: command.replace(char::is_control, "?"),
             source: match known.map(|known| known.source) {
                 Some(Source::Announced { .. }) => "announced",
                 Some(Source::Launched) => "launched",

@@ -5,11 +5,12 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 use consort_groups::{frames::Interval, FILE_BYTES_MAX};
+use nix::unistd::geteuid;
 use tracing::warn;
 
 use super::{plan::Plan, FileKey};
@@ -76,7 +77,7 @@ impl Store {
     pub fn open(folder: &Path) -> io::Result<(Store, Left)> {
         match fs::DirBuilder::new().mode(0o700).create(folder) {
             Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
-            _ => {}
+            _ => check_owner(folder)?,
         }
         let mut left = Left::default();
         for entry in fs::read_dir(folder)? {
@@ -241,6 +242,22 @@ impl Store {
     }
 }
 
+/// What is in the store is taken for what users have said, root among them: whoever is neither root nor the daemon's user
+/// has made it only where that one also owns the folder that it is in, as after an update of the unit.
+fn check_owner(folder: &Path) -> io::Result<()> {
+    let found = fs::symlink_metadata(folder)?;
+    let above = match folder.parent() {
+        Some(above) if above != Path::new("") => fs::metadata(above)?,
+        _ => fs::metadata(".")?,
+    };
+    let trusted = [0, geteuid().as_raw(), above.uid()];
+    if found.is_dir() && trusted.contains(&found.uid()) && found.mode() & 0o022 == 0 {
+        return Ok(());
+    }
+    let text = "others can write what is in it: expected a folder of root's or the daemon's own; remove it";
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, text))
+}
+
 fn read_file(key: &str, path: &Path) -> Option<(FileKey, String)> {
     let (uid, name) = key.split_once('.')?;
     let uid = uid.parse().ok()?;
@@ -327,6 +344,7 @@ fn read_name(pid: &str, path: &Path) -> Option<Launched> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::{chown, symlink, PermissionsExt};
 
     struct Folder(PathBuf);
 
@@ -412,5 +430,24 @@ mod tests {
         assert_eq!(left.files, [(key(7, "a"), "text".to_owned())]);
         assert!(left.launched.is_empty() && left.plans.is_empty());
         store.keep_file(&key(7, "d"), "more").unwrap();
+    }
+
+    /// Where others may write beside the socket they could put files of root's there.
+    #[test]
+    fn a_store_that_others_can_write_is_none() {
+        let folder = Folder::new("strangers-store");
+        let refused = |folder: &Path| Store::open(folder).unwrap_err().kind();
+        fs::create_dir(&folder.0).unwrap();
+        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(refused(&folder.0), io::ErrorKind::PermissionDenied);
+        fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o700)).unwrap();
+        assert!(Store::open(&folder.0).is_ok());
+        let link = Folder::new("linked-store");
+        symlink(&folder.0, &link.0).unwrap();
+        assert_eq!(refused(&link.0), io::ErrorKind::PermissionDenied);
+        fs::remove_file(&link.0).unwrap();
+        if chown(&folder.0, Some(65_533), None).is_ok() {
+            assert_eq!(refused(&folder.0), io::ErrorKind::PermissionDenied);
+        }
     }
 }

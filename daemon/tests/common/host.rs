@@ -33,6 +33,8 @@ pub struct Record {
     pub members: HashMap<i32, JoinArgs>,
     pub pages: BTreeSet<u32>,
     pub joins: u64,
+    /// How often the daemon wanted a thread bound.
+    pub binds: u64,
     pub classes: Option<ClassTable>,
     pub reservations: BTreeMap<u32, Promise>,
     pub shortest_period_ns: u64,
@@ -524,6 +526,7 @@ impl GroupHost for FakeHost {
 
     fn bind(&mut self, bind: Bind) -> Result<(), Error> {
         let mut record = self.record();
+        record.binds += 1;
         Self::refused(&record, "bind")?;
         if record.unbindable.contains(&bind.thread.tid) {
             return Err(refusal("bind", libc::ESRCH));

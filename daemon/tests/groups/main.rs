@@ -5,6 +5,7 @@
 mod apply;
 #[path = "../common/mod.rs"]
 mod common;
+mod hostile;
 mod names;
 mod plans;
 mod programs;

@@ -29,7 +29,7 @@ fn of_member(prefix: &str, member: &Member) -> String {
     );
     let firsts = member.state.iter().enumerate();
     for (index, variable) in firsts {
-        let first = variable.first.word();
+        let first = constant(variable.first.word());
         text +=
             &format!("\tif (!error)\n\t\terror = consort_set_state(*member, {index}, {first});\n");
     }
@@ -45,7 +45,7 @@ fn of_member(prefix: &str, member: &Member) -> String {
     for (index, variable) in member.control.iter().enumerate() {
         let called = with_unit(variable);
         let of = c_type(variable);
-        let first = variable.first.word();
+        let first = constant(variable.first.word());
         text += &format!(
             "/* Its first value while nobody has said another one. */\n\
              static inline {of} {prefix}_get_{called}(struct consort_member *member)\n\
@@ -54,6 +54,14 @@ fn of_member(prefix: &str, member: &Member) -> String {
         );
     }
     text
+}
+
+/// There are no negative constants in C: the least number's digits are too many for any type.
+fn constant(word: i64) -> String {
+    match word {
+        i64::MIN => "INT64_MIN".to_owned(),
+        word => word.to_string(),
+    }
 }
 
 fn c_type(variable: &Variable) -> &'static str {

@@ -135,4 +135,15 @@ mod tests {
             "{error}"
         );
     }
+
+    #[test]
+    fn the_least_number_is_a_constant_in_c() {
+        let text = "[group.a]\nstate = { least = -9223372036854775808 }\nmembers = [\"m\"]";
+        let read = crate::read("f.toml", "f", text).unwrap();
+        let text = accessors(&read, "f.toml", Language::C).unwrap();
+        assert!(
+            text.contains("consort_set_state(*member, 0, INT64_MIN)"),
+            "{text}"
+        );
+    }
 }

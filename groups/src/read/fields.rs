@@ -177,7 +177,8 @@ impl<'r, 't> Fields<'r, 't> {
             );
             self.tell(key, text);
         }
-        let read = entries.into_iter();
+        // Each member has its own copy.
+        let read = entries.into_iter().take(VARIABLES_MAX);
         Some(
             read.filter_map(|(name, value)| self.variable(key, name, value))
                 .collect(),

@@ -9,7 +9,7 @@ use toml::{
 use super::{fields::Fields, group::period_expected, Reader};
 use crate::{
     function::{Follows, Function, Stage, Terms, INTERVALS_NS, INTERVAL_NS, ITEMS, PERIODS_NS},
-    rule::{self, Rule, THREAD_BYTES_MAX},
+    rule::{self, Rule, PATH_BYTES_MAX, THREAD_BYTES_MAX, USER_BYTES_MAX},
     variable::Variable,
     Member, MEMBERS_MAX,
 };
@@ -166,6 +166,16 @@ fn read_rule(fields: &mut Fields) -> Option<Rule> {
 }
 
 fn check_rule(rules: &mut Fields, rule: &Rule) {
+    for (key, text, max) in [
+        ("executable", &rule.executable, PATH_BYTES_MAX),
+        ("cgroup", &rule.cgroup, PATH_BYTES_MAX),
+        ("user", &rule.user, USER_BYTES_MAX),
+    ] {
+        if let Some(text) = text.as_deref().filter(|text| text.len() > max) {
+            let text = format!("has {} bytes: expected at most {max}", text.len());
+            return rules.tell(key, text);
+        }
+    }
     if let Some(path) = rule
         .executable
         .as_deref()

@@ -127,6 +127,10 @@ impl Reader {
             let key = format!("group.{name}");
             self.place(&key, value.span().start);
             self.check_name(&key, name, "a group");
+            // All that is in the group is called after it.
+            if name.len() > NAME_BYTES_MAX {
+                continue;
+            }
             match value.get_ref() {
                 DeValue::Table(table) => groups.push(read_group(self, &key, name, table)),
                 _ => self.tell(&key, format!("expected a table: [group.{name}]")),
