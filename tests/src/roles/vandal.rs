@@ -5,8 +5,8 @@ use std::{num::NonZeroUsize, os::fd::BorrowedFd, ptr::NonNull};
 
 use consort::{now_ns, Next};
 use consort_abi::{
-    consort_request, CONSORT_ORDER_PROGRAM, CONSORT_ORDER_SERVICE, CONSORT_PAGE_BYTES,
-    CONSORT_SLOT_BYTES,
+    consort_request, CONSORT_MAPPING_BYTES, CONSORT_ORDER_PROGRAM, CONSORT_ORDER_SERVICE,
+    CONSORT_PAGE_BYTES, CONSORT_SLOT_BYTES, CONSORT_VARIABLES_BYTES,
 };
 use nix::sys::mman::{mmap, munmap, MapFlags, ProtFlags};
 
@@ -19,6 +19,11 @@ use crate::suite::{
 
 const MS: u64 = 1_000_000;
 const PAGE: usize = CONSORT_PAGE_BYTES as usize;
+/// The page, and the variables behind it.
+const MAPPING: usize = CONSORT_MAPPING_BYTES as usize;
+/// In words: the first slot, and the variables of its thread.
+const SLOT: usize = CONSORT_SLOT_BYTES as usize / 8;
+const VARIABLES: usize = CONSORT_VARIABLES_BYTES as usize / 8;
 
 /// What a liar claims: that its event has been due for ever; with `all`, also that its best-effort event is the most
 /// important one.
@@ -80,7 +85,7 @@ fn joined_client(domain: &str) -> Result<Client, String> {
     }
 }
 
-/// `scribbler DOMAIN ones|random`: fills its page with 0xff or with noise, while it runs, yields and sleeps.
+/// `scribbler DOMAIN ones|random`: fills its mapping with 0xff or with noise, while it runs, yields and sleeps.
 pub fn scribbler(board: &Board, arguments: &[&str]) -> Result<(), String> {
     let client = joined_client(&argument::<String>(arguments, 0)?)?;
     let ones = argument::<String>(arguments, 1)? == "ones";
@@ -89,18 +94,18 @@ pub fn scribbler(board: &Board, arguments: &[&str]) -> Result<(), String> {
     board.set(Field::Ready, 1);
     loop {
         let round = board.get(Field::Work);
-        // All of the page now and then, the own slot always.
+        // All of it now and then, what is its own always.
         let words = match round % 16 {
-            0 => 0..PAGE / 8,
-            _ => CONSORT_SLOT_BYTES as usize / 8..2 * CONSORT_SLOT_BYTES as usize / 8,
+            0 => [0..MAPPING / 8, 0..0],
+            _ => [SLOT..2 * SLOT, PAGE / 8..PAGE / 8 + VARIABLES],
         };
-        for word in words {
+        for word in words.into_iter().flatten() {
             let value = if ones {
                 u64::MAX
             } else {
                 plausible(&mut random)
             };
-            // SAFETY: inside the page, which stays mapped; others write it, too.
+            // SAFETY: inside the mapping, which stays; others write it, too.
             unsafe { page.add(word).write_volatile(value) };
         }
         match random.next() % 4 {
@@ -123,7 +128,7 @@ fn plausible(random: &mut Random) -> u64 {
     }
 }
 
-/// `remapper DOMAIN`: maps, grows, protects, unmaps and truncates its page, and tries to use its descriptor otherwise.
+/// `remapper DOMAIN`: maps, grows, protects, unmaps and truncates its mapping, and tries to use its descriptor otherwise.
 /// Errors counts what succeeded and must not.
 pub fn remapper(board: &Board, arguments: &[&str]) -> Result<(), String> {
     let client = joined_client(&argument::<String>(arguments, 0)?)?;
@@ -152,20 +157,20 @@ fn remap_once(board: &Board, fd: BorrowedFd, random: &mut Random) {
         unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, fd, offset) }.ok()
     };
     let writable = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
-    must_fail(map(2 * PAGE, writable, 0).is_some());
-    must_fail(map(PAGE, writable, PAGE as i64).is_some());
+    must_fail(map(MAPPING + PAGE, writable, 0).is_some());
+    must_fail(map(PAGE, writable, MAPPING as i64).is_some());
     must_fail(nix::unistd::ftruncate(fd, 1 << 20).is_ok());
-    let Some(at) = map(PAGE, writable, 0) else {
+    let Some(at) = map(MAPPING, writable, 0) else {
         board.add(Field::Errors, 1);
         return;
     };
     // SAFETY: the mapping is this function's own; growing it may fail or give an address without memory behind.
-    let grown = unsafe { libc::mremap(at.as_ptr(), PAGE, 2 * PAGE, libc::MREMAP_MAYMOVE) };
+    let grown = unsafe { libc::mremap(at.as_ptr(), MAPPING, MAPPING + PAGE, libc::MREMAP_MAYMOVE) };
     let (at, bytes) = match NonNull::new(grown) {
-        Some(grown) if grown.as_ptr() != libc::MAP_FAILED => (grown, 2 * PAGE),
-        _ => (at, PAGE),
+        Some(grown) if grown.as_ptr() != libc::MAP_FAILED => (grown, MAPPING + PAGE),
+        _ => (at, MAPPING),
     };
-    // SAFETY: only the first page has memory behind it.
+    // SAFETY: only the mapping as it was has memory behind it.
     unsafe {
         at.cast::<u64>()
             .add(8 + random.next() as usize % 8)

@@ -10,7 +10,7 @@ use std::{
 
 use consort_abi::{
     consort_page, consort_reply, consort_request, CONSORT_ABI_MAGIC, CONSORT_ABI_VERSION,
-    CONSORT_CONTROL, CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_PAGE_BYTES,
+    CONSORT_CONTROL, CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_MAPPING_BYTES,
 };
 use nix::{
     cmsg_space,
@@ -153,7 +153,7 @@ impl Client {
         serde_json::from_slice(&reply.rest).map_err(|error| format!("no JSON: {error}"))
     }
 
-    /// The page's own memory, for writing whatever a hostile program may write. Null before HELLO.
+    /// The mapping's own memory, for writing whatever a hostile program may write. Null before HELLO.
     pub fn page(&self) -> *mut consort_page {
         self.page
             .as_ref()
@@ -172,13 +172,13 @@ impl Drop for Client {
     fn drop(&mut self) {
         if let Some((page, _)) = &self.page {
             // SAFETY: mapped by `map_page`; the client's pointers end with it.
-            let _ = unsafe { munmap(page.cast(), CONSORT_PAGE_BYTES as usize) };
+            let _ = unsafe { munmap(page.cast(), CONSORT_MAPPING_BYTES as usize) };
         }
     }
 }
 
 pub fn map_page(fd: &OwnedFd) -> Result<NonNull<consort_page>, String> {
-    let length = NonZeroUsize::new(CONSORT_PAGE_BYTES as usize).ok_or("no length")?;
+    let length = NonZeroUsize::new(CONSORT_MAPPING_BYTES as usize).ok_or("no length")?;
     let protection = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
     // SAFETY: a fresh mapping at an address of the kernel's choice.
     unsafe { mmap(None, length, protection, MapFlags::MAP_SHARED, fd, 0) }
