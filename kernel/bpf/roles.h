@@ -88,6 +88,8 @@ static inline void role_detach(struct task __arena *t)
 	role_advance(r, bpf_ktime_get_ns());
 	t->member.role = NULL;
 	r->member = NULL;
+	/* Its number may become another program's. */
+	r->client = 0;
 }
 
 /* Tells the thread what its function has for it. */
