@@ -2,11 +2,9 @@
 //! A thread that has a name: group files name it, a decision function decides when it runs, and the two share variables.
 
 use crate::domain::{check_name, Terms};
-use crate::layout::{Variables, ANNOUNCE, STANDING_OUTSIDE, VARIABLES};
+use crate::layout::ANNOUNCE;
 use crate::link;
-use crate::member::State;
-use crate::{clock, Error, Member};
-use std::sync::atomic::Ordering;
+use crate::{Error, Member};
 
 /// Says what the calling thread is called in group files (`consort apply`), whether one names it yet or not; waits at most a
 /// second for the daemon. If no daemon is there, announcing succeeds all the same: the thread is on its own,
@@ -129,115 +127,5 @@ impl Announced {
     /// What the daemon says against it. The thread has no name all the same.
     pub fn leave(self) -> Result<(), Error> {
         self.member.leave()
-    }
-}
-
-/// What the program writes of its variables.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
-pub(crate) struct Said {
-    pub state: [i64; VARIABLES],
-    pub submissions: u32,
-    pub done: u32,
-    pub triggers: u32,
-}
-
-impl Said {
-    pub fn read(variables: &Variables) -> Said {
-        Said {
-            state: std::array::from_fn(|index| variables.state[index].load(Ordering::Relaxed)),
-            submissions: variables.submissions.load(Ordering::Relaxed),
-            done: variables.done.load(Ordering::Relaxed),
-            triggers: variables.triggers.load(Ordering::Relaxed),
-        }
-    }
-
-    pub fn write(&self, variables: &Variables) {
-        for (to, from) in variables.state.iter().zip(self.state) {
-            to.store(from, Ordering::Relaxed);
-        }
-        variables
-            .submissions
-            .store(self.submissions, Ordering::Relaxed);
-        variables.done.store(self.done, Ordering::Relaxed);
-        variables.triggers.store(self.triggers, Ordering::Release);
-    }
-}
-
-impl State {
-    #[inline]
-    pub fn set_variable(&self, index: usize, value: i64) -> Result<(), Error> {
-        self.check_alive()?;
-        let word = self.variables().state.get(index);
-        word.ok_or(Error::VariableRange { index })?
-            .store(value, Ordering::Release);
-        if !self.is_attached() {
-            self.tend_once(clock::now_ns());
-        }
-        Ok(())
-    }
-
-    pub fn variable(&self, index: usize) -> Result<i64, Error> {
-        self.check_alive()?;
-        let word = self.variables().state.get(index);
-        Ok(word
-            .ok_or(Error::VariableRange { index })?
-            .load(Ordering::Relaxed))
-    }
-
-    #[inline]
-    pub fn control(&self, index: usize) -> Result<i64, Error> {
-        self.check_alive()?;
-        let word = self.variables().control.get(index);
-        Ok(word
-            .ok_or(Error::VariableRange { index })?
-            .load(Ordering::Acquire))
-    }
-
-    pub fn begin_submission(&self) -> Result<(), Error> {
-        self.check_alive()?;
-        let word = &self.variables().submissions;
-        word.store(word.load(Ordering::Relaxed) | 1, Ordering::Release);
-        Ok(())
-    }
-
-    pub fn end_submission(&self) -> Result<(), Error> {
-        self.check_alive()?;
-        let word = &self.variables().submissions;
-        // To the next even number, whether its beginning was told or not.
-        let begun = word.load(Ordering::Relaxed) | 1;
-        word.store(begun.wrapping_add(1), Ordering::Release);
-        self.look()
-    }
-
-    pub fn done(&self) -> Result<(), Error> {
-        self.check_alive()?;
-        let word = &self.variables().done;
-        word.store(
-            word.load(Ordering::Relaxed).wrapping_add(1),
-            Ordering::Release,
-        );
-        self.look()
-    }
-
-    pub fn trigger_plans(&self) -> Result<(), Error> {
-        self.check_alive()?;
-        let word = &self.variables().triggers;
-        word.store(
-            word.load(Ordering::Relaxed).wrapping_add(1),
-            Ordering::Release,
-        );
-        self.look()
-    }
-
-    pub fn look(&self) -> Result<(), Error> {
-        self.check_alive()?;
-        self.tend_once(clock::now_ns());
-        // Whoever polls gives the CPU up there and nowhere else.
-        let polls = self.slot().standing.load(Ordering::Relaxed) != STANDING_OUTSIDE;
-        if self.is_attached() && !polls {
-            // SAFETY: plain system call.
-            unsafe { libc::sched_yield() };
-        }
-        Ok(())
     }
 }

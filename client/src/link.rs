@@ -2,10 +2,10 @@
 //! The link to the daemon: connect, greet, map the page, hand out its slots. Each step either has happened, or is
 //! looked at again later, so that a thread that must be on time never waits here.
 
-use crate::announced::Said;
 use crate::connection::{Connection, Reply, Ticket};
 use crate::domain::Terms;
 use crate::layout::{RawRequest, HELLO, LEAVE, MAGIC, SLOTS, WIRE_VERSION, WIRE_VERSION_LEAST};
+use crate::member::Said;
 use crate::page::Page;
 use crate::Error;
 use std::ffi::{OsStr, OsString};

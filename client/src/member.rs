@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A thread's membership in a domain, from joining to leaving.
 
-use crate::announced::Said;
 use crate::choice::Choice;
 use crate::domain::Terms;
 use crate::epoll::{Epoll, EpollSleeper};
@@ -22,9 +21,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+mod at_exit;
 mod at_user_level;
 mod inside;
 mod joining;
+mod variables;
+
+pub(crate) use variables::Said;
 
 /// How long joining and leaving wait for the daemon.
 pub const DAEMON_WAIT: Duration = Duration::from_secs(1);
@@ -34,22 +37,6 @@ const LEFT: u64 = u64::MAX;
 
 /// What `attached` says to a thread on its own.
 static NOT_ATTACHED: AtomicU32 = AtomicU32::new(0);
-
-thread_local! {
-    static OF_THIS_THREAD: RefCell<LeaveAtExit> = const { RefCell::new(LeaveAtExit(None)) };
-}
-
-/// A thread that ends without leaving leaves here.
-struct LeaveAtExit(Option<Rc<State>>);
-
-impl Drop for LeaveAtExit {
-    fn drop(&mut self) {
-        if let Some(state) = &self.0 {
-            // Nobody is left to tell.
-            let _ = state.leave(None);
-        }
-    }
-}
 
 /// The calling thread's membership. Dropping it leaves the domain; so does the thread's end.
 ///
@@ -194,7 +181,7 @@ pub(crate) struct State {
 
 impl State {
     fn join(terms: &Terms) -> Result<Rc<State>, Error> {
-        discard_parents_membership()?;
+        at_exit::discard_parents_membership()?;
         let process = Process::current()?;
         let state = Rc::new(State::on_its_own(terms)?);
         if state.choice.allows_kernel() {
@@ -204,8 +191,7 @@ impl State {
             state.join_user_level(clock::now_ns())?;
         }
         state.slack_ns.set(slack::sharpen());
-        // Fails only while the thread is being torn down: then the handle's drop is what leaves.
-        let _ = OF_THIS_THREAD.try_with(|exit| exit.borrow_mut().0.replace(Rc::clone(&state)));
+        at_exit::leave_at_exit(&state);
         Ok(state)
     }
 
@@ -265,29 +251,8 @@ impl State {
         unsafe { self.slot.get().as_ref() }
     }
 
-    #[inline]
-    pub(crate) fn variables(&self) -> &Variables {
-        // SAFETY: points to `variables_alone`, or into the memory that `place` keeps mapped; as for `slot`.
-        unsafe { self.variables.get().as_ref() }
-    }
-
-    /// What the thread has said so far.
-    fn said(&self) -> Said {
-        let mut said = Said::read(self.variables());
-        self.overlay_shared(&mut said.state);
-        said
-    }
-
     pub(crate) fn place_now(&self) -> Option<Place> {
         self.place.borrow().clone()
-    }
-
-    /// What the thread has said goes along.
-    fn move_variables(&self, to: &Variables) {
-        if !std::ptr::eq(to, self.variables.get().as_ptr()) {
-            self.said().write(to);
-            self.variables.set(NonNull::from(to));
-        }
     }
 
     #[inline]
@@ -514,19 +479,4 @@ impl State {
         let mut link = Process::current()?.lock();
         link.leave(&place, ticket, self.tid, deadline)
     }
-}
-
-/// Refuses a second membership; forgets one that a forked child inherited from its parent.
-fn discard_parents_membership() -> Result<(), Error> {
-    let current = OF_THIS_THREAD
-        .try_with(|exit| exit.borrow().0.clone())
-        .unwrap_or(None);
-    let Some(state) = current else {
-        return Ok(());
-    };
-    if state.is_alive() {
-        return Err(Error::AlreadyMember);
-    }
-    let _ = state.leave(None);
-    Ok(())
 }
