@@ -218,32 +218,22 @@ impl Reservations {
 
     /// Another daemon may have replaced the journal's file, and has not taken over: it says what holds here again.
     pub(crate) fn take_journal_back(&mut self) {
-        let entries = self.entries();
-        let rewritten = self
-            .journal
-            .as_mut()
-            .map(|journal| journal.rewrite(&entries));
-        if let Some(Err(error)) = rewritten {
-            warn!(%error, "the journal cannot be written anew");
-        }
+        self.rewrite_journal("the journal cannot be written anew");
     }
 
     pub(crate) fn compact(&mut self) {
         let holding = self.ledger.len();
-        if !self
-            .journal
-            .as_ref()
-            .is_some_and(|journal| journal.is_stale(holding))
-        {
-            return;
+        let journal = self.journal.as_ref();
+        if journal.is_some_and(|journal| journal.is_stale(holding)) {
+            self.rewrite_journal("cannot shorten the journal");
         }
+    }
+
+    fn rewrite_journal(&mut self, failure: &str) {
         let entries = self.entries();
-        let rewritten = self
-            .journal
-            .as_mut()
-            .map(|journal| journal.rewrite(&entries));
-        if let Some(Err(error)) = rewritten {
-            warn!(%error, "cannot shorten the journal");
+        let journal = self.journal.as_mut();
+        if let Some(Err(error)) = journal.map(|journal| journal.rewrite(&entries)) {
+            warn!(%error, "{failure}");
         }
     }
 }

@@ -91,15 +91,25 @@ impl Programs {
             .try_for_each(|role| role.await_progress(Field::Served, 10))
     }
 
-    /// The worst lateness of all, in nanoseconds, and how often one was told that it was no member.
-    fn lateness(&self) -> (u64, u64) {
+    /// The worst lateness of all.
+    fn lateness_ns(&self) -> u64 {
         let late = self.members.iter().map(|role| role.get(Field::Extra)).max();
-        let outside = self
-            .members
-            .iter()
-            .map(|role| role.get(Field::Errors))
-            .sum();
-        (late.unwrap_or_default(), outside)
+        late.unwrap_or_default()
+    }
+
+    /// The same scheduler has been in charge all the time, and the members were its members.
+    fn check_undisturbed(&self, attached_before: u64) -> Outcome {
+        check!(
+            attached()? == attached_before,
+            "the scheduler was attached anew"
+        );
+        let members = self.members.iter();
+        let outside: u64 = members.map(|role| role.get(Field::Errors)).sum();
+        check!(
+            outside == 0,
+            "members were told {outside} times that they are none"
+        );
+        Ok(())
     }
 }
 
@@ -129,26 +139,19 @@ fn replace() -> Outcome {
     let first = Daemon::start(&[])?;
     let mut programs = Programs::start(2)?;
     programs.check()?;
-    let (before_ns, _) = programs.lateness();
+    let before_ns = programs.lateness_ns();
     programs.forget_lateness();
     let attached_before = attached()?;
     let second = first.replaced(&[])?;
     programs.check()?;
     let third = second.replaced(&[])?;
     programs.check()?;
-    // Who must not be is told of the one that serves.
+    // A second daemon is told of the one that serves.
     let serving = third.pid().to_string();
     consort(&["serve"])?.expect(6, &["another consort daemon", &serving])?;
-    let (late_ns, outside) = programs.lateness();
+    let late_ns = programs.lateness_ns();
     println!("late by at most {late_ns} ns, without a replacement {before_ns} ns");
-    check!(
-        attached()? == attached_before,
-        "the scheduler was attached anew"
-    );
-    check!(
-        outside == 0,
-        "members were told {outside} times that they are none"
-    );
+    programs.check_undisturbed(attached_before)?;
     check!(
         // With several CPUs the emulator decides when a program runs.
         possible_cpus() > 1 || late_ns < before_ns + slice_ns()?,
@@ -197,24 +200,19 @@ fn killed() -> Outcome {
             .members
             .iter()
             .try_for_each(|role| role.await_progress(Field::Served, 10))?;
-        // Who comes meanwhile waits for the next one.
+        // A program that comes meanwhile waits for the next one.
         let early = Client::connect()?;
         daemon = manager.start_daemon(&[])?;
         let answer = early.ask(&request(CONSORT_HELLO))?;
-        check!(answer.error == 0, "who came meanwhile is told {answer:?}");
+        check!(
+            answer.error == 0,
+            "a program that came meanwhile is told {answer:?}"
+        );
         programs.check()?;
     }
-    let (_, outside) = programs.lateness();
-    check!(
-        attached()? == attached_before,
-        "the scheduler was attached anew"
-    );
-    check!(
-        outside == 0,
-        "members were told {outside} times that they are none"
-    );
+    programs.check_undisturbed(attached_before)?;
     comes_and_goes(&mut programs)?;
-    // Who goes while there is no daemon is not there afterwards.
+    // A member that ends while there is no daemon is not there afterwards.
     daemon.signal(Signal::SIGKILL)?;
     daemon.exit_code()?;
     programs.members.pop();
