@@ -18,7 +18,7 @@ struct queue *queue_create(uint32_t capacity);
 /* Frees the frames that are left, too; accepts NULL. No thread uses it any more. */
 void queue_destroy(struct queue *queue);
 
-/* Who is told of the level from now on; NULL: nobody. */
+/* The stage that is told of the level from now on; NULL: none. */
 void queue_watch(struct queue *queue, queue_tell tell, void *data);
 
 /* Waits for room, and takes the frame over. False when the queue was closed: the frame is freed. */

@@ -7,7 +7,7 @@
  *          places that are full together have their parts of these CPUs by how they stand to each other: were each put
  *          forward on its own, to some limit, all would be at that limit, and one of them would starve.
  * Rule     A place's clock is its root's virtual time and the place's offset. A CPU serves the place whose clock is behind
- *          (choose.h). A gap between two clocks that grows is let be: who is behind has the CPU already. A gap that shrinks is
+ *          (choose.h). A gap between two clocks that grows is let be: the place behind has the CPU already. A gap that shrinks is
  *          being used: when it has shrunk by more than both clocks' slack, all places behind it are put forward by it, as one.
  *          A place whose tasks may run nowhere else is ahead by what it has had: such a gap is not closed.
  *          A place that nobody is in begins where its CPU is. One in which nobody waits is not owed what others have.

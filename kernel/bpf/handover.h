@@ -3,8 +3,8 @@
  * What the next daemon asks of a scheduler that it takes over from another one.
  *
  * Problem  A daemon is exchanged, or dies, while the scheduler stays in charge. What that daemon knew goes with it.
- * Rule     The scheduler is the book: who is a member, through which slot, is asked of it thread by thread. What it has no
- *          use for itself lies beside it, in maps that daemons alone write and read.
+ * Rule     The scheduler is the book: it is asked, thread by thread, whether one is a member, and through which slot. What it
+ *          has no use for itself lies beside it, in maps that daemons alone write and read.
  */
 #ifndef CONSORT_HANDOVER_H
 #define CONSORT_HANDOVER_H
@@ -30,7 +30,7 @@ struct {
 /* The daemon is exchanged together with the scheduler: the next one goes on with the same pages. */
 bool keeps_pages;
 
-/* By their numbers, a bit for each: who is still connected. Written by the daemon before it calls consort_leave_others. */
+/* The clients that are still connected, a bit for each number. Written by the daemon before it calls consort_leave_others. */
 u64 connected[CLIENTS_MAX / 64];
 
 /* The daemon's own: whose message it has taken and maybe not answered. */

@@ -25,8 +25,8 @@ static inline u64 task_slice_ns(struct task __arena *t)
 #define LOOK_NS 20000000ULL
 
 /*
- * When to look next of slices that another CPU's may coincide with: who waits in turns there would always have been taken just
- * before, or begin to wait just after.
+ * When to look next of slices that another CPU's may coincide with: a task that waits there in turns would always have been
+ * taken just before, or begin to wait just after.
  */
 static __always_inline u64 out_of_step_ns(u64 now_ns, u64 slice)
 {

@@ -8,7 +8,7 @@
  *          another of its CPUs serves by more than their slack (clocks.h). That CPU takes it at once. A CPU looks at one other
  *          one each time that it chooses. A gap of long ago shrinks while it is used: it is closed, as any.
  * Bound    Those that are bound to one of n CPUs are behind those of another by their slack, and what they miss in n slices.
- * Source   an augmenting path of length two, as in a maximum flow: who can go elsewhere does.
+ * Source   an augmenting path of length two, as in a maximum flow: a task that can go elsewhere does.
  * Limits   Longer paths are not looked for. Members of domains stay where they are.
  *
  * Functions here are called with the shard's lock held, but where they say otherwise.

@@ -30,7 +30,7 @@ use crate::{
 const SCAN_PROCESSES: usize = 64;
 /// Threads of one process that are looked at.
 const SCAN_THREADS: usize = 512;
-/// CPU time of one go: who asks something meanwhile waits for it.
+/// CPU time of one go: a program that asks something meanwhile waits for it.
 const SCAN_TIME: Duration = Duration::from_millis(5);
 /// A new process is looked at so often in a row: it becomes its program, and names its threads, a little later.
 const LOOKS: u8 = 4;

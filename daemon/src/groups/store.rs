@@ -38,7 +38,7 @@ pub struct Announced {
     pub slot: u32,
     /// The thread as its program calls it.
     pub named: i32,
-    /// Who has a lower number came before.
+    /// A thread with a lower number came before.
     pub order: u64,
     pub name: String,
 }

@@ -125,7 +125,7 @@ fn a_number_that_becomes_a_strangers_while_it_is_looked_at_is_nobodys() {
     assert_eq!(members(&world, UID), 0);
 }
 
-/// Who has a thousand rules pays for them, not who has one.
+/// A user with a thousand rules pays for them, not one with a single rule.
 #[test]
 fn rules_are_paid_for_by_those_who_have_them() {
     let mut world = World::new();
@@ -255,7 +255,7 @@ fn what_is_shown_says_nothing_to_a_terminal() {
     assert_eq!(thread.as_deref(), Some("?[2J?show"));
 }
 
-/// Who has become another user is not its former one's to direct.
+/// A process that has become another user's is not its former user's to direct.
 #[test]
 fn a_program_with_other_rights_has_no_name() {
     let mut world = World::new();

@@ -276,7 +276,7 @@ fn who_is_in_another_class_meanwhile_is_not_forgotten() {
     fs::write(&stat, ordinary).unwrap();
     world.service.tick(now + Duration::from_secs(1));
     assert_eq!((world.admitted(), threads(&world)), (admitted, Some(1)));
-    // Who ends up there is no more.
+    // A process in that state has ended.
     world
         .host
         .record()

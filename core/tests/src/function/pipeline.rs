@@ -32,7 +32,7 @@ impl Pipeline {
         stage == 0 || self.levels[stage - 1] > 0
     }
 
-    /// Who goes first of those that wait.
+    /// The stage that goes first of those that wait.
     fn first(&mut self) -> usize {
         for (number, level) in self.levels.iter().enumerate() {
             self.g.function.roles[number].state[0] = *level;
