@@ -28,7 +28,7 @@ AVFrame *queue_take(struct queue *queue);
 /* Waits until so many frames are there, or the queue was closed. */
 void queue_await(struct queue *queue, uint32_t level);
 
-/* Nobody puts anything more; whoever waits goes on. */
+/* Nobody puts anything more; those that wait go on. */
 void queue_close(struct queue *queue);
 /* The same, and what is there is of no use any more. */
 void queue_drop(struct queue *queue);

@@ -19,7 +19,7 @@ use crate::{
 
 /// Lines in each table.
 const LINES: usize = 10;
-/// Of a wait, in percent: who has had less is not worth a word.
+/// Of a wait, in percent: a task that has had less is not worth a word.
 const WORTH_A_WORD_PERCENT: u64 = 5;
 
 /// Looks on for a while, and prints what it saw.

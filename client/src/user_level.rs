@@ -48,7 +48,7 @@ impl UserLevel {
             event_ns: terms.request.event_ns,
             order: terms.request.order,
         };
-        // Whoever may not, or cannot, is on its own as before.
+        // A program that may not, or cannot, is on its own as before.
         let Ok(meeting) = Meeting::attend(runtime, &name, wanted) else {
             return Ok(None);
         };

@@ -23,7 +23,7 @@ use crate::{
     Refusal,
 };
 
-/// All threads of the programs at the other ends: whoever is a member is one of them.
+/// All threads of the programs at the other ends: every member is one of them.
 pub(crate) fn threads_of(connections: &[Connection]) -> Vec<Thread> {
     let processes = Processes::default();
     let mut pids: Vec<i32> = connections

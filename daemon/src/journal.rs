@@ -53,7 +53,7 @@ pub enum Entry {
     Release {
         number: u32,
     },
-    /// Who has lent what, all of it; in version 1.
+    /// All that is lent, by whom and to whom; in version 1.
     Credits {
         credits: Credits,
     },

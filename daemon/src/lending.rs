@@ -50,7 +50,7 @@ impl Service {
             uid: 0,
             ..peer.clone()
         };
-        // Whoever has reserved may be given more by anybody.
+        // A task with a reservation may be given more by anybody.
         let target = self.processes.target(&root, to, Scope::Any)?;
         let existing = self.reservations.ledger.find(&target);
         let mut credits = self.reservations.credits.clone();

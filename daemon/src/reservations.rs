@@ -296,7 +296,7 @@ impl Service {
         self.give_back(number)
     }
 
-    /// The limits of the target's owner; a cgroup is in no group, who asks for it is.
+    /// The limits of the target's owner; a cgroup is in no Unix group, its asker is.
     pub(crate) fn limits_of(&self, target: &Target, asker: i32) -> UserLimits {
         let pid = match target {
             Target::Process { pid, .. } | Target::Thread { pid, .. } => *pid,

@@ -280,7 +280,7 @@ impl<'a> Server<'a> {
         self.charge(uid, began, now);
     }
 
-    /// Whoever is being answered when this daemon is killed is known to the next one.
+    /// The client that is being answered when this daemon is killed is known to the next one.
     fn answer_one(&mut self, id: ConnectionId, now: Instant) {
         let number = self.service.number_at(id);
         self.service.host.set_answering(number.unwrap_or_default());

@@ -227,7 +227,7 @@ impl Processes {
         text.unwrap_or_default().lines().count()
     }
 
-    /// Who has started whom, of all processes: read once, for all that ask.
+    /// The parents of all processes: read once, for all that ask.
     pub fn families(&self) -> Families {
         let mut children: HashMap<i32, Vec<(i32, u64)>> = HashMap::new();
         for child in numbers_in(self.root()) {
@@ -239,7 +239,7 @@ impl Processes {
     }
 
     /// Those, and the threads of the processes that it and its children have started from `since` on, in clock ticks
-    /// after boot, as far as that can still be told: who was adopted by init is nobody's any more.
+    /// after boot, as far as that can still be told: a process that init has adopted is nobody's any more.
     pub fn threads_below(&self, target: &Target, families: &Families, since: u64) -> Vec<Thread> {
         let mut threads = self.threads_of(target);
         let Target::Process { pid, .. } = target else {
@@ -373,7 +373,7 @@ mod tests {
         let stat = format!("2 (kthreadd) S 0 0 0 0 -1 2129984 {between}5 {after}0 0\n");
         fs::write(process.join("stat"), stat).unwrap();
         fs::write(process.join("status"), "Tgid:\t2\nUid:\t0\t0\t0\t0\n").unwrap();
-        // It asks about itself: whoever asks must be among the processes.
+        // It asks about itself: the asker must be among the processes.
         let root = Peer {
             uid: 0,
             pid: 2,

@@ -67,7 +67,7 @@ pub(crate) fn not_scheduled(target: &Target) -> Refusal {
     Refusal::new(Errno::ESRCH, text)
 }
 
-/// Who has no reservation.
+/// Those of a task without a reservation.
 pub(crate) fn unknown(target: &Target) -> Refusal {
     let text = match target {
         Target::Cgroup { .. } | Target::Group { .. } => format!("{target} has no reservation"),

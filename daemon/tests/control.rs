@@ -38,7 +38,7 @@ fn status_has_the_documented_fields() {
 
 #[test]
 fn set_changes_what_is_named_and_answers_what_holds() {
-    // The daemon's own user may control it, whoever runs this test.
+    // The daemon's own user may control it, whichever user runs this test.
     let daemon = Daemon::start();
     let program = daemon.connect();
     let now = program

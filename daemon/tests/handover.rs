@@ -82,7 +82,7 @@ fn the_next_daemon_is_found_again_after_an_ejection() {
     assert!(!config.socket.exists());
 }
 
-/// Whoever asks and does not take over leaves a daemon that serves on.
+/// A daemon that asks and does not take over leaves a daemon that serves on.
 #[test]
 fn a_daemon_whose_successor_fails_serves_on() {
     let daemon = Daemon::start();

@@ -20,7 +20,7 @@ use nix::{errno::Errno, sys::stat::Mode, unistd::mkfifo};
 const USER: u32 = 70_001;
 const PROCESS: i32 = 4000;
 
-/// Makes `file` a pipe. Whoever reads it waits until `change` was done, and reads what it said before.
+/// Makes `file` a pipe. Its reader waits until `change` was done, and reads what it said before.
 fn change_at(file: PathBuf, change: impl FnOnce() + Send + 'static) -> JoinHandle<()> {
     let said = fs::read(&file).unwrap();
     fs::remove_file(&file).unwrap();

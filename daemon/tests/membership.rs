@@ -21,7 +21,7 @@ fn a_thread_joins_a_new_domain_and_takes_it_along_when_it_leaves() {
         let record = daemon.host.record();
         let member = record.members[&gettid()];
         assert_eq!(member.slot, 3);
-        // Whoever gets its number later is somebody else.
+        // A later process with its number is another one.
         let stat = std::fs::read_to_string(format!("/proc/self/task/{}/stat", gettid())).unwrap();
         let (_, fields) = stat.rsplit_once(')').unwrap();
         let start = fields.split_ascii_whitespace().nth(19).unwrap();

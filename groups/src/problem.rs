@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-/// Told at once: who has more than these has made the same mistake often.
+/// Told at once: a file with more than these repeats one mistake.
 const PROBLEMS_SHOWN: usize = 10;
 
 /// One thing that is wrong.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Files that were written to keep the daemon busy: whoever reads them is done at once, whatever they say.
+//! Files that were written to keep the daemon busy: reading them ends at once, whatever they say.
 
 use std::{
     fmt::Write,

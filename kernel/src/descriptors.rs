@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-//! The descriptors that keep a scheduler in the kernel and lets a daemon talk to it, by name: whoever has them all can take
+//! The descriptors that keep a scheduler in the kernel and lets a daemon talk to it, by name: a process that has them all can take
 //! it over, from a daemon that runs, or from one that has ended.
 
 use std::{

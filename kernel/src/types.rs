@@ -146,7 +146,7 @@ pub struct Missed {
     pub others: u64,
 }
 
-/// A thread that nobody else can be taken for, whoever gets its number later.
+/// A thread that nobody else can be taken for, also when its number is used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Thread {
     /// In the init pid namespace.

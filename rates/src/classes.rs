@@ -56,7 +56,7 @@ pub enum Order {
     Period = 0,
     /// The smallest virtual time, as in 004's FRC: all wait for one quantum of each other, whatever their periods.
     Frc = 1,
-    /// Whose period ends first, by the clock, as in 004's RC: who has run alone beyond its rate waits for it later.
+    /// Whose period ends first, by the clock, as in 004's RC: a task that has run alone beyond its rate waits for it later.
     Rc = 2,
 }
 

@@ -242,7 +242,7 @@ static void check_starvation(struct checking *c, const struct sim_task_ref *ref)
 		return;
 	/* Twice: a group may have come in the meantime, and an event may have been interrupted. */
 	ns = patience_ns + 2 * ns;
-	/* Who has ended was before it, and is not among those that are there. */
+	/* A task that has ended was before it, and is not among those that are there. */
 	ns += ref->nr_ended * 2 * quantum_ns(c);
 	if (ref->waits_ns > ns + c->bounds.late_ns)
 		broken(c, "starvation",

@@ -114,7 +114,7 @@ impl Setup {
         roles.any(|role| role.task == task)
     }
 
-    /// Whether a class goes by the clock: who has run alone there may wait for any time, see core/rc.h.
+    /// Whether a class goes by the clock: a task that has run alone there may wait for any time, see core/rc.h.
     pub(crate) fn punishes(&self) -> bool {
         let is_rc = |(_, class): (usize, &Class)| class.order == Order::Rc;
         let rates = self.rates.as_ref();

@@ -8,7 +8,7 @@ use consort_sim::setup::{Action, ActionKind, Cgroup, Kernel, Machine, Program, T
 use consort_sim::{consort, run};
 
 /// A hog beside `outer`, whose weight is three times as much and which holds nothing but `inner`, with the other hog.
-/// With half of all memory refused, each of the two cgroups has groups of its own in some of the runs. Who has none
+/// With half of all memory refused, each of the two cgroups has groups of its own in some of the runs. A cgroup that has none
 /// competes in the place of the one above it, and not in the root's.
 #[test]
 fn a_cgroup_without_room_shares_the_groups_of_the_one_above_it() {

@@ -177,7 +177,7 @@ fn preempt_takes_the_cpu_at_due_times() {
     });
 }
 
-/// Who is due just after another one began its own due event waits for that event, and for nothing that follows it. The
+/// A member that is due just after another one began its own due event waits for that event, and for nothing that follows it. The
 /// drifter comes to be due at any time after the ticker.
 #[test]
 fn preempt_waits_for_no_more_than_a_due_event() {

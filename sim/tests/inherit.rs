@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Priority inheritance: who holds what a task with a reservation waits for runs in its place. Each time beside the
+//! Priority inheritance: a task that holds what one with a reservation waits for runs in its place. Each time beside the
 //! same with ordinary locks, where that holder waits behind everybody else.
 
 mod common;
@@ -194,7 +194,7 @@ fn nobody_is_slowed_down_by_who_waits_for_him() {
     );
 }
 
-/// Who gives up waiting, and who is killed, takes back what it has lent.
+/// A task that gives up waiting, or is killed, takes back what it has lent.
 #[test]
 fn a_place_is_lent_for_no_longer_than_its_owner_waits() {
     let share = |lock: &str, action: &str| {

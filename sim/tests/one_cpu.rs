@@ -12,7 +12,7 @@ fn one_cpu(kernel: Kernel) -> Machine {
     Machine::simple(1, 1, kernel)
 }
 
-/// Who waits for all of a round, in which others end, does not starve.
+/// A task that waits for all of a round, in which others end, does not starve.
 #[test]
 fn tasks_that_end_were_before_who_waits() {
     let text = r#"{ "global": { "duration": 12 }, "tunables": { "granularity": "30ms", "min_slice": "30ms" },

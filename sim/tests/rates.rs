@@ -179,7 +179,7 @@ fn rc_punishes_who_ran_alone_and_the_other_orders_do_not() {
     }
 }
 
-/// Who is punctual has its rate in each period, and who comes late makes up for it as under 004's own algorithm. (That one
+/// A punctual task has its rate in each period, and one that comes late makes up for it as under 004's own algorithm. (That one
 /// has one level: nobody is in another class here.)
 #[test]
 fn rc_gives_the_rates_that_the_model_gives() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The user-level host in the simulator: whoever is killed or stopped wherever, no rule is broken; planted mistakes break one.
+//! The user-level host in the simulator: whichever member is killed or stopped wherever, no rule is broken; planted mistakes break one.
 
 use consort_sim::userlevel::{explore, run, Fault, Host, Order, Plan, Planned, MS};
 use consort_userlevel::Mistake;

@@ -64,7 +64,7 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * NS_PER_S + time.tv_nsec as u64
 }
 
-/// The namespace of this process' numbers. Without a /proc that shows them, nobody is declared dead; who does not poll is
+/// The namespace of this process' numbers. Without a /proc that shows them, nobody is declared dead; a member that does not poll is
 /// skipped all the same.
 fn pid_space() -> Option<u64> {
     let shown = fs::read_link("/proc/self").ok()?;

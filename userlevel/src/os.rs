@@ -46,7 +46,7 @@ pub enum Mistake {
     NobodyIsSkipped,
     /// The lock stays with its owner.
     LockDiesWithOwner,
-    /// Whoever gets a turn is not woken.
+    /// A member that gets a turn is not woken.
     NobodyIsWoken,
 }
 
@@ -57,7 +57,7 @@ pub trait Os {
     fn cpu_ns(&self) -> u64;
     /// Sleeps while `word` is `expected`, until then at most.
     fn wait(&self, word: &AtomicU32, expected: u32, until_ns: u64) -> Waited;
-    /// Whether the calling thread is to take the CPU from nobody when it is woken: whoever wakes it is about to sleep.
+    /// Whether the calling thread is to take the CPU from nobody when it is woken: its waker is about to sleep.
     fn be_patient(&self, _is_patient: bool) {}
     /// Wakes one that waits on the word; false: nobody does.
     fn wake(&self, word: &AtomicU32) -> bool;

@@ -302,7 +302,7 @@ pub fn names_in(directory: &Path) -> Vec<String> {
 /// A domain's memory and who made it, for somebody who only looks; none if nobody is in it any more.
 pub fn look(directory: &Path, name: &str) -> Option<(u32, Segment)> {
     let status = fs::symlink_metadata(directory).ok()?;
-    // Whoever may read the directory may look at what is in it; the file's owner is to be the memory's.
+    // A user who may read the directory may look at what is in it; the file's owner is to be the memory's.
     let access = Access {
         mode: 0o666,
         group: status.gid(),

@@ -46,7 +46,7 @@ impl Runtime {
         }
     }
 
-    /// This one, whoever may write to it: somebody has said so.
+    /// This one, whichever users may write to it: somebody has said so.
     pub fn chosen(path: &Path) -> Runtime {
         Runtime {
             path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),

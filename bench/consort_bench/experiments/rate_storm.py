@@ -26,7 +26,7 @@ def reserve(rate: float, period: str, part: str = "guaranteed") -> dict:
 
 
 def held(cpus: int) -> dict:
-    """Nobody asks: who has reserved keeps it."""
+    """Nobody asks: tasks keep what they have reserved."""
     return {"client": {"instance": 4 * cpus, "hog": True, "reserve": SMALL}}
 
 
@@ -123,7 +123,7 @@ WEIGHTS = {
 
 
 def in_cgroups(tasks: dict) -> dict:
-    """Each task where its class' cgroup is; who reserves moves there, and back when it releases."""
+    """Each task where its class' cgroup is; a task that reserves moves there, and back when it releases."""
     moved = {}
     for name, task in tasks.items():
         group = "/guaranteed/others" if "reserve" in task else "/flexible"

@@ -14,7 +14,7 @@ BEGIN_S = 0.5
 WARMUP_S = 2
 ERROR_MAX_PERCENT = 10
 # From the timer's interrupt to the program's first instruction takes so long on an idle CPU, with nobody else
-# there. It is the machine's and the kernel's; who is less than this apart is not apart.
+# there. It is the machine's and the kernel's; tasks that are less than this apart are not apart.
 FLOOR_MS = 0.01
 
 

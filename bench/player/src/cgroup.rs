@@ -50,7 +50,7 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Who was in it has ended by now; a cgroup that stays behind does no harm.
+        // Its processes have ended by now; a cgroup that stays behind does no harm.
         let _ = std::fs::remove_dir(&self.0);
     }
 }

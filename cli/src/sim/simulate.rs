@@ -33,7 +33,7 @@ impl Simulated {
     pub fn verdict(&self) -> Result<(), SimFailure> {
         if !self.trace_is_whole {
             let title = &self.summary.title;
-            // Who does not read this misses only that.
+            // A reader who has gone misses only that.
             let _ = writeln!(
                 io::stderr(),
                 "consort: {title}: the trace ends early: what follows would be more than viewers take"

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 
 pub enum Callback {
     Rust(Box<dyn FnMut(&mut EventLoop)>),
-    /// An event that C holds; whoever runs the loop knows how to call it.
+    /// An event that C holds; the loop's caller knows how to call it.
     Foreign(*mut c_void),
 }
 

@@ -127,7 +127,7 @@ static void polling(void)
 	CHECK(!strcmp(consort_why(member), ""));
 	CHECK(consort_why(NULL) == NULL);
 	CHECK(consort_leave(member) == 0);
-	/* Who has left is told so, and not whatever freed memory says. */
+	/* A member that has left is told so, and not whatever freed memory says. */
 	CHECK(consort_poll(member, &busy, NULL) == -ENOTCONN);
 	CHECK(consort_poll_at(member, &nothing, 0, NULL) == -ENOTCONN);
 	CHECK(consort_others(member, &others) == -ENOTCONN);

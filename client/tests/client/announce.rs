@@ -86,7 +86,7 @@ isolated!(each_thread_has_variables_of_its_own, {
         (page.variables(0).state[0], page.variables(1).state[0]),
         (1, 2)
     );
-    // Whoever gets the slot next begins with what it says itself.
+    // The slot's next owner begins with what it says itself.
     std::thread::spawn(|| drop(announce("three").unwrap()))
         .join()
         .unwrap();

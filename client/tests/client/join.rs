@@ -223,7 +223,7 @@ isolated!(the_daemons_reason_reaches_the_caller, {
     }
 });
 
-// A daemon to which many are about to connect is there: whoever joins waits for it.
+// A daemon to which many are about to connect is there: a thread that joins waits for it.
 isolated!(a_full_backlog_is_no_absence, {
     let listener = listen();
     let mut waiting = Vec::new();

@@ -116,7 +116,7 @@ impl Service {
         }
     }
 
-    /// A thread has its name no longer; who waits for its place gets it.
+    /// A thread has its name no longer; the one that waits for its place gets it.
     pub(super) fn forget_name(&mut self, tid: i32) {
         let place = self.groups.names.get(tid).and_then(|known| known.bound);
         self.unbind(tid);
@@ -163,7 +163,7 @@ impl Service {
         }
     }
 
-    /// Those that the scheduler refused are tried again one by one, whoever comes and goes meanwhile.
+    /// Those that the scheduler refused are tried again one by one, whichever threads come and go meanwhile.
     fn settle_member(&mut self, id: GroupId, index: usize) {
         let Some(made) = self.groups.made.get(&id) else {
             return;

@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(names.remove(30), None);
         assert_eq!(of(&names, 1000, "show"), [10]);
         assert_eq!(names.at(7, 0), None);
-        // Who comes back comes last.
+        // A thread that comes back comes last.
         names.insert(known(30, "show", Some(0)));
         assert_eq!(of(&names, 1000, "show"), [10, 30]);
         assert_eq!(names.len(), 3);

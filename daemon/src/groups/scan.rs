@@ -216,7 +216,7 @@ impl Service {
         self.scan_some();
     }
 
-    /// Goes on looking, if there is anything to look for. Whoever has the rules pays for it.
+    /// Goes on looking, if there is anything to look for. The owner of the rules pays for it.
     pub(super) fn scan_some(&mut self) {
         let (now, began) = (Instant::now(), cpu_time());
         let wanted = self.wanted(now);

@@ -48,7 +48,7 @@ impl Service {
         for thread in threads {
             let place = self.host.member(*thread)?;
             if let Some(place) = place.filter(|place| left.contains(&place.domain)) {
-                // Whoever has ended meanwhile has left.
+                // A thread that has ended meanwhile has left.
                 let _ = self.host.leave(LeaveArgs {
                     tid: thread.tid,
                     client: place.client,

@@ -32,7 +32,7 @@ fn rules_find_threads_that_are_there_and_that_come() {
     let bound = world.bound("found");
     assert_eq!(bound.len(), 2);
     assert!(bound.contains(&501), "{bound:?}");
-    // Who ends leaves its place to another one.
+    // A thread that ends leaves its place to another one.
     world.end_process(500);
     world.tick();
     world.tick();

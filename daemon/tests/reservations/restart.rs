@@ -178,7 +178,7 @@ fn a_journal_of_the_version_before_is_taken_up() {
     assert_eq!(world.admitted(), world.in_force());
 }
 
-/// Who has started whom is read once, however many reservations there are.
+/// The parents of processes are read once, however many reservations there are.
 #[test]
 fn many_reservations_among_many_processes_are_restored_with_one_look_at_them() {
     let mut world = World::new();

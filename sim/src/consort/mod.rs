@@ -64,7 +64,7 @@ pub struct Consort {
     rates: Option<Reservations>,
     nr_cpus: u32,
     bounds: ffi::sim_bounds,
-    /// Dropped last: whoever waits for it finds everything put away.
+    /// Dropped last: a thread that waits for it finds everything put away.
     _turn: Turn,
 }
 

@@ -8,8 +8,8 @@
 //!          runnable. It is counted in slices: the longest that the unit would have been given in that window.
 //!          What domains may borrow ahead, once, is taken off first (their window, and an event with its grace).
 //! Limits   A CPU that idles while somebody waits who may run there gives nobody anything here: that has a rule of its
-//!          own. Who has all the CPUs that it can use, and in the ideal too, is forgiven: it could not have more if it was
-//!          behind. Who sleeps while it is behind is forgiven, and what it left is not given to others. Who has had more than
+//!          own. A task that has all the CPUs that it can use, and in the ideal too, is forgiven: it could not have more if it was
+//!          behind. A task that sleeps while it is behind is forgiven, and what it left is not given to others. A task that has had more than
 //!          some slices beyond the ideal is taken to have had just these.
 
 use super::ideal::{weight_of_nice, Claim, Ideal};
@@ -34,7 +34,7 @@ const AHEAD_MAX_SLICES: f64 = 8.0;
 /// Ideals of as many sets of tasks are kept.
 const KEPT_MAX: usize = 4096;
 
-/// Who was furthest behind.
+/// The task that was furthest behind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Behind {
     pub slices: f64,
@@ -170,7 +170,7 @@ impl Lag {
         }
     }
 
-    /// Who was furthest behind until now, or until the run's end if that was before.
+    /// The task that was furthest behind until now, or until the run's end if that was before.
     pub fn worst(&mut self, end_ns: u64) -> Behind {
         self.advance(end_ns.min(self.end_ns));
         self.worst.clone()
@@ -318,7 +318,7 @@ impl Lag {
         self.is_stale = true;
     }
 
-    /// Pours until `now_ns`; who has repaid goes meanwhile.
+    /// Pours until `now_ns`; tasks that have repaid go meanwhile.
     fn advance(&mut self, now_ns: u64) {
         while self.now_ns < now_ns {
             if std::mem::take(&mut self.is_stale) {

@@ -4,7 +4,7 @@
 //! Problem  A total hides who starved for a second, and a rule of one CPU says nothing of four. What is fair must be known
 //!          for any tree of weights, any masks and any number of CPUs, at each instant.
 //! Rule     The *fluid ideal* (ideal.rs): CPU time is poured into all runnable tasks at once, each at its part of the
-//!          weights down the tree of cgroups. Who has one CPU, all that it asks for, or whose CPUs are full, is closed,
+//!          weights down the tree of cgroups. A task that has one CPU, all that it asks for, or whose CPUs are full, is closed,
 //!          and its siblings go on with what was its part. *Lag* (lag.rs) is what a task was behind that ideal, over any
 //!          window in which it always wanted the CPU.
 //! Source   Weighted max-min fairness by progressive filling (Bertsekas and Gallager, Data Networks, 6.5.2); the test of

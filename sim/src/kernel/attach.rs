@@ -13,7 +13,7 @@ impl Kernel {
             return;
         }
         self.emit(What::Fault("daemon"));
-        // Whoever comes from now on is not the scheduler's; those that are just coming are waited for.
+        // Tasks that come from now on are not the scheduler's; those that are just coming are waited for.
         self.attached = false;
         self.bypass = true;
         self.bypassed_at_ns = NEVER_NS;
@@ -56,7 +56,7 @@ impl Kernel {
             return;
         }
         for task in self.living() {
-            // Who has ended since then is not met any more.
+            // A task that has ended since then is not met any more.
             let state = &self.tasks[task as usize];
             let is_there = !matches!(state.life, Life::Dead | Life::Ending);
             if is_there && state.policy == Policy::Normal && !state.enabled {
@@ -65,7 +65,7 @@ impl Kernel {
         }
         self.bypass = false;
         for task in self.living() {
-            // Who waits in a queue of the kernel's goes to the scheduler's.
+            // A task that waits in a queue of the kernel's goes to the scheduler's.
             self.change_task(task, |_| ());
         }
         // Until now nobody has promised anything.

@@ -149,7 +149,7 @@ impl Kernel {
         state.c.nr_cpus_allowed = mask.count() as i32;
     }
 
-    /// Ends with both locks free. Who runs where he may not is moved by the CPU itself, who waits by us.
+    /// Ends with both locks free. A task that runs where it may not is moved by the CPU itself, one that waits by us.
     fn leave_forbidden_cpu(&mut self, task: TaskId, cpu: Cpu) {
         let state = &self.tasks[task as usize];
         if state.allowed.has(cpu) {
@@ -287,7 +287,7 @@ impl Kernel {
         c.cpus_ptr = &c.cpus_mask;
     }
 
-    /// migrate_disable_switch: who is about to leave the CPU with migration disabled keeps only this one.
+    /// migrate_disable_switch: a task that is about to leave the CPU with migration disabled keeps only this one.
     pub(crate) fn pin_where_migration_is_disabled(&mut self, cpu: Cpu, task: TaskId) {
         let state = &self.tasks[task as usize];
         if state.c.migration_disabled == 0 || self.is_pinned(task) {

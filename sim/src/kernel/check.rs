@@ -15,7 +15,7 @@ const IDLE_MAX_NS: u64 = 1_000_000;
 const IDLE_MAX_WITH_FAULTS_NS: u64 = 12_000_000;
 /// How many of a queue a CPU looks at that has nothing to do (STEAL_LOOKS).
 const LOOKS_MAX: usize = 8;
-/// Whoever waits that long makes the kernel throw the scheduler out (scx_watchdog_timeout; `consort serve --watchdog` leaves it at that).
+/// A task that waits that long makes the kernel throw the scheduler out (scx_watchdog_timeout; `consort serve --watchdog` leaves it at that).
 const WATCHDOG_NS: u64 = 30_000_000_000;
 /// A task of nice 0 runs at least that often, however many others there are; a lighter one accordingly less.
 const STARVATION_NS: u64 = 3_000_000_000;
@@ -156,7 +156,7 @@ impl Kernel {
         (STARVATION_NS as f64 * lightness * group) as u64
     }
 
-    /// Who is runnable runs, is in a queue of the kernel, or is the scheduler's.
+    /// A runnable task runs, is in a queue of the kernel, or is the scheduler's.
     fn check_custody(&mut self) {
         let lost = self.tasks.iter().find(|task| {
             task.on_rq

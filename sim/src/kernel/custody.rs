@@ -52,7 +52,7 @@ impl Kernel {
         queue.insert(at, task);
     }
 
-    /// Whoever waits is counted from when it began to.
+    /// A task that waits is counted from when it began to.
     pub(crate) fn begin_waiting(&mut self, task: TaskId) {
         let now_ns = self.now_ns;
         let is_current = self.cpus[self.tasks[task as usize].cpu as usize].current == Some(task);

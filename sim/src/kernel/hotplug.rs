@@ -6,7 +6,7 @@ use crate::setup::Cpu;
 use crate::trace::{TaskId, What};
 
 impl Kernel {
-    /// cpu_hotplug_lock: CPUs come and go one at a time. Who waits for it sleeps, and nobody waits for him.
+    /// cpu_hotplug_lock: CPUs come and go one at a time. A task that waits for it sleeps, and nobody waits for that one.
     pub(crate) fn with_cpus_locked(&mut self, work: impl FnOnce(&mut Self)) {
         let this = self.this_cpu as usize;
         self.cpus[this].synchronizes = true;
@@ -20,7 +20,7 @@ impl Kernel {
     }
 
     pub(crate) fn cpu_offline(&mut self, cpu: Cpu) {
-        // Who has disabled migration there is waited for; here the CPU stays instead.
+        // A task that has disabled migration there is waited for; here the CPU stays instead.
         let is_needed = |task: &Task| {
             task.cpu == cpu && task.c.migration_disabled != 0 && task.life != Life::Dead
         };
@@ -29,7 +29,7 @@ impl Kernel {
         }
         self.emit_of(cpu, What::CpuOnline(false));
         self.online.clear(cpu);
-        // Whoever has chosen this CPU has come here.
+        // A task that has chosen this CPU has come here.
         self.synchronize();
         if self.attached {
             let scheduler = self.scheduler();

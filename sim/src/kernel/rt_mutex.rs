@@ -3,7 +3,7 @@
 //! try_to_take_rt_mutex, task_blocks_on_rt_mutex, rt_mutex_adjust_prio_chain, exit_pi_state_list.
 //!
 //! Who has to wait is known by `task_struct.pi_blocked_on` until it has the lock, or runs again without it. An unlock
-//! leaves the lock without an owner, and wakes the first waiter, which takes it when it runs. Who comes meanwhile may
+//! leaves the lock without an owner, and wakes the first waiter, which takes it when it runs. A task that comes meanwhile may
 //! take it only if it is of a higher class. While who is of a higher class waits, the owner is of that class.
 //!
 //! Left out: requeueing from conditions (FUTEX_CMP_REQUEUE_PI, which glibc does not use), the order by nice and

@@ -163,7 +163,7 @@ impl Kernel {
         })
     }
 
-    /// Theorem 1: who asks for no more than its rate in each period, and asks in time, has had it a period later, and
+    /// Theorem 1: a task that asks for no more than its rate in each period, and asks in time, has had it a period later, and
     /// a moment that does not grow.
     fn late_punctual(&self) -> Option<(&'static str, String)> {
         // Tasks of a cgroup for which there was no memory compete in its parent's group, by their own weights.

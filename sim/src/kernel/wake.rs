@@ -157,7 +157,7 @@ impl Kernel {
         self.interrupt_at(cpu, at_ns, Irq::Wake { task, generation });
     }
 
-    /// The current task sleeps until it is woken; whoever does may do so at once.
+    /// The current task sleeps until it is woken; its waker may do so at once.
     pub(crate) fn block(&mut self, cpu: Cpu, task: TaskId) {
         self.tasks[task as usize].life = Life::Sleeping;
         self.fall_asleep(cpu);

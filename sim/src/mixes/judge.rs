@@ -44,7 +44,7 @@ const SWITCHES_RATIO_MAX: f64 = 3.0;
 const SWITCHES_FLOOR: f64 = 2_500.0;
 /// CPU time of members of a domain of the order `service`, the most against the least.
 const SERVICE_RATIO_MAX: f64 = 1.03;
-/// Who has less of what it asks for wants more.
+/// A task that has less than it asks for wants more.
 const UNMET_PART: f64 = 0.9;
 const ORDER_SERVICE: u32 = 2;
 

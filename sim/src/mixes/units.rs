@@ -30,7 +30,7 @@ pub fn domains_of(program: &Program) -> BTreeSet<DomainIndex> {
     }
 }
 
-/// Tasks whose shares are added up before they are judged. Who joins several domains is on its own.
+/// Tasks whose shares are added up before they are judged. A task that joins several domains is on its own.
 pub fn units(setup: &Setup) -> Vec<Vec<TaskIndex>> {
     let mut units = Vec::new();
     let mut members: BTreeMap<(DomainIndex, usize), Vec<TaskIndex>> = BTreeMap::new();

@@ -332,7 +332,7 @@ impl Scheduler for Eevdf {
             return;
         };
         if Some(task) == prev {
-            // The kernel starts its timer where tasks change: who goes on does so until the tick.
+            // The kernel starts its timer where tasks change: a task that goes on does so until the tick.
             k.set_slice(task, SLICE_INFINITE);
         } else {
             self.tasks[task as usize].charged_ns = k.runtime_ns(task);

@@ -6,10 +6,10 @@
 //!          RC: a thread that wakes is at least at the present time; the thread whose period ends first runs, of those in
 //!          which finish values lie. FRC: a thread that wakes is at least a quantum after the smallest finish value; the
 //!          smallest runs. Threads are compared when one wakes, when one sleeps, and at ticks.
-//! Bound    RC: Theorem 1, for punctual threads; who has run on a CPU that nobody else wanted is punished for it when
+//! Bound    RC: Theorem 1, for punctual threads; a thread that has run on a CPU that nobody else wanted is punished for it when
 //!          others come. FRC: Lemma 1, finish values of runnable threads are within q / r of each other.
 //! Source   004 section 2, Figure 2; effective rates as in section 3.
-//! Limits   One level: no proxied classes. Who has reserved nothing shares the class flexible, by nice values; cgroups
+//! Limits   One level: no proxied classes. A thread that has reserved nothing shares the class flexible, by nice values; cgroups
 //!          mean nothing. A task that is forked has no part in its parent's rate. One queue for all CPUs. No credits.
 
 use std::collections::BTreeSet;
@@ -139,7 +139,7 @@ impl RateControlled {
             Algorithm::Frc => {
                 let runnable = self.threads.iter().filter(|thread| thread.is_runnable);
                 let first_ns = runnable.map(|thread| thread.finish_ns).min();
-                // Figure 2b says nothing of the least of none: it is still what it was. Were it 0, who has run alone
+                // Figure 2b says nothing of the least of none: it is still what it was. Were it 0, a thread that has run alone
                 // would wait until all who come while it sleeps have caught up.
                 first_ns.unwrap_or(self.left_ns) + self.lasting_ns(task, self.quantum_ns)
             }

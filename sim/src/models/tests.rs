@@ -206,7 +206,7 @@ fn rc_punishes_who_ran_alone_and_frc_does_not() {
         let early = summary.tasks.iter().find(|task| task.name == "early");
         early.unwrap().wait_max_ms
     };
-    // At its rate of 0.9 * 0.2 / 0.7 it would have needed so long for the 2 s that it has had. Who comes then begins at
+    // At its rate of 0.9 * 0.2 / 0.7 it would have needed so long for the 2 s that it has had. A task that comes then begins at
     // 2 s, and both rates are 0.2.
     let finish_ms = 2_000.0 * 0.7 / (0.9 * 0.2);
     let punished_ms = (finish_ms - 2_000.0) * 0.2;

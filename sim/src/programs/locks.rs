@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Locks of programs. Where nobody is in the way, no scheduler is asked; who has to wait sleeps.
+//! Locks of programs. Where nobody is in the way, no scheduler is asked; a task that has to wait sleeps.
 //!
 //! Most are ordinary futexes: who unlocks gives the lock to the first that waits. Those of `Setup::pi_locks` are the
-//! kernel's, see `kernel/rt_mutex.rs`. Both are robust: who waits for a task that ends has the lock.
+//! kernel's, see `kernel/rt_mutex.rs`. Both are robust: a task that waits for one that ends has the lock.
 
 use super::STEP_NS;
 use crate::kernel::{Kernel, Life, Locking, NEVER_NS};
@@ -21,7 +21,7 @@ struct Lock {
 pub(crate) struct Locks(BTreeMap<u32, Lock>);
 
 impl Locks {
-    /// Who waits has the lock when it is woken, unless that is for another reason.
+    /// A waiter has the lock when it is woken, unless that is for another reason.
     fn lock(&mut self, lock: u32, task: TaskId) -> Locking {
         let lock = self.0.entry(lock).or_default();
         if lock.owner.is_none() {
@@ -32,7 +32,7 @@ impl Locks {
         Locking::Waits
     }
 
-    /// Whoever is to be woken has the lock now.
+    /// The task that is to be woken has the lock now.
     fn unlock(&mut self, lock: u32, task: TaskId) -> Option<TaskId> {
         let lock = self.0.entry(lock).or_default();
         if lock.owner != Some(task) {

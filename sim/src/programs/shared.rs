@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What programs share: conditions, barriers, timers. Futexes in reality; who waits sleeps.
+//! What programs share: conditions, barriers, timers. Futexes in reality; a task that waits sleeps.
 
 use super::locks::Locks;
 use super::Do;

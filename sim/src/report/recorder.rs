@@ -85,7 +85,7 @@ impl Recorder {
         }
     }
 
-    /// Ends the record at `end_ns`: who runs ran until then, who waits waited until then.
+    /// Ends the record at `end_ns`: running tasks ran until then, waiting ones waited until then.
     pub fn finish(&mut self, end_ns: u64) {
         self.now_ns = self.now_ns.max(end_ns);
         for interval in self.intervals.finish(self.now_ns) {

@@ -150,7 +150,7 @@ fn part_from_domains(program: &mut Program) {
     match program {
         Program::Player(player) => player.domain = None,
         Program::Steps(steps) => part_steps(steps),
-        // Whoever lies in a domain is a hog outside.
+        // A task that lies in a domain is a hog outside.
         Program::MuteLiar { .. }
         | Program::PoliteLiar { .. }
         | Program::Garbage { .. }

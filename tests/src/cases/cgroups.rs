@@ -22,7 +22,7 @@ pub const TESTS: &[Test] = &[Test {
 /// Some more than the scheduler's map holds.
 const NUMBER: usize = 16_400;
 
-/// Each can be made; who is in one that found no room runs on, and only reserving for it is refused.
+/// Each can be made; tasks in one that found no room run on, and only reserving for it is refused.
 fn more_than_fit() -> Outcome {
     let shared = counter("shared_cgroups")?;
     let parent = Cgroup::create(None, "many")?;

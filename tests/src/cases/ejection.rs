@@ -177,7 +177,7 @@ fn safe_mode(members: &[Role]) -> Outcome {
     ] {
         consort(refused)?.expect(1, &["safe mode", "restart the daemon"])?;
     }
-    // Who joins now is on its own, as without a daemon.
+    // A program that joins now is on its own, as without a daemon.
     let late = Role::start("member late")?;
     late.await_progress(Field::Polls, 20)?;
     check!(

@@ -206,7 +206,7 @@ fn served_per_ns(member: &Role, during: impl FnOnce() -> Outcome) -> Result<f64,
     Ok((member.get(Field::Served) - served) as f64 / (consort::now_ns() - began_ns) as f64)
 }
 
-/// Whoever joins and leaves without end is slowed down to what its user may take of the daemon's time.
+/// A user that joins and leaves without end is slowed down to what its user may take of the daemon's time.
 fn many_joins() -> Outcome {
     let member = Role::ready_as(BOB, "ticker calm 10")?;
     let in_peace = served_per_ns(&member, || {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Priority inheritance and trains: whoever holds what a better-placed thread waits for runs in its place, and on its
+//! Priority inheritance and trains: a thread that holds what a better-placed one waits for runs in its place, and on its
 //! account.
 
 use std::time::Duration;
@@ -174,7 +174,7 @@ pub fn calls() -> Outcome {
     role.finish()
 }
 
-/// Who is waited for by many has the place of one of them, and loses it with them: when they die, when their
+/// A thread that many wait for has the place of one of them, and loses it with them: when they die, when their
 /// reservation ends or changes.
 pub fn no_hoarding() -> Outcome {
     await_no_reservations()?;

@@ -192,7 +192,7 @@ fn consort_of_several() -> Outcome {
     on_one_of_several(|hog, sufferer| names(sufferer, "1s", hog, &["slice"]))
 }
 
-/// Beside CPUs that have time: whoever runs on the only one that a task may use is named, and not who runs elsewhere.
+/// Beside CPUs that have time: the task that runs on the only one that another may use is named, and none that runs elsewhere.
 fn on_one_of_several(look: impl FnOnce(&Role, &Role) -> Outcome) -> Outcome {
     let (here, elsewhere) = ([2], [1]);
     let bystander = Role::ready("hog")?;

@@ -279,7 +279,7 @@ fn partial() -> Outcome {
         "a task that has not opted in is under the scheduler"
     );
     check!(!is_under_sched_ext(1)?, "process 1 is under the scheduler");
-    // Who has not opted in may not join, and is told how.
+    // A program that has not opted in may not join, and is told how.
     let client = crate::suite::client::Client::hello()?;
     let reply = client.join(crate::suite::client::gettid(), 0, "partial")?;
     check!(

@@ -35,7 +35,7 @@ pub fn member(board: &Board, arguments: &[&str]) -> Result<(), String> {
         }
         let next = Next {
             due_ns,
-            // Who has waited longest goes first.
+            // The member that has waited longest goes first.
             best_effort: Some((1, now)),
         };
         let others = member.poll(next).map_err(|error| error.to_string())?;
@@ -89,7 +89,7 @@ pub fn steady(board: &Board, arguments: &[&str]) -> Result<(), String> {
         }
         work_ns(length_ns);
         board.add(Field::Served, 1);
-        // Who is behind leaves out what cannot be had any more.
+        // A member that is behind leaves out what cannot be had any more.
         if now_ns() > due_ns + period_ns {
             due_ns = now_ns();
         }

@@ -28,7 +28,7 @@ pub fn player(board: &Board, arguments: &[&str]) -> Result<(), String> {
     loop {
         let next = Next {
             due_ns,
-            // Who has decoded least goes first.
+            // The player that has decoded least goes first.
             best_effort: Some((1, decoded)),
         };
         let others = member.poll(next).map_err(|error| error.to_string())?;

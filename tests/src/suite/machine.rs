@@ -136,7 +136,7 @@ pub fn to_root_cgroup(pid: u32) -> Result<(), String> {
 
 impl Drop for Cgroup {
     fn drop(&mut self) {
-        // Whoever is still in it goes back to the root, so that the name is free for the next test.
+        // Processes that are still in it go back to the root, so that the name is free for the next test.
         let members = fs::read_to_string(self.0.join("cgroup.procs")).unwrap_or_default();
         for pid in members.lines() {
             let _ = fs::write(format!("{CGROUP_ROOT}/cgroup.procs"), pid);

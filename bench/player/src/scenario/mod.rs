@@ -37,7 +37,7 @@ enum Promises {
     None,
     /// They are made: the classes are the daemon's, which must be started with them
     Consort,
-    /// Who has reserved is SCHED_DEADLINE, with that runtime in each period
+    /// A player that has reserved is SCHED_DEADLINE, with that runtime in each period
     Deadline,
 }
 
@@ -125,7 +125,7 @@ fn shares_percent(
     };
     sleep_until_ns(window_ns.start);
     let (before_ns, before) = (now_ns(), times_ns()?);
-    // Who has come to its end is still there, until it is waited for.
+    // A child that has ended is still there, until it is waited for.
     sleep_until_ns(window_ns.end);
     let (after, after_ns) = (times_ns()?, now_ns());
     let percent = |used_ns: u64| 100.0 * used_ns as f64 / (after_ns - before_ns) as f64;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Reserved rates: who has been promised what gets it, beside anybody, and also after the daemon was killed. The default
+//! Reserved rates: a task gets what it has been promised, beside anybody, and also after the daemon was killed. The default
 //! classes: half of the CPU guaranteed, a quarter adaptive (overbooked by 70 %), a quarter flexible.
 
 mod away;

@@ -5,7 +5,7 @@ use super::*;
 
 const ALONE: Duration = SECOND;
 
-/// 004's punishment phenomenon: in a class that goes by the clock, who was alone on the CPU waits when another one comes,
+/// 004's punishment phenomenon: in a class that goes by the clock, a task that was alone on the CPU waits when another one comes,
 /// until that has had as much for its rate. By the other orders both have the same at once.
 pub fn punishment() -> Outcome {
     await_no_reservations()?;
