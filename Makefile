@@ -27,7 +27,7 @@ test-crates: setup
 test-apps: build
 	apps/play/test
 	apps/pipeline/test
-	CONSORT_LIBRARY=$(CARGO_TARGET_DIR)/library/small/libconsort.so client/python/tests/test_libconsort.py
+	client/python/test $(CARGO_TARGET_DIR)/library/small/libconsort.so
 
 test-bench:
 	python3 -m unittest discover -s bench/tests

@@ -43,6 +43,11 @@ class Daemon:
         """Submissions, done, triggers."""
         return struct.unpack_from("=3I", self.pages[0], VARIABLES_AT + slot * VARIABLES_BYTES + 32)
 
+    def next(self, slot):
+        """What the slot's thread wants next: due_ns, priority, key."""
+        due_ns, key, priority = struct.unpack_from("=QQI", self.pages[-1], 64 + 64 * slot)
+        return due_ns, priority, key
+
     def set_control(self, slot, index, value):
         at = VARIABLES_AT + slot * VARIABLES_BYTES + 64 + 8 * index
         struct.pack_into("=q", self.pages[0], at, value)

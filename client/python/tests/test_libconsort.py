@@ -1,17 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Tests the package, with a daemon of its own and without. CONSORT_LIBRARY names libconsort.so."""
+"""Tests the package, with a daemon of its own and without. See ../test."""
 
 import errno
 import os
-import pathlib
-import sys
 import tempfile
 import threading
 import unittest
-
-HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "src")]
 
 FOLDER = tempfile.TemporaryDirectory()
 SOCKET = os.path.join(FOLDER.name, "consort.sock")

@@ -13,12 +13,14 @@ from ._library import Next as _Next
 from ._library import Others as _Others
 from ._library import Usage as _Usage
 from ._library import checked as _checked
+from .event_loop import EventLoop, loop_factory
 
 __all__ = [
     "NEVER",
     "VARIABLES",
     "Announced",
     "Error",
+    "EventLoop",
     "Member",
     "Others",
     "SharedState",
@@ -26,6 +28,7 @@ __all__ = [
     "announce",
     "join",
     "lend",
+    "loop_factory",
     "now_ns",
     "recollect",
     "release",

@@ -4,10 +4,14 @@
 import ctypes
 import functools
 import os
+import pathlib
 from ctypes import POINTER, c_char_p, c_double, c_int, c_int64, c_uint32, c_uint64, c_void_p
 
 NEVER = 2**64 - 1
+DUE_AHEAD_MAX_NS = 24 * 3600 * 1_000_000_000
 SONAME = "libconsort.so.0"
+# Where a wheel has it.
+PACKED = pathlib.Path(__file__).with_name(SONAME)
 
 
 class Error(OSError):
@@ -58,6 +62,9 @@ class Usage(ctypes.Structure):
     ]
 
 
+# Room for one struct epoll_event, which some machines pack.
+EpollEvent = ctypes.c_char * 16
+
 # Results, and arguments.
 FUNCTIONS = {
     "consort_now_ns": (c_uint64, []),
@@ -66,6 +73,7 @@ FUNCTIONS = {
     "consort_why_alone": (c_int, [c_void_p]),
     "consort_leave": (c_int, [c_void_p]),
     "consort_poll": (c_int, [c_void_p, POINTER(Next), POINTER(Others)]),
+    "consort_poll_epoll": (c_int, [c_void_p, POINTER(Next), c_int, c_void_p, c_int, POINTER(Others)]),
     "consort_others": (c_int, [c_void_p, POINTER(Others)]),
     "consort_why": (c_char_p, [c_void_p]),
     "consort_announce": (c_int, [c_char_p, POINTER(c_void_p)]),
@@ -90,8 +98,8 @@ FUNCTIONS = {
 
 @functools.cache
 def library():
-    """The library, loaded when it is first needed: CONSORT_LIBRARY, or the system's."""
-    path = os.environ.get("CONSORT_LIBRARY") or SONAME
+    """The library, loaded when it is first needed: CONSORT_LIBRARY, or the wheel's, or the system's."""
+    path = os.environ.get("CONSORT_LIBRARY") or (str(PACKED) if PACKED.exists() else SONAME)
     try:
         loaded = ctypes.CDLL(path)
     except OSError as error:
