@@ -6,6 +6,7 @@ use std::{
     ops::Range,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
 };
 
 use consort_daemon::{
@@ -49,12 +50,16 @@ pub struct Record {
     pub partial: bool,
     pub member_ends: u64,
     pub exit: Option<ExitReport>,
+    /// By thread.
+    pub billed: HashMap<i32, Duration>,
     /// Each time that a scheduler was loaded.
     pub loads: Vec<Mode>,
     /// Refuse to load that one.
     pub unloadable: Option<Mode>,
     /// Refuse to bind these threads.
     pub unbindable: BTreeSet<i32>,
+    /// Have no memory for plans of roles of that number.
+    pub unplannable: Option<u32>,
     /// Refuse the next calls of that name with that errno.
     pub refuse: HashMap<&'static str, i32>,
     next: u32,
@@ -330,6 +335,11 @@ impl Host for FakeHost {
         Ok(())
     }
 
+    fn bill(&mut self, thread: Thread, spent: Duration) -> Result<(), Error> {
+        *self.record().billed.entry(thread.tid).or_default() += spent;
+        Ok(())
+    }
+
     fn leave(&mut self, args: LeaveArgs) -> Result<(), Error> {
         let mut record = self.record();
         if let Some(member) = record.members.remove(&args.tid) {
@@ -588,6 +598,9 @@ impl GroupHost for FakeHost {
     ) -> Result<(), Error> {
         let mut record = self.record();
         Self::refused(&record, "load_plan")?;
+        if record.unplannable == Some(role) && !intervals.is_empty() {
+            return Err(refusal("load a plan", libc::ENOMEM));
+        }
         record.live_or_die();
         let ends = intervals
             .windows(2)
