@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A thread that has a name: group files name it, a decision function decides when it runs, and the two share variables.
 
-use crate::domain::{check_name, Terms};
-use crate::layout::{Variables, ANNOUNCE, STANDING_OUTSIDE, VARIABLES};
-use crate::link;
+use crate::domain::{check_name, message_name, Terms, Wants};
+use crate::layout::{Variables, STANDING_OUTSIDE, VARIABLES};
 use crate::member::State;
 use crate::{clock, Error, Member};
 use std::sync::atomic::Ordering;
@@ -23,14 +22,10 @@ use std::sync::atomic::Ordering;
 /// A name that is none; [`Error::AlreadyMember`]; [`Error::NoFreeSlot`]; [`Error::System`].
 pub fn announce(name: &str) -> Result<Announced, Error> {
     check_name(name)?;
-    let mut request = link::request(ANNOUNCE);
-    for (to, from) in request.domain.iter_mut().zip(name.bytes()) {
-        *to = from as _;
-    }
     let terms = Terms {
-        request,
+        wants: Wants::Name,
+        name: message_name(name)?,
         keys_compare: false,
-        is_name: true,
     };
     let member = Member::join(&terms)?;
     Ok(Announced { member })
