@@ -208,8 +208,14 @@ fn a_program_pays_for_the_daemon() {
     let told_us = user["cpu_us"].as_u64().unwrap();
     assert!(told_us > 0);
     // Its connection and its process; the one that found the daemon ready may not have been seen to go.
-    assert!((1..=4).contains(&user["descriptors"].as_u64().unwrap()), "{user}");
-    assert_eq!(user["pages"], 3, "a page of slots, and the variables behind it");
+    assert!(
+        (1..=4).contains(&user["descriptors"].as_u64().unwrap()),
+        "{user}"
+    );
+    assert_eq!(
+        user["pages"], 3,
+        "a page of slots, and the variables behind it"
+    );
     daemon.wait_until("all of it is billed", |record| {
         billed(record).as_micros() as u64 >= told_us
     });
