@@ -288,7 +288,7 @@ static __always_inline void function_ran(struct member __arena *m, u64 total_ns,
 	r->total_ns = total_ns;
 	r->ran_ns += ran_ns;
 	if (r->function->kind == FUNCTION_PERIOD)
-		period_use(r, function_budget_ns(m), ran_ns);
+		period_use(r, function_budget_ns(m), ran_ns, now_ns);
 }
 
 /*

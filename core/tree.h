@@ -230,6 +230,25 @@ static __always_inline void tree_reweigh(struct tree_node __arena *n, u64 weight
 	tree_set_weight(n, weight);
 }
 
+/* What a member of a group with periods was promised is another weight and period from now on, whatever it does. */
+core_fn tree_set_promise(struct tree_node __arena *n in_arena, u64 weight, u64 period_vtime,
+			 u64 turn_vtime)
+{
+	struct group __arena *g = n->parent;
+	int waits = g && group_has_periods(g) && n->ready.queued;
+
+	if (waits)
+		period_remove(g, n);
+	if (g && group_has_periods(g))
+		period_reweigh(g, n, weight);
+	tree_set_weight(n, weight);
+	n->period_vtime = period_vtime;
+	n->turn_vtime = turn_vtime;
+	if (waits)
+		period_enqueue(g, n);
+	return 0;
+}
+
 /* Longer than anybody may be ahead. */
 #define LEAD_MAX_NS 1000000000
 

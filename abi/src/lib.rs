@@ -5,6 +5,7 @@
 //! documentation.
 #![allow(non_camel_case_types, non_upper_case_globals)]
 
+pub mod message;
 mod ring;
 mod slot;
 mod variables;

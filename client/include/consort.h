@@ -209,8 +209,8 @@ int consort_get_control(struct consort_member *member, uint32_t index, int64_t *
 
 /*
  * A state variable that other threads of this program set as well, such as the level of a queue, which its consumer changes:
- * from then on it is set through *shared only, by any thread, with a lock that nobody holds for long. *shared is valid until
- * consort_shared_state_end(), also when its thread has ended; a null pointer is ignored. Errors as for consort_set_state().
+ * from then on it is set through *shared only, by any thread, with a lock that nobody holds for long; not by signal
+ * handlers, which may have interrupted who holds it. *shared is valid until consort_shared_state_end(), also when its thread has ended; a null pointer is ignored. Errors as for consort_set_state().
  */
 struct consort_shared_state;
 int consort_share_state(struct consort_member *member, uint32_t index,

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A thread that has a name: group files name it, a decision function decides when it runs, and the two share variables.
 
-use crate::domain::{check_name, Terms};
-use crate::layout::ANNOUNCE;
-use crate::link;
+use crate::domain::{check_name, message_name, Terms, Wants};
 use crate::{Error, Member};
 
 /// Says what the calling thread is called in group files (`consort apply`), whether one names it yet or not; waits at most a
@@ -21,14 +19,10 @@ use crate::{Error, Member};
 /// A name that is none; [`Error::AlreadyMember`]; [`Error::NoFreeSlot`]; [`Error::System`].
 pub fn announce(name: &str) -> Result<Announced, Error> {
     check_name(name)?;
-    let mut request = link::request(ANNOUNCE);
-    for (to, from) in request.domain.iter_mut().zip(name.bytes()) {
-        *to = from as _;
-    }
     let terms = Terms {
-        request,
+        wants: Wants::Name,
+        name: message_name(name)?,
         keys_compare: false,
-        is_name: true,
     };
     let member = Member::join(&terms)?;
     Ok(Announced { member })

@@ -2,7 +2,7 @@
 //! The conversation with the daemon: one request, one reply, in order. Nothing here waits unless told to.
 
 use crate::layout::{
-    RawReply, RawRequest, RawUsage, HELLO, MAGIC, USAGE, WIRE_VERSION, WIRE_VERSION_LEAST,
+    RawReply, RawUsage, Request, HELLO, MAGIC, USAGE, WIRE_VERSION, WIRE_VERSION_LEAST,
 };
 use crate::Error;
 use std::collections::VecDeque;
@@ -63,23 +63,21 @@ impl Connection {
         self.socket.as_raw_fd()
     }
 
-    pub fn send(&mut self, request: &RawRequest) -> Result<Ticket, Error> {
-        let mut request = *request;
-        request.version = self.version;
-        let request = &request;
-        // SAFETY: the pointer and the length are of one valid value without padding.
+    pub fn send(&mut self, request: &Request) -> Result<Ticket, Error> {
+        let bytes = request.encode(self.version).to_bytes();
+        // SAFETY: the pointer and the length are of one valid value.
         let sent = unsafe {
             libc::send(
                 self.fd(),
-                std::ptr::from_ref(request).cast(),
-                size_of::<RawRequest>(),
+                bytes.as_ptr().cast(),
+                bytes.len(),
                 libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL,
             )
         };
-        if sent != size_of::<RawRequest>() as isize {
+        if sent != bytes.len() as isize {
             let error = std::io::Error::last_os_error();
             return match error.raw_os_error() {
-                Some(libc::EPIPE | libc::ECONNRESET) => self.last_words(request.type_),
+                Some(libc::EPIPE | libc::ECONNRESET) => self.last_words(request.kind()),
                 _ => Err(Error::System {
                     call: "send to the daemon",
                     source: error,
@@ -89,7 +87,7 @@ impl Connection {
         let ticket = self.new_ticket();
         self.expected.push_back(Expected {
             ticket,
-            kind: request.type_,
+            kind: request.kind(),
             wanted: true,
         });
         Ok(ticket)
@@ -179,7 +177,10 @@ impl Connection {
 }
 
 /// A message as it came: its bytes, how many, and file descriptors.
-type Message = (RawUsage, usize, Vec<OwnedFd>);
+type Message = (Bytes, usize, Vec<OwnedFd>);
+
+/// As long as the longest reply.
+type Bytes = [u8; RawUsage::BYTES];
 
 /// One message; none if nothing has arrived.
 fn receive_message(socket: RawFd) -> Result<Option<Message>, Error> {
@@ -191,11 +192,12 @@ fn receive_message(socket: RawFd) -> Result<Option<Message>, Error> {
 }
 
 fn receive_next(socket: RawFd) -> Result<Option<Message>, Error> {
-    // SAFETY: all bytes zero is a valid reply, of which this is the longest, and a valid msghdr.
-    let (mut reply, mut header): (RawUsage, libc::msghdr) = unsafe { std::mem::zeroed() };
+    let mut reply: Bytes = [0; RawUsage::BYTES];
+    // SAFETY: all bytes zero is a valid msghdr.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     let mut part = libc::iovec {
-        iov_base: std::ptr::from_mut(&mut reply).cast(),
-        iov_len: size_of::<RawUsage>(),
+        iov_base: reply.as_mut_ptr().cast(),
+        iov_len: reply.len(),
     };
     let mut control = [0u64; 8]; // u64: aligned like a cmsghdr
     header.msg_iov = &mut part;
@@ -227,7 +229,7 @@ fn receive_next(socket: RawFd) -> Result<Option<Message>, Error> {
     if length == 0 {
         return Err(Error::Gone);
     }
-    let grows = u32::from(reply.reply.version) >= 2;
+    let grows = RawReply::from_bytes(&reply).is_some_and(|reply| reply.version >= 2);
     if header.msg_flags & libc::MSG_CTRUNC != 0
         || (header.msg_flags & libc::MSG_TRUNC != 0 && !grows)
     {
@@ -255,16 +257,17 @@ unsafe fn take_fds(header: &libc::msghdr) -> Vec<OwnedFd> {
 }
 
 fn check_reply(
-    message: &RawUsage,
+    message: &Bytes,
     length: usize,
     mut fds: Vec<OwnedFd>,
     kind: u16,
 ) -> Result<Reply, Error> {
-    let raw = &message.reply;
+    let usage = RawUsage::from_bytes(message).unwrap_or_default();
+    let raw = &usage.reply;
     let tells_usage = kind == USAGE && raw.error == 0;
     let expected = match tells_usage {
-        true => size_of::<RawUsage>(),
-        false => size_of::<RawReply>(),
+        true => RawUsage::BYTES,
+        false => RawReply::BYTES,
     };
     let versions = WIRE_VERSION_LEAST..=WIRE_VERSION;
     if raw.magic != MAGIC || !versions.contains(&raw.version.into()) {
@@ -301,17 +304,12 @@ fn check_reply(
         version: raw.version,
         text: reply_text(raw),
         page: fds.pop(),
-        usage: tells_usage.then_some(*message),
+        usage: tells_usage.then_some(usage),
     })
 }
 
 fn reply_text(raw: &RawReply) -> Box<str> {
-    let bytes: Vec<u8> = raw
-        .text
-        .iter()
-        .map(|&byte| byte as u8)
-        .take_while(|&byte| byte != 0)
-        .collect();
+    let bytes: Vec<u8> = raw.said().collect();
     String::from_utf8_lossy(&bytes)
         .chars()
         .filter(|c| !c.is_control())

@@ -2,8 +2,8 @@
 //! Which domain to join, and on what terms.
 
 use crate::layout::{
-    RawRequest, EVENT_MAX_NS, EVENT_MIN_NS, JOIN, JOIN_PREEMPT, MAGIC, NAME_MAX, ORDER_PROGRAM,
-    ORDER_PROGRESS, ORDER_SERVICE, WIRE_VERSION_LEAST,
+    Join, Name, Request, EVENT_MAX_NS, EVENT_MIN_NS, JOIN_PREEMPT, NAME_MAX, ORDER_PROGRAM,
+    ORDER_PROGRESS, ORDER_SERVICE,
 };
 use crate::{Error, Member};
 
@@ -103,21 +103,14 @@ impl Domain {
                 event_ns: self.event_ns,
             });
         }
-        // SAFETY: all bytes zero is a valid request.
-        let mut request: RawRequest = unsafe { std::mem::zeroed() };
-        request.magic = MAGIC;
-        request.version = WIRE_VERSION_LEAST as u16;
-        request.type_ = JOIN;
-        request.event_ns = self.event_ns;
-        request.order = self.order as u32;
-        request.flags = if self.preempt { JOIN_PREEMPT } else { 0 };
-        for (to, from) in request.domain.iter_mut().zip(name.bytes()) {
-            *to = from as _;
-        }
         Ok(Terms {
-            request,
+            wants: Wants::Domain {
+                event_ns: self.event_ns,
+                order: self.order as u32,
+                flags: if self.preempt { JOIN_PREEMPT } else { 0 },
+            },
+            name: message_name(name)?,
             keys_compare: self.order == Order::Program,
-            is_name: false,
         })
     }
 }
@@ -125,23 +118,60 @@ impl Domain {
 /// What to say when joining, checked; said again when rejoining.
 #[derive(Clone, Copy)]
 pub(crate) struct Terms {
-    /// Complete but for the thread and the slot.
-    pub request: RawRequest,
+    pub wants: Wants,
+    /// Of the domain, empty for a private one; or of the thread.
+    pub name: Name,
     /// Whether the domain orders by the keys that programs publish.
     pub keys_compare: bool,
-    /// It is not a domain but the thread that is called so.
-    pub is_name: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) enum Wants {
+    Domain {
+        event_ns: u64,
+        order: u32,
+        flags: u32,
+    },
+    /// To be known by a name.
+    Name,
 }
 
 impl Terms {
+    /// It is not a domain but the thread that is called so.
+    pub fn is_name(&self) -> bool {
+        matches!(self.wants, Wants::Name)
+    }
+
+    /// For a thread and a slot of the page.
+    pub fn request(&self, tid: i32, slot: u32) -> Request {
+        let name = self.name;
+        match self.wants {
+            Wants::Name => Request::Announce { tid, slot, name },
+            Wants::Domain {
+                event_ns,
+                order,
+                flags,
+            } => Request::Join(Join {
+                tid,
+                slot,
+                event_ns,
+                order,
+                flags,
+                domain: name,
+            }),
+        }
+    }
+
     /// The domain's name, empty for a private one.
     pub fn name(&self) -> String {
-        let bytes = self.request.domain.iter().map(|&byte| byte as u8);
-        bytes
-            .take_while(|&byte| byte != 0)
-            .map(char::from)
-            .collect()
+        let bytes = self.name.bytes().into_iter().flatten();
+        bytes.map(char::from).collect()
     }
+}
+
+/// A checked name, for a message.
+pub(crate) fn message_name(name: &str) -> Result<Name, Error> {
+    Name::new(name).ok_or(Error::NameTooLong { bytes: name.len() })
 }
 
 pub(crate) fn check_name(name: &str) -> Result<(), Error> {

@@ -2,9 +2,10 @@
 //! The shared layout with Rust's types: limits and constants.
 #![allow(clippy::unnecessary_cast)] // the generator picks each constant's width by its value
 
+pub use consort_abi::message::{Join, Name, Request};
 pub use consort_abi::{
-    consort_mapping, consort_page, consort_reply as RawReply, consort_request as RawRequest,
-    consort_usage_reply as RawUsage, Slot, Variables,
+    consort_mapping, consort_page, consort_reply as RawReply, consort_usage_reply as RawUsage,
+    Slot, Variables,
 };
 
 /// No such event, no such time.
@@ -36,14 +37,7 @@ pub const MAPPING_BYTES: usize = consort_abi::CONSORT_MAPPING_BYTES as usize;
 pub const VARIABLES: usize = consort_abi::CONSORT_VARIABLES as usize;
 
 pub const HELLO: u16 = consort_abi::CONSORT_HELLO as u16;
-pub const JOIN: u16 = consort_abi::CONSORT_JOIN as u16;
-pub const LEAVE: u16 = consort_abi::CONSORT_LEAVE as u16;
-pub const RESERVE: u16 = consort_abi::CONSORT_RESERVE as u16;
-pub const RELEASE: u16 = consort_abi::CONSORT_RELEASE as u16;
-pub const LEND: u16 = consort_abi::CONSORT_LEND as u16;
-pub const RECOLLECT: u16 = consort_abi::CONSORT_RECOLLECT as u16;
 pub const USAGE: u16 = consort_abi::CONSORT_USAGE as u16;
-pub const ANNOUNCE: u16 = consort_abi::CONSORT_ANNOUNCE as u16;
 pub const RATE_UNKNOWN: u32 = consort_abi::CONSORT_RATE_UNKNOWN as u32;
 pub const RESERVE_THREAD: u32 = consort_abi::CONSORT_RESERVE_THREAD as u32;
 pub const RATE_ONE_CPU: u32 = consort_abi::CONSORT_RATE_ONE_CPU as u32;

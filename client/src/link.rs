@@ -4,7 +4,7 @@
 
 use crate::connection::{Connection, Reply, Ticket};
 use crate::domain::Terms;
-use crate::layout::{RawRequest, HELLO, LEAVE, MAGIC, SLOTS, WIRE_VERSION, WIRE_VERSION_LEAST};
+use crate::layout::{Request, SLOTS, WIRE_VERSION, WIRE_VERSION_LEAST};
 use crate::member::Said;
 use crate::page::Page;
 use crate::Error;
@@ -51,7 +51,7 @@ struct Up {
     /// Bit n: slot n belongs to a thread.
     used: u64,
     /// Leave messages that did not fit into the socket.
-    unsent: Vec<RawRequest>,
+    unsent: Vec<Request>,
     /// The scheduler has answered a join: from now on, a page that is not attached is a dead one.
     proven: bool,
 }
@@ -137,7 +137,7 @@ impl Link {
         let number = socket.as_raw_fd();
         let mut connection = Connection::new(socket);
         // Without this the socket is closed here, and its number may be the program's own soon.
-        let ticket = connection.send(&greeting())?;
+        let ticket = connection.send(&GREETING)?;
         self.socket.store(number, Ordering::Release);
         self.serial += 1;
         self.stage = Stage::Greeting(connection, ticket);
@@ -280,10 +280,7 @@ impl Up {
         if let Some(variables) = self.page.variables(slot) {
             said.write(variables);
         }
-        let mut request = terms.request;
-        request.tid = tid;
-        request.slot = slot as u32;
-        let ticket = self.connection.send(&request)?;
+        let ticket = self.connection.send(&terms.request(tid, slot as u32))?;
         self.used |= 1 << slot;
         let place = Place {
             page: Arc::clone(&self.page),
@@ -303,13 +300,13 @@ impl Up {
         if let Some(ticket) = join {
             self.connection.abandon(ticket);
         }
-        let mut leave = request(LEAVE);
-        leave.tid = tid;
-        leave.slot = slot as u32;
         self.page.reset_slot(slot);
         // A later join for the slot is sent after this message, so the slot is free at once.
         self.used &= !(1 << slot);
-        self.unsent.push(leave);
+        self.unsent.push(Request::Leave {
+            tid,
+            slot: slot as u32,
+        });
         let Some(ticket) = self.flush()? else {
             return Ok(());
         };
@@ -347,22 +344,11 @@ impl Up {
     }
 }
 
-pub(crate) fn request(kind: u16) -> RawRequest {
-    // SAFETY: all bytes zero is a valid request.
-    let mut request: RawRequest = unsafe { std::mem::zeroed() };
-    request.magic = MAGIC;
-    request.version = WIRE_VERSION_LEAST as u16;
-    request.type_ = kind;
-    request
-}
-
-/// HELLO has one layout in all versions: it says which ones this library speaks.
-fn greeting() -> RawRequest {
-    let mut greeting = request(HELLO);
-    greeting.slot = WIRE_VERSION;
-    greeting.order = WIRE_VERSION_LEAST;
-    greeting
-}
+/// Says which versions of messages this library speaks.
+const GREETING: Request = Request::Hello {
+    greatest: WIRE_VERSION,
+    least: WIRE_VERSION_LEAST,
+};
 
 pub(crate) fn refuse(action: &'static str, reply: &Reply) -> Result<(), Error> {
     if reply.errno == 0 {

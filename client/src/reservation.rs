@@ -2,10 +2,8 @@
 //! Reserved rates: a part of a CPU for this process, whatever the others do; and credits, parts of it for others.
 
 use crate::connection::{Connection, Reply, Ticket};
-use crate::layout::{
-    RawRequest, LEND, NAME_MAX, RATE_ONE_CPU, RECOLLECT, RELEASE, RESERVE, RESERVE_THREAD,
-};
-use crate::link::{connect_to_daemon, new_socket, refuse, request, Reached};
+use crate::layout::{Name, Request, RATE_ONE_CPU, RESERVE_THREAD};
+use crate::link::{connect_to_daemon, new_socket, refuse, Reached};
 use crate::Error;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
@@ -73,19 +71,18 @@ impl Reservation {
     /// [`Error::RateRange`]; [`Error::NoDaemon`]; [`Error::Refused`] with the daemon's reason and its numbers: nothing
     /// has changed then.
     pub fn reserve(&self) -> Result<(), Error> {
-        let mut message = request(RESERVE);
-        message.tid = self.number;
-        message.event_ns = self.period_ns;
-        message.order = millionths(self.rate)?;
-        message.flags = if self.thread { RESERVE_THREAD } else { 0 };
-        if self.class.len() > NAME_MAX {
+        let Some(class) = Name::new(&self.class) else {
             let bytes = self.class.len();
             return Err(Error::ClassTooLong { bytes });
-        }
-        for (to, from) in message.domain.iter_mut().zip(self.class.bytes()) {
-            *to = from as _;
-        }
-        ask("reserve", &message)
+        };
+        let request = Request::Reserve {
+            number: self.number,
+            flags: if self.thread { RESERVE_THREAD } else { 0 },
+            class,
+            millionths: millionths(self.rate)?,
+            period_ns: self.period_ns,
+        };
+        ask("reserve", &request)
     }
 }
 
@@ -94,7 +91,8 @@ impl Reservation {
 /// # Errors
 /// [`Error::Refused`] when it has none; [`Error::NoDaemon`].
 pub fn release() -> Result<(), Error> {
-    ask("release", &request(RELEASE))
+    let (number, flags) = (0, 0);
+    ask("release", &Request::Release { number, flags })
 }
 
 /// Lends a part of this process' reservation to process or thread `to`, until it is recollected or either ends.
@@ -103,10 +101,8 @@ pub fn release() -> Result<(), Error> {
 /// [`Error::RateRange`]; [`Error::Refused`] for more than there is, to itself, in a circle, to a stranger without a
 /// reservation, into another class.
 pub fn lend(to: u32, rate: f64) -> Result<(), Error> {
-    let mut message = request(LEND);
-    message.tid = to as i32;
-    message.order = millionths(rate)?;
-    ask("lend", &message)
+    let (to, millionths) = (to as i32, millionths(rate)?);
+    ask("lend", &Request::Lend { to, millionths })
 }
 
 /// Takes back what was lent to `to`, or a part of it.
@@ -114,10 +110,8 @@ pub fn lend(to: u32, rate: f64) -> Result<(), Error> {
 /// # Errors
 /// [`Error::Refused`] when less or nothing is lent there; [`Error::RateRange`].
 pub fn recollect(to: u32, rate: Option<f64>) -> Result<(), Error> {
-    let mut message = request(RECOLLECT);
-    message.tid = to as i32;
-    message.order = rate.map_or(Ok(0), millionths)?;
-    ask("recollect", &message)
+    let (to, millionths) = (to as i32, rate.map_or(Ok(0), millionths)?);
+    ask("recollect", &Request::Recollect { to, millionths })
 }
 
 fn millionths(rate: f64) -> Result<u32, Error> {
@@ -130,9 +124,9 @@ fn millionths(rate: f64) -> Result<u32, Error> {
     }
 }
 
-fn ask(action: &'static str, message: &RawRequest) -> Result<(), Error> {
+fn ask(action: &'static str, request: &Request) -> Result<(), Error> {
     let deadline = Instant::now() + WAIT;
-    Question::ask(action, message, deadline)?.wait().map(|_| ())
+    Question::ask(action, request, deadline)?.wait().map(|_| ())
 }
 
 /// One request on a connection of its own: these are rare, and need no page.
@@ -146,7 +140,7 @@ impl Question {
     /// Sends it, and waits until `deadline` where many others connect to the daemon.
     pub fn ask(
         action: &'static str,
-        message: &RawRequest,
+        request: &Request,
         deadline: Instant,
     ) -> Result<Question, Error> {
         let socket = new_socket()?;
@@ -156,7 +150,7 @@ impl Question {
             Reached::Crowd => return Err(no_answer()),
         }
         let mut connection = Connection::new(socket);
-        let ticket = connection.send(message)?;
+        let ticket = connection.send(request)?;
         Ok(Question {
             action,
             connection,

@@ -48,7 +48,7 @@ impl Shared {
 }
 
 impl SharedState {
-    /// Publishes a value.
+    /// Publishes a value. Not for signal handlers: they may have interrupted a thread that holds the lock.
     pub fn set(&self, value: i64) {
         if let Some(mut now) = self.0.lock() {
             now.value = value;

@@ -2,8 +2,7 @@
 //! Feedback: what this process' reservation asked for, has, and uses, so that a program can renegotiate it.
 
 use crate::event_loop::{Event, EventLoop, Interest, When};
-use crate::layout::{RawUsage, DUE_AHEAD_MAX_NS, NEVER, RATE_ONE_CPU, RATE_UNKNOWN, USAGE};
-use crate::link::request;
+use crate::layout::{RawUsage, Request, DUE_AHEAD_MAX_NS, NEVER, RATE_ONE_CPU, RATE_UNKNOWN};
 use crate::poll::{check_range, Next};
 use crate::reservation::{no_answer, Question, WAIT};
 use crate::Error;
@@ -63,7 +62,9 @@ pub fn usage() -> Result<Usage, Error> {
 }
 
 fn ask(deadline: Instant) -> Result<Question, Error> {
-    Question::ask("tell the usage", &request(USAGE), deadline)
+    let (number, flags) = (0, 0);
+    let request = Request::Usage { number, flags };
+    Question::ask("tell the usage", &request, deadline)
 }
 
 fn read(raw: Option<RawUsage>) -> Result<Usage, Error> {

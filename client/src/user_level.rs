@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A member without a kernel scheduler: its seat in the memory that it shares with the others of its domain.
 
-use crate::domain::Terms;
+use crate::domain::{Terms, Wants};
 use crate::layout::Slot;
 use crate::poll::{RawNext, Sleeper};
 use crate::{fork_guard, Error};
@@ -44,10 +44,13 @@ impl UserLevel {
         if name.is_empty() || !os.can_wait() {
             return Ok(None);
         }
-        let wanted = consort_userlevel::Terms {
-            event_ns: terms.request.event_ns,
-            order: terms.request.order,
+        let Wants::Domain {
+            event_ns, order, ..
+        } = terms.wants
+        else {
+            return Ok(None);
         };
+        let wanted = consort_userlevel::Terms { event_ns, order };
         // A program that may not, or cannot, is on its own as before.
         let Ok(meeting) = Meeting::attend(runtime, &name, wanted) else {
             return Ok(None);

@@ -206,6 +206,25 @@ static __always_inline void period_count(struct group __arena *g, u64 weight)
 		g->weight_all += weight;
 }
 
+/*
+ * A member has another weight: what it is ahead or behind stays what it is as CPU time. Else a reservation that gets four times
+ * its rate while it is a slice ahead would wait for four. Its period ends when it would have. By the clock (rc.h) nothing
+ * depends on weights.
+ */
+static __always_inline void period_reweigh(struct group __arena *g, struct tree_node __arena *n,
+					   u64 weight)
+{
+	u64 ahead = n->vtime - g->vmin;
+
+	if (g->node.kind == NODE_RC || !weight || !n->weight)
+		return;
+	if (vtime_before(g->vmin, n->vtime))
+		n->vtime = g->vmin + vtime_of_ns(vtime_to_ns(ahead, n->weight), weight);
+	else
+		n->vtime = g->vmin - vtime_of_ns(vtime_to_ns(-ahead, n->weight), weight);
+	period_renew(n);
+}
+
 /* A member becomes runnable: what it did not use is not saved up. */
 static __always_inline void period_wake(struct group __arena *g, struct tree_node __arena *n,
 					u64 now_ns)

@@ -20,6 +20,8 @@
 
 /* Who has no period goes after all that have. */
 #define NO_PERIOD (1ULL << 62)
+/* A member's period ends no later than so far ahead, however much more than its budgets it has had: two hours and a half. */
+#define PERIOD_AHEAD_MAX_NS (1ULL << 43)
 
 /* The budget of a period that begins now; `part` of `all` is what its thread weighs. */
 static __always_inline u64 period_budget_ns(const struct role __arena *r, u64 part, u64 all)
@@ -52,9 +54,9 @@ static __always_inline void period_begin(struct role __arena *r, u64 budget_ns, 
 }
 
 /* It has had `ns` of CPU time. */
-static __always_inline void period_use(struct role __arena *r, u64 budget_ns, u64 ns)
+static __always_inline void period_use(struct role __arena *r, u64 budget_ns, u64 ns, u64 now_ns)
 {
-	u64 periods;
+	u64 farthest_ns = now_ns + PERIOD_AHEAD_MAX_NS, periods;
 
 	if (!r->period_ns)
 		return;
@@ -63,7 +65,12 @@ static __always_inline void period_use(struct role __arena *r, u64 budget_ns, u6
 		return;
 	periods = (u64)-r->left_ns / budget_ns + 1;
 	r->left_ns += periods * budget_ns;
-	r->ends_ns += periods * r->period_ns;
+	if (periods < PERIOD_AHEAD_MAX_NS / r->period_ns)
+		r->ends_ns += periods * r->period_ns;
+	else
+		r->ends_ns = farthest_ns;
+	if (r->ends_ns > farthest_ns)
+		r->ends_ns = farthest_ns;
 }
 
 static __always_inline u64 period_key(const struct role __arena *r)

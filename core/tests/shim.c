@@ -161,6 +161,11 @@ void core_tree_set_weight(struct tree_node *n, u64 weight)
 	tree_set_weight(n, weight);
 }
 
+void core_tree_set_promise(struct tree_node *n, u64 weight, u64 period_vtime, u64 turn_vtime)
+{
+	tree_set_promise(n, weight, period_vtime, turn_vtime);
+}
+
 void core_tree_reweigh(struct tree_node *n, u64 weight)
 {
 	tree_reweigh(n, weight);

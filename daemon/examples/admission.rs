@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How long a request about a reservation takes while 10 000 others are held: a storm of new ones, changes, refusals and
-//! releases over the daemon's socket, its journal included. The scheduler behind it only nods, so that this runs on any
+//! releases over the daemon's socket, its journal included; and how long it takes to lend and to take back. The scheduler behind it only nods, so that this runs on any
 //! kernel. Prints one line of JSON.
 
 use std::{
@@ -17,8 +17,8 @@ use std::{
 };
 
 use consort_abi::{
-    consort_request, CONSORT_ABI_MAGIC, CONSORT_ABI_VERSION, CONSORT_RELEASE, CONSORT_RESERVE,
-    CONSORT_RESERVE_THREAD,
+    consort_request, CONSORT_ABI_MAGIC, CONSORT_ABI_VERSION, CONSORT_LEND, CONSORT_RECOLLECT,
+    CONSORT_RELEASE, CONSORT_RESERVE, CONSORT_RESERVE_THREAD,
 };
 use consort_daemon::{
     config::Division,
@@ -184,7 +184,7 @@ impl Program {
             type_: kind as u16,
             tid,
             order: rate,
-            flags: CONSORT_RESERVE_THREAD,
+            flags: if tid == 0 { 0 } else { CONSORT_RESERVE_THREAD },
             event_ns: PERIOD_NS,
             ..consort_request::default()
         };
@@ -275,6 +275,23 @@ fn folder() -> PathBuf {
 /// By kind of request.
 type Took = [(&'static str, Vec<Duration>); 4];
 
+/// Credits: this process lends to one that has reserved, and takes it back, on a connection for each call, as the library
+/// does.
+fn lend(path: &Path, threads: &[i32]) -> Result<Vec<Duration>, Error> {
+    let mut program = Program::connect(path)?;
+    program.expect(0, (CONSORT_RESERVE, 0, "many", 2 * SMALL))?;
+    let mut took = Vec::with_capacity(2 * ROUNDS);
+    for round in 0..ROUNDS {
+        let to = threads[round * 7 % HELD];
+        for (kind, rate) in [(CONSORT_LEND, SMALL), (CONSORT_RECOLLECT, 0)] {
+            let began = Instant::now();
+            Program::connect(path)?.expect(0, (kind, to, "", rate))?;
+            took.push(began.elapsed());
+        }
+    }
+    Ok(took)
+}
+
 fn storm(program: &mut Program, threads: &[i32]) -> Result<Took, Error> {
     let (held, free) = threads.split_at(HELD);
     for tid in held {
@@ -298,7 +315,7 @@ fn storm(program: &mut Program, threads: &[i32]) -> Result<Took, Error> {
     Ok(took)
 }
 
-fn measure(folder: &Path) -> Result<Took, Error> {
+fn measure(folder: &Path) -> Result<(Took, Vec<Duration>), Error> {
     let classes = folder.join("classes.toml");
     std::fs::write(&classes, CLASSES)?;
     let config = Config {
@@ -328,7 +345,10 @@ fn measure(folder: &Path) -> Result<Took, Error> {
             Err(_) => std::thread::sleep(Duration::from_millis(1)),
         }
     };
-    let took = storm(&mut program, &threads);
+    let took = storm(&mut program, &threads).and_then(|storm| {
+        let credits = lend(&config.socket, &threads)?;
+        Ok((storm, credits))
+    });
     ended.store(true, Ordering::Relaxed);
     // What it says about its end is not what was measured.
     let _ = daemon.join();
@@ -343,7 +363,7 @@ fn main() -> Result<(), Error> {
     std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
     let took = measure(&folder);
     let _ = std::fs::remove_dir_all(&folder);
-    let took = took?;
+    let (took, credits) = took?;
     let medians: BTreeMap<&str, f64> = took
         .iter()
         .map(|(kind, took)| (*kind, percentile_us(took, 50)))
@@ -358,6 +378,8 @@ fn main() -> Result<(), Error> {
             "p99_us": percentile_us(&all, 99),
             "max_us": percentile_us(&all, 100),
             "p50_us_by_kind": medians,
+            "credit_p50_us": percentile_us(&credits, 50),
+            "credit_p99_us": percentile_us(&credits, 99),
         })
     );
     Ok(())

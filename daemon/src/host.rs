@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeSet,
     os::fd::{BorrowedFd, OwnedFd},
+    time::Duration,
 };
 
 use consort_kernel::{
@@ -122,6 +123,11 @@ pub trait Host: GroupHost {
 
     fn leave(&mut self, args: LeaveArgs) -> Result<(), Error>;
 
+    /// Charges a thread for what the daemon has done on its behalf.
+    fn bill(&mut self, _thread: Thread, _spent: Duration) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// How late a member was in the last ten seconds; `None`: nothing is recorded of it.
     fn tardiness(&self, _client: u32, _slot: u32) -> Option<Tardiness> {
         None
@@ -233,6 +239,10 @@ impl Host for Scheduler {
 
     fn leave(&mut self, args: LeaveArgs) -> Result<(), Error> {
         Scheduler::leave(self, args)
+    }
+
+    fn bill(&mut self, thread: Thread, spent: Duration) -> Result<(), Error> {
+        Scheduler::bill(self, thread, spent)
     }
 
     fn tardiness(&self, client: u32, slot: u32) -> Option<Tardiness> {

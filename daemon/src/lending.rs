@@ -167,14 +167,20 @@ impl Service {
         Ok(())
     }
 
-    /// Gives all that `number` was lent back to the lenders.
-    pub(crate) fn give_back(&mut self, number: u32) -> Result<(), Refusal> {
+    /// Gives all that `number` was lent back to the lenders, whether the journal can be written or not.
+    pub(crate) fn give_back(&mut self, number: u32) {
         let mut credits = self.reservations.credits.clone();
         let reservations = &self.reservations;
         let changed = credits.give_back(number, |other| reservations.own(other));
-        match changed.is_empty() {
-            true => Ok(()),
-            false => self.adopt(credits, changed),
+        if changed.is_empty() {
+            return;
+        }
+        if let Err(refusal) = self.adopt(credits.clone(), changed.clone()) {
+            warn!(number, %refusal, "what was lent to a reservation that has left its class");
+            self.reservations.credits = credits;
+            if let Err(refusal) = self.weigh(&changed) {
+                warn!(number, %refusal, "credits that were given back");
+            }
         }
     }
 
@@ -243,7 +249,7 @@ impl Service {
         }
     }
 
-    /// Credits of an earlier daemon, as far as both sides are still there.
+    /// Credits of an earlier daemon, as far as both sides are still there, and of one class.
     pub(crate) fn restore_credits(&mut self, credits: Credits) {
         let mut changed: BTreeSet<u32> =
             self.reservations.ledger.iter().map(|held| held.0).collect();
@@ -258,6 +264,13 @@ impl Service {
         }
         let reservations = &self.reservations;
         let own = |number| reservations.own(number);
+        let class = |number| reservations.ledger.get(number).map(|held| held.class);
+        for credit in credits.iter() {
+            if class(credit.from) != class(credit.to) {
+                // Unless it has gone with one of its sides.
+                let _ = kept.take_back(credit.from, credit.to, None, own);
+            }
+        }
         for number in changed.clone() {
             kept.settle(number, &own, &mut changed);
         }

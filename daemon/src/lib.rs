@@ -10,6 +10,7 @@ mod absent;
 pub mod admission;
 mod adopt;
 pub mod audit;
+mod bills;
 pub mod clients;
 pub mod config;
 pub mod control;

@@ -141,7 +141,7 @@ impl Service {
             Request::Usage { number, scope } => self
                 .usage_of(&peer, &Named::Number { number, scope })
                 .map(|usage| Granted {
-                    rest: wire::usage_rest(usage),
+                    rest: wire::usage_rest(&usage),
                     ..Granted::default()
                 }),
             Request::Control { text } => {

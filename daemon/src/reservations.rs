@@ -256,9 +256,7 @@ impl Service {
         };
         let limits = self.limits_of(&target, peer.pid);
         self.admit(limits, uid, class, rate, old)?;
-        self.leave_class(old, class)?;
-        // One that had nothing but what it was lent has gone with that.
-        let old = self.reservations.ledger.find(&target);
+        self.check_leaves_class(old, class)?;
         let period_ns = ask.period_ns;
         let wanted = Reservation {
             uid,
@@ -277,23 +275,19 @@ impl Service {
         Ok(number)
     }
 
-    /// A reservation that goes to another class gives back what it was lent there: nobody can be kept in a class by a
-    /// loan. What it has lent itself keeps it.
-    fn leave_class(&mut self, number: Option<u32>, class: usize) -> Result<(), Refusal> {
+    /// What a reservation has lent keeps it in its class.
+    fn check_leaves_class(&self, number: Option<u32>, class: usize) -> Result<(), Refusal> {
         let reservations = &self.reservations;
         let moves = |number: &u32| {
             let held = reservations.ledger.get(*number);
             held.is_some_and(|held| held.class != class)
         };
-        let Some(number) = number.filter(moves) else {
+        let lends = |number| reservations.credits.out(number) > Rate(0);
+        if !number.filter(moves).is_some_and(lends) {
             return Ok(());
-        };
-        if reservations.credits.out(number) > Rate(0) {
-            let text =
-                "credits stay in their class: recollect what is lent before changing the class";
-            return Err(Refusal::new(Errno::EBUSY, text));
         }
-        self.give_back(number)
+        let text = "credits stay in their class: recollect what is lent before changing the class";
+        Err(Refusal::new(Errno::EBUSY, text))
     }
 
     /// The limits of the target's owner; a cgroup is in no Unix group, its asker is.
@@ -375,10 +369,13 @@ impl Service {
         self.host.set_shortest_period(period_ns);
     }
 
+    /// One that goes to another class gives back what it was lent there: nobody can be kept in a class by a loan. The journal
+    /// need not say so: credits stay in their class.
     pub(crate) fn change(&mut self, number: u32, wanted: Reservation) -> Result<u32, Refusal> {
         let Some((id, old)) = self.held(number) else {
             return Err(unknown(&wanted.target));
         };
+        let moves = wanted.class != old.class;
         let credits = &self.reservations.credits;
         let (held_rate, out) = (credits.held(number), credits.out(number));
         if out > Rate(0) && wanted.rate + held_rate < out + RATE_MIN {
@@ -389,7 +386,10 @@ impl Service {
             return Err(Refusal::new(Errno::EBUSY, text));
         }
         let apply = |service: &mut Service, what: &Reservation| {
-            let rate = what.rate + held_rate - out;
+            let rate = match what.class == old.class {
+                true => what.rate + held_rate - out,
+                false => what.rate,
+            };
             service.host.change_reservation(id, terms(what, rate))
         };
         apply(self, &wanted)?;
@@ -405,6 +405,9 @@ impl Service {
             in_force.history.begin_anew();
         }
         self.reservations.ledger.insert(number, wanted);
+        if moves {
+            self.give_back(number);
+        }
         self.tell_period();
         self.reservations.compact();
         Ok(number)

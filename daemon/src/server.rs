@@ -12,7 +12,7 @@ use std::{
 };
 
 use consort_abi::CONSORT_HELLO;
-use consort_kernel::ExitReport;
+use consort_kernel::{ExitReport, Thread};
 use nix::{
     errno::Errno,
     sys::{
@@ -34,12 +34,13 @@ use crate::{
     listen::{self, Closer, Listener},
     lock::Lock,
     notify::Watchdog,
-    priority,
+    peer, priority,
     requests::Next,
     service::Service,
     signals,
     store::Store,
     wire::{Reply, MESSAGE_BYTES_MAX},
+    Refusal,
 };
 
 /// How often the scheduler's health and the members' lives are looked at.
@@ -94,6 +95,8 @@ pub(crate) struct Server<'a> {
     next_tick: Instant,
     /// For one message.
     buffer: Vec<u8>,
+    /// Of this thread's CPU time, what is charged to somebody, or is nobody's to pay.
+    charged: Duration,
 }
 
 impl<'a> Server<'a> {
@@ -131,6 +134,7 @@ impl<'a> Server<'a> {
             watchdog: Watchdog::asked_for(),
             next_tick: Instant::now(),
             buffer: vec![0; MESSAGE_BYTES_MAX],
+            charged: Duration::ZERO,
         })
     }
 
@@ -146,6 +150,7 @@ impl<'a> Server<'a> {
                 }
                 self.service.tick(now);
                 self.watchdog.feed(now);
+                self.charged = cpu_time();
             }
             self.resume_paused(now);
             let count = match self.epoll.wait(&mut events, self.timeout(now)) {
@@ -236,33 +241,54 @@ impl<'a> Server<'a> {
         };
         let id = self.next_id;
         self.next_id += 1;
-        let began = cpu_time();
-        if let Err(refusal) = self.service.connect_from(id, &socket, now) {
-            debug!(%refusal, "connection refused");
-            self.turned_away.charge(1.0);
-            // The program has not spoken yet; it will take this for the answer to its HELLO.
-            let _ = listen::send(
-                socket.as_raw_fd(),
-                &Reply::refused(CONSORT_HELLO as u16, &refusal),
-            );
-            self.closer.close(socket);
-            return;
+        match self.let_in(id, &socket, now) {
+            Ok(()) => self.listen_to(id, socket, now),
+            Err(refusal) => {
+                debug!(%refusal, "connection refused");
+                self.turned_away.charge(1.0);
+                // The program has not spoken yet; it will take this for the answer to its HELLO.
+                let _ = listen::send(
+                    socket.as_raw_fd(),
+                    &Reply::refused(CONSORT_HELLO as u16, &refusal),
+                );
+                self.closer.close(socket);
+            }
         }
-        self.charge(self.service.uid_of(id), began, now);
-        let event = EpollEvent::new(EpollFlags::EPOLLIN, id);
-        if let Err(errno) = self.epoll.add(&socket, event) {
-            warn!(%errno, "cannot watch a connection");
-            self.service.disconnect(id, now);
-            return;
-        }
-        self.connections.insert(id, socket);
     }
 
-    /// A user pays for what the daemon does for it.
-    fn charge(&mut self, uid: Option<u32>, began: Duration, now: Instant) {
-        if let Some(uid) = uid {
-            let spent = cpu_time().saturating_sub(began);
-            self.service.users.charge_cpu(uid, spent, now);
+    /// Who connects pays for it, and so does who is refused.
+    fn let_in(&mut self, id: ConnectionId, socket: &OwnedFd, now: Instant) -> Result<(), Refusal> {
+        let credentials = peer::credentials(socket)?;
+        let admitted = self.service.connect_from(id, socket, now);
+        let seen = Thread {
+            tid: credentials.pid(),
+            start: 0,
+        };
+        let payer = self.service.payer_at(id);
+        self.charge(payer.or(Some((credentials.uid(), seen))), now);
+        admitted
+    }
+
+    fn listen_to(&mut self, id: ConnectionId, socket: OwnedFd, now: Instant) {
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, id);
+        match self.epoll.add(&socket, event) {
+            Ok(()) => {
+                self.connections.insert(id, socket);
+            }
+            Err(errno) => {
+                warn!(%errno, "cannot watch a connection");
+                self.service.disconnect(id, now);
+            }
+        }
+    }
+
+    /// All the CPU time since the last one was charged, waking up included.
+    fn charge(&mut self, payer: Option<(u32, Thread)>, now: Instant) {
+        let until = cpu_time();
+        let spent = until.saturating_sub(self.charged);
+        self.charged = until;
+        if let Some((uid, thread)) = payer {
+            self.service.pay(uid, thread, spent, now);
         }
     }
 
@@ -270,14 +296,14 @@ impl<'a> Server<'a> {
         let now = Instant::now();
         let wait = self.service.waits_for(id, now);
         let has_ended = events.intersects(EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR);
-        let (uid, began) = (self.service.uid_of(id), cpu_time());
+        let payer = self.service.payer_at(id);
         match wait {
             // An end is told whether it is listened to or not.
             Some(_) if has_ended => self.close(id),
-            Some(wait) => return self.pause_listening(id, now + wait.max(self.tools.pause)),
+            Some(wait) => self.pause_listening(id, now + wait.max(self.tools.pause)),
             None => self.answer_one(id, now),
         }
-        self.charge(uid, began, now);
+        self.charge(payer, now);
     }
 
     /// The client that is being answered when this daemon is killed is known to the next one.

@@ -7,11 +7,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use consort_kernel::{ExitReport, LeaveArgs};
+use consort_kernel::{ExitReport, LeaveArgs, Thread};
 use nix::errno::Errno;
 use tracing::{debug, warn};
 
 use crate::{
+    bills::Bills,
     clients::{Clients, ConnectionId},
     config::Division,
     domains::Domains,
@@ -46,6 +47,7 @@ pub struct Service {
     pub(crate) host: Box<dyn Host>,
     pub(crate) processes: Processes,
     pub(crate) users: Users,
+    pub(crate) bills: Bills,
     pub(crate) clients: Clients,
     pub(crate) domains: Domains,
     pub(crate) reservations: Reservations,
@@ -78,6 +80,7 @@ impl Service {
             host,
             processes,
             users: Users::new(limits),
+            bills: Bills::default(),
             clients: Clients::default(),
             domains: Domains::default(),
             groups: Groups::default(),
@@ -152,8 +155,11 @@ impl Service {
         self.clients.get(id)?.number
     }
 
-    pub(crate) fn uid_of(&self, id: ConnectionId) -> Option<u32> {
-        Some(self.clients.get(id)?.peer.uid)
+    /// Who pays for what is done for a connection: its user, and the first thread of its program.
+    pub(crate) fn payer_at(&self, id: ConnectionId) -> Option<(u32, Thread)> {
+        let peer = &self.clients.get(id)?.peer;
+        let (tid, start) = (peer.pid, peer.start);
+        Some((peer.uid, Thread { tid, start }))
     }
 
     /// Takes back all that a program held.
@@ -235,6 +241,7 @@ impl Service {
         self.sweep_dead_members(now);
         self.tick_reservations(now);
         self.tick_groups();
+        self.bill_all();
         self.users.forget_idle(now);
     }
 

@@ -5,7 +5,10 @@
 
 use std::collections::HashMap;
 
-use consort_abi::{CONSORT_JOIN_PREEMPT, CONSORT_WHY_POLLED_LATE, CONSORT_WHY_SLEPT};
+use consort_abi::{
+    CONSORT_JOIN_PREEMPT, CONSORT_MAPPING_BYTES, CONSORT_PAGE_BYTES, CONSORT_WHY_POLLED_LATE,
+    CONSORT_WHY_SLEPT,
+};
 use consort_kernel::{Counters, Tardiness, Tunables};
 use serde::Serialize;
 
@@ -46,9 +49,16 @@ pub struct UserStatus {
     pub domains: usize,
     pub reservations: usize,
     pub reserved: f64,
+    /// Open in the daemon: a program's connection, and its process.
+    pub descriptors: usize,
+    /// Of memory that the kernel keeps for its programs.
+    pub pages: usize,
     #[serde(flatten)]
     pub told: Told,
 }
+
+/// Of a program's mapping.
+const PAGES: usize = (CONSORT_MAPPING_BYTES / CONSORT_PAGE_BYTES) as usize;
 
 /// Users told of in one answer.
 const USERS_MAX: usize = 100;
@@ -56,10 +66,18 @@ const USERS_MAX: usize = 100;
 impl UserStatus {
     fn all(service: &Service, shown_uid: Option<u32>) -> Vec<Self> {
         let shown = |uid: u32| shown_uid.is_none_or(|shown| service.users.account(shown) == uid);
+        let mut open: HashMap<u32, [usize; 2]> = HashMap::new();
+        for (_, client) in service.clients.iter() {
+            let account = service.users.account(client.peer.uid);
+            let [descriptors, pages] = open.entry(account).or_default();
+            *descriptors += 1 + usize::from(client.peer.descriptor.is_some());
+            *pages += client.number.map_or(0, |_| PAGES);
+        }
         let users = service.users.iter().filter(|(uid, _)| shown(*uid));
         let mut users: Vec<_> = users
             .map(|(uid, user)| {
                 let (reserved, reservations) = service.reservations.ledger.held_by(uid);
+                let [descriptors, pages] = open.get(&uid).copied().unwrap_or_default();
                 UserStatus {
                     uid,
                     programs: user.clients,
@@ -67,6 +85,8 @@ impl UserStatus {
                     domains: user.domains,
                     reservations,
                     reserved: reserved.value(),
+                    descriptors,
+                    pages,
                     told: user.told,
                 }
             })

@@ -9,7 +9,7 @@ use std::{
     os::fd::AsRawFd,
 };
 
-use common::{gettid, join, request, Daemon, Program};
+use common::{gettid, join, request, Daemon, Program, Record};
 use consort_abi::{CONSORT_HELLO, CONSORT_SLOTS};
 use consort_daemon::{
     limits::Limits,
@@ -188,6 +188,46 @@ fn connections_beyond_the_limit_are_told_why() {
         assert!(tries.next().is_some(), "no room after all have gone");
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
+}
+
+/// What is asked for is billed to the program that asks, and so is being refused.
+#[test]
+fn a_program_pays_for_the_daemon() {
+    let daemon = Daemon::with_limits(Limits {
+        clients: 3,
+        ..Limits::default()
+    });
+    let own = std::process::id() as i32;
+    let billed = |record: &Record| record.billed.get(&own).copied().unwrap_or_default();
+    let program = daemon.hello();
+    for _ in 0..300 {
+        program.ask(&request(99));
+    }
+    let status = program.control(r#"{"command": "status"}"#).unwrap();
+    let user = &status["users"][0];
+    let told_us = user["cpu_us"].as_u64().unwrap();
+    assert!(told_us > 0);
+    // Its connection and its process; the one that found the daemon ready may not have been seen to go.
+    assert!(
+        (1..=4).contains(&user["descriptors"].as_u64().unwrap()),
+        "{user}"
+    );
+    assert_eq!(
+        user["pages"], 3,
+        "a page of slots, and the variables behind it"
+    );
+    daemon.wait_until("all of it is billed", |record| {
+        billed(record).as_micros() as u64 >= told_us
+    });
+    let _held: Vec<Program> = (0..3 + OPERATORS_CLIENTS)
+        .map(|_| daemon.connect())
+        .collect();
+    let before = billed(&daemon.host.record());
+    let refused = (0..300).filter(|_| daemon.connect().ask_hello() == Some(libc::EDQUOT));
+    assert!(refused.count() > 200);
+    daemon.wait_until("being refused is billed", |record| {
+        billed(record) > before + std::time::Duration::from_millis(1)
+    });
 }
 
 trait AskHello {

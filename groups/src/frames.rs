@@ -153,8 +153,8 @@ pub struct TooMuch {
     pub period_ns: u64,
 }
 
-/// Whether a rate has time for a schedule, in every window as long as the period over which it was promised. It begins
-/// anew after `repeat_ns`; 0: it does not.
+/// Whether a rate has time for a schedule, in every window as long as the period over which it was promised, beside others
+/// that need `others_ns` of such a window. The schedule begins anew after `repeat_ns`; 0: it does not.
 ///
 /// # Errors
 /// The first intervals for which it has not.
@@ -163,14 +163,55 @@ pub fn check_rate(
     repeat_ns: u64,
     rate: Rate,
     period_ns: u64,
+    others_ns: u64,
 ) -> Result<(), TooMuch> {
     let promised_ns = u128::from(rate.0) * u128::from(period_ns) / 1_000_000;
     let promised_ns = u64::try_from(promised_ns).unwrap_or(u64::MAX);
+    let left_ns = promised_ns.saturating_sub(others_ns);
+    let too_much = find_window(intervals, repeat_ns, period_ns, |window| {
+        window.needed_ns > left_ns
+    });
+    match too_much {
+        None => Ok(()),
+        Some(window) => Err(TooMuch {
+            first: window.first,
+            last: window.last,
+            needed_ns: window.needed_ns,
+            promised_ns: left_ns,
+            period_ns,
+        }),
+    }
+}
+
+/// The most that a schedule needs in any window of that length.
+pub fn most_needed_ns(intervals: &[Interval], repeat_ns: u64, window_ns: u64) -> u64 {
+    let mut most_ns = 0;
+    find_window(intervals, repeat_ns, window_ns, |window| {
+        most_ns = most_ns.max(window.needed_ns);
+        false
+    });
+    most_ns
+}
+
+/// What is in a window: the first and the last of its intervals, and their time.
+struct Window {
+    first: usize,
+    last: usize,
+    needed_ns: u64,
+}
+
+/// Of the windows that begin with an interval, the first that is looked for.
+fn find_window(
+    intervals: &[Interval],
+    repeat_ns: u64,
+    window_ns: u64,
+    mut is_it: impl FnMut(&Window) -> bool,
+) -> Option<Window> {
     let count = intervals.len();
     // Whole rounds are in every window; what is left of it is shorter than one, and ends in the next.
     let (rounds, rest_ns) = match repeat_ns {
-        0 => (0, period_ns),
-        _ => (period_ns / repeat_ns, period_ns % repeat_ns),
+        0 => (0, window_ns),
+        _ => (window_ns / repeat_ns, window_ns % repeat_ns),
     };
     let length_ns = |one: &Interval| one.end_ns - one.start_ns;
     let in_rounds_ns = rounds.saturating_mul(intervals.iter().map(length_ns).sum());
@@ -196,19 +237,16 @@ pub fn check_rate(
             Some(last) => at(last).end_ns.saturating_sub(until_ns),
             None => 0,
         };
-        let sum_ns = in_rounds_ns.saturating_add(needed_ns - beyond_ns);
-        if sum_ns > promised_ns {
-            let (first, last) = match rounds {
-                0 => (first, (last - 1) % count),
-                _ => (0, count - 1),
-            };
-            return Err(TooMuch {
-                first,
-                last,
-                needed_ns: sum_ns,
-                promised_ns,
-                period_ns,
-            });
+        let window = Window {
+            first: if rounds == 0 { first } else { 0 },
+            last: match rounds {
+                0 => last.saturating_sub(1) % count,
+                _ => count - 1,
+            },
+            needed_ns: in_rounds_ns.saturating_add(needed_ns - beyond_ns),
+        };
+        if is_it(&window) {
+            return Some(window);
         }
         if last > first {
             needed_ns -= length_ns(one);
@@ -216,7 +254,7 @@ pub fn check_rate(
             last = first + 1;
         }
     }
-    Ok(())
+    None
 }
 
 impl std::fmt::Display for TooMuch {
@@ -233,7 +271,7 @@ impl std::fmt::Display for TooMuch {
         }
         write!(
             f,
-            " {} of {}, and the rate has {}: expected shorter intervals, or a higher rate",
+            " {} of {}, and the rate has {} left: expected shorter intervals, or a higher rate",
             shown_ns(needed_ns),
             shown_ns(period_ns),
             shown_ns(promised_ns)
@@ -291,27 +329,47 @@ mod tests {
     }
 
     #[test]
+    fn others_leave_less_of_a_rate() {
+        let film: Vec<Interval> = (0..10).map(|number| at(number * 33, 4)).collect();
+        assert_eq!(most_needed_ns(&film, 0, 33 * MS), 4 * MS);
+        assert_eq!(most_needed_ns(&film, 330 * MS, 330 * MS), 40 * MS);
+        assert_eq!(most_needed_ns(&[], 0, 33 * MS), 0);
+        let rate = Rate::of(0.3).unwrap();
+        assert_eq!(check_rate(&film, 0, rate, 33 * MS, 5 * MS), Ok(()));
+        let refused = check_rate(&film, 0, rate, 33 * MS, 6 * MS).unwrap_err();
+        assert_eq!(
+            (refused.needed_ns, refused.promised_ns),
+            (4 * MS, 3_900_000)
+        );
+        assert!(check_rate(&film, 0, rate, 33 * MS, u64::MAX).is_err());
+    }
+
+    #[test]
     fn a_rate_has_time_or_has_not() {
         let film: Vec<Interval> = (0..10).map(|number| at(number * 33, 4)).collect();
         let rate = |value: f64| Rate::of(value).unwrap();
-        assert_eq!(check_rate(&film, 0, rate(0.13), 33 * MS), Ok(()));
-        let refused = check_rate(&film, 0, rate(0.12), 33 * MS).unwrap_err();
+        assert_eq!(check_rate(&film, 0, rate(0.13), 33 * MS, 0), Ok(()));
+        let refused = check_rate(&film, 0, rate(0.12), 33 * MS, 0).unwrap_err();
         assert_eq!((refused.first, refused.last), (0, 0));
         // Two frames close together.
         let close = [at(0, 4), at(33, 4), at(40, 4), at(73, 4)];
-        let refused = check_rate(&close, 0, rate(0.2), 33 * MS).unwrap_err();
+        let refused = check_rate(&close, 0, rate(0.2), 33 * MS, 0).unwrap_err();
         assert_eq!(
             refused.to_string(),
-            "frames 2 to 3 need 8ms of 33ms, and the rate has 6600us: expected shorter intervals, or a higher rate"
+            "frames 2 to 3 need 8ms of 33ms, and the rate has 6600us left: expected shorter intervals, or a higher rate"
         );
-        assert_eq!(check_rate(&[], 0, rate(0.2), 33 * MS), Ok(()));
+        assert_eq!(check_rate(&[], 0, rate(0.2), 33 * MS, 0), Ok(()));
         // One that begins anew is as close to its own beginning.
-        assert_eq!(check_rate(&film[..1], 33 * MS, rate(0.13), 33 * MS), Ok(()));
+        assert_eq!(
+            check_rate(&film[..1], 33 * MS, rate(0.13), 33 * MS, 0),
+            Ok(())
+        );
         for (repeat_ms, said) in [
             (20, "frame 1 needs 8ms of 33ms"),
             (4, "frame 1 needs 33ms of 33ms"),
         ] {
-            let refused = check_rate(&film[..1], repeat_ms * MS, rate(0.2), 33 * MS).unwrap_err();
+            let refused =
+                check_rate(&film[..1], repeat_ms * MS, rate(0.2), 33 * MS, 0).unwrap_err();
             assert!(refused.to_string().starts_with(said), "{refused}");
         }
     }
@@ -354,7 +412,7 @@ mod tests {
                 .iter()
                 .all(|one| needed(one.start_ns, one.start_ns + period_ns) <= promised_ns);
             let rate = Rate(percent * 10_000);
-            prop_assert_eq!(check_rate(&intervals, repeat_ns, rate, period_ns).is_ok(), fits);
+            prop_assert_eq!(check_rate(&intervals, repeat_ns, rate, period_ns, 0).is_ok(), fits);
         }
     }
 }

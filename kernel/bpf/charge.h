@@ -163,6 +163,21 @@ core_fn divide(struct task __arena *t in_arena, u64 ran_ns)
 	return 0;
 }
 
+/* On several CPUs: one that sleeps was runnable, and without its load its accounts might weigh nothing while it is charged. */
+static __always_inline void charge_begin(struct task __arena *t)
+{
+	if (t->member.node.active)
+		tree_load(group_in(t->home, t->place), 0);
+	else
+		count_load(t, true);
+}
+
+static __always_inline void charge_end(struct task __arena *t)
+{
+	if (!t->member.node.active)
+		count_load(t, false);
+}
+
 /*
  * Charges what the kernel measured since the last time. `total_ns` is the task's sum_exec_runtime; it has just run, or
  * has not run since it was charged.
@@ -178,19 +193,15 @@ static __always_inline void task_charge(struct task __arena *t, u64 total_ns, u6
 	task_settle_in(t);
 	if (!one_cpu) {
 		divide(t, ran_ns);
-		/* One that sleeps already was runnable: without its load its accounts might weigh nothing here. */
-		if (t->member.node.active)
-			tree_load(group_in(t->home, t->place), 0);
-		else
-			count_load(t, true);
+		charge_begin(t);
 	}
 	/* Most tasks pay for themselves alone. */
 	if (one_cpu && !t->set && !place_at(t->place)->nr_blocked)
 		tree_charge(&t->member.node, ran_ns);
 	else
 		task_charge_ns(t, ran_ns, now_ns);
-	if (!one_cpu && !t->member.node.active)
-		count_load(t, false);
+	if (!one_cpu)
+		charge_end(t);
 }
 
 /* A task that has run alone for less is charged when it is next compared. */

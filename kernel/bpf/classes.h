@@ -163,6 +163,7 @@ static inline bool is_reservable(const struct consort_reservation_args *args)
 core_fn reservation_set(struct reservation __arena *r in_arena, u32 rate, u64 period_ns)
 {
 	u64 period_vtime = vtime_of_ns(period_ns, CONSORT_RATE_ONE);
+	u64 turn_vtime = rate ? vtime_of_ns(tunables.min_slice_ns, rate) : 0;
 	unsigned long flags;
 
 	for (u32 i = 0; i < nr_places() && can_loop; i++) {
@@ -171,9 +172,7 @@ core_fn reservation_set(struct reservation __arena *r in_arena, u32 rate, u64 pe
 
 		bpf_local_irq_save(&flags);
 		lock_take(&s->lock);
-		tree_set_weight(n, rate);
-		n->period_vtime = period_vtime;
-		n->turn_vtime = rate ? vtime_of_ns(tunables.min_slice_ns, rate) : 0;
+		tree_set_promise(n, rate, period_vtime, turn_vtime);
 		lock_release(&s->lock);
 		bpf_local_irq_restore(&flags);
 	}

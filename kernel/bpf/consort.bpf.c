@@ -8,6 +8,7 @@
  * enqueued elsewhere.
  */
 #include "balance.h"
+#include "bill.h"
 #include "choose.h"
 #include "dump.h"
 #include "exit.h"

@@ -241,6 +241,14 @@ struct consort_leave_args {
 	unsigned int error;
 };
 
+/* CPU time of the daemon's, spent on a thread's behalf. */
+struct consort_bill_args {
+	int tid;
+	unsigned int error;
+	unsigned long long start_ticks; /* as in consort_join_args */
+	unsigned long long ns; /* at most a second */
+};
+
 /* What the daemon knows of a domain and the scheduler does not, and what it was made with. */
 struct consort_domain_label {
 	unsigned int uid;
@@ -293,6 +301,7 @@ struct consort_reservation_args {
  *                                             EBUSY: another thread plays the role
  * consort_leave          consort_leave_args   ESRCH; ENOENT: is not a member through this client. Of a group with a
  *                                             function: the client is 0
+ * consort_bill           consort_bill_args    ESRCH; EINVAL: too much at once
  * consort_member_tell    consort_join_args    ESRCH; ENOENT: is no member
  * consort_leave_others   consort_init_args    ends the memberships of those whose client `connected` has no bit for
  * consort_keep_pages     consort_init_args    programs are not told when this scheduler goes: the next one is there

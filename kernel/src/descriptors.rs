@@ -122,6 +122,7 @@ named! {
     domain_destroy = consort_domain_destroy,
     join = consort_join,
     leave = consort_leave,
+    bill = consort_bill,
     member_tell = consort_member_tell,
     leave_others = consort_leave_others,
     keep_pages = consort_keep_pages,

@@ -4,6 +4,7 @@
 use std::{
     collections::BTreeSet,
     os::fd::{AsFd, BorrowedFd, OwnedFd},
+    time::Duration,
 };
 
 use tracing::info;
@@ -20,8 +21,8 @@ use crate::{
     records,
     skeleton::{
         interface::{
-            consort_classes_args, consort_domain_args, consort_join_args, consort_leave_args,
-            consort_reservation_args,
+            consort_bill_args, consort_classes_args, consort_domain_args, consort_join_args,
+            consort_leave_args, consort_reservation_args,
         },
         types,
     },
@@ -212,6 +213,20 @@ impl Scheduler {
         records::end(&self.maps.records, leave.client, leave.slot);
         let program = &self.programs.leave;
         syscall::call(program, &mut args, "let a thread leave")
+    }
+
+    /// Charges a thread, and the accounts above it, for what the caller has done on its behalf: a second of CPU time at most.
+    ///
+    /// # Errors
+    /// ESRCH when the thread is not under this scheduler, EINVAL for more than a second.
+    pub fn bill(&mut self, thread: Thread, spent: Duration) -> Result<(), Error> {
+        let mut args = consort_bill_args {
+            tid: thread.tid,
+            start_ticks: thread.start,
+            ns: spent.as_nanos().try_into().unwrap_or(u64::MAX),
+            ..Default::default()
+        };
+        syscall::call(&self.programs.bill, &mut args, "bill a thread")
     }
 
     /// Gives the classes their capacities: all of them, or none when there is an error.

@@ -9,8 +9,9 @@ use std::{
 
 use crate::{
     skeleton::interface::{
-        consort_classes_args, consort_domain_args, consort_init_args, consort_join_args,
-        consort_leave_args, consort_plan_args, consort_reservation_args, consort_role_args,
+        consort_bill_args, consort_classes_args, consort_domain_args, consort_init_args,
+        consort_join_args, consort_leave_args, consort_plan_args, consort_reservation_args,
+        consort_role_args,
     },
     Error,
 };
@@ -39,6 +40,7 @@ args!(
     consort_domain_args,
     consort_join_args,
     consort_leave_args,
+    consort_bill_args,
     consort_plan_args,
     consort_role_args,
     consort_classes_args,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A storm of requests to a daemon that holds 10 000 reservations: new ones, changes, refusals, releases."""
+"""A storm of requests to a daemon that holds 10 000 reservations: new ones, changes, refusals, releases; and credits."""
 
 from ..commits import SERVICE
 from ..guest import BUILT
@@ -19,5 +19,13 @@ def experiment(_length: Length) -> Experiment:
     rows = (
         Row("rate.admission.p99_us", "us", of("storm", "p99_us"), Target(at_most=1000)),
         Row("rate.admission.p50_us", "us", of("storm", "p50_us")),
+        # Without the scheduler's part, which needs a kernel that has it.
+        Row(
+            "rate.credit.call_p99_us",
+            "us",
+            of("storm", "credit_p99_us"),
+            Target(at_most=200),
+            {"p50": of("storm", "credit_p50_us")},
+        ),
     )
     return Experiment("rate_admission", "A storm of requests, on this machine", runs, rows, measures=SERVICE)

@@ -36,18 +36,18 @@ pub struct Options {
     slice_us: u64,
 }
 
-/// When the client's call returned, and how long it took.
+/// When the client called, and how long that took.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Transfer {
     lends: bool,
-    done_ns: u64,
+    asked_ns: u64,
     took_ns: u64,
 }
 
 #[derive(Serialize)]
 pub struct Credit {
-    /// By how many slices of CPU time client and server are off their new parts of what both receive, counted from a
-    /// transfer, at any time after it: the most of all transfers.
+    /// By how many slices of CPU time client and server are off their new parts of what both receive, counted from
+    /// the begin of a call, at any time after it: the most of all transfers.
     settle_slices: f64,
     /// The same counted from times at which nothing changes: what slices alone make of shares.
     settled_slices: f64,
@@ -118,11 +118,10 @@ fn be_client(
             consort::recollect(server, None)
         }
         .map_err(Error::Cooperation)?;
-        let done_ns = now_ns();
         transfers.push(Transfer {
             lends,
-            done_ns,
-            took_ns: done_ns - asked_ns,
+            asked_ns,
+            took_ns: now_ns() - asked_ns,
         });
     }
     work_until(schedule.window_end_ns, &mut ran);
@@ -160,7 +159,7 @@ fn summary(options: Options, transfers: &[Transfer], clients: &[Ran], servers: &
     let off = |transfer: &Transfer, after_ns: u64| {
         let lent = if transfer.lends { options.lent } else { 0.0 };
         let part = (options.client - lent) / (options.client + options.server);
-        off_ns(clients, servers, transfer.done_ns + after_ns, part) / slice_ns
+        off_ns(clients, servers, transfer.asked_ns + after_ns, part) / slice_ns
     };
     let most = |after_ns: u64| {
         let all = transfers.iter().map(|transfer| off(transfer, after_ns));

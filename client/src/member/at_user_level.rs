@@ -12,7 +12,7 @@ impl State {
     /// Joins the others that have no kernel scheduler, where that is wanted and possible.
     pub(super) fn join_user_level(&self, now_ns: u64) -> Result<(), Error> {
         // There nobody decides for others.
-        let is_possible = self.choice.allows_user_level() && !self.terms.is_name;
+        let is_possible = self.choice.allows_user_level() && !self.terms.is_name();
         if !is_possible || now_ns < self.user_level_at_ns.get() {
             return Ok(());
         }

@@ -48,13 +48,22 @@ impl Host {
         turn_ns: u64,
     ) -> usize {
         let reservation = self.add_group(Some(class), 0);
+        self.change_reservation(reservation, rate, period_ns, turn_ns);
+        reservation
+    }
+
+    pub fn change_reservation(
+        &mut self,
+        reservation: usize,
+        rate: u64,
+        period_ns: u64,
+        turn_ns: u64,
+    ) {
         unsafe {
             let node = &raw mut (*self.groups[reservation].at()).node;
-            core_tree_set_weight(node, rate);
-            (*node).period_vtime = core_vtime_of_ns(period_ns, u64::from(WEIGHT_ONE));
-            (*node).turn_vtime = core_vtime_of_ns(turn_ns, rate);
+            let period_vtime = core_vtime_of_ns(period_ns, u64::from(WEIGHT_ONE));
+            core_tree_set_promise(node, rate, period_vtime, core_vtime_of_ns(turn_ns, rate));
         }
-        reservation
     }
 
     fn add_group_below(&mut self, parent: *mut group, weight: u64) -> usize {

@@ -38,6 +38,36 @@ proptest! {
         }
     }
 
+    /// Two of a class that always want the CPU, one of which lends to the other and takes back: from then on neither is ever
+    /// off its new part of what both have by more than two quanta.
+    #[test]
+    fn what_is_lent_is_used_at_once(
+        all in 0.2..0.9f64, part in 0.1..0.9f64, kept in 0.05..1.0f64,
+        runs_ns in prop::collection::vec(1_000_000u64..40_000_000, 2..8),
+    ) {
+        const PERIOD_NS: u64 = 30_000_000;
+        let rates = [[all * part, all * (1.0 - part)], [all * part * kept, all * (1.0 - part * kept)]];
+        let mut c = Class::new(0, &rates[0].map(|rate| (rate, PERIOD_NS)), NODE_PERIOD);
+        (0..2).for_each(|t| c.wake(t));
+
+        for (index, runs_ns) in runs_ns.into_iter().enumerate() {
+            let rates = rates[index % 2];
+            // First the one that has less from then on.
+            let order = if index % 2 == 0 { [1, 0] } else { [0, 1] };
+            order.into_iter().for_each(|t| c.change(t, (rates[t], PERIOD_NS)));
+            let before = [0, 1].map(|t| c.h.tasks[t].ran_ns);
+            let mut left_ns = runs_ns;
+            while left_ns > 0 {
+                let ns = left_ns.min(QUANTUM_NS);
+                c.run(ns);
+                left_ns -= ns;
+                let [one, other] = [0, 1].map(|t| (c.h.tasks[t].ran_ns - before[t]) as f64);
+                let off_ns = (one - (one + other) * rates[0] / all).abs();
+                prop_assert!(off_ns <= 2.0 * QUANTUM_NS as f64, "{off_ns} ns off {rates:?}");
+            }
+        }
+    }
+
     /// Theorem 1: who asks for its rate once a period has had it by the end of the period, in a class that is full, to
     /// within a quantum.
     #[test]

@@ -51,6 +51,14 @@ impl Class {
         self.reservations.push(reservation);
     }
 
+    /// Other terms for a reservation, whatever its task does.
+    pub fn change(&mut self, t: usize, (rate, period_ns): Terms) {
+        let weight = (rate * ONE as f64) as u64;
+
+        self.h
+            .change_reservation(self.reservations[t], weight, period_ns, QUANTUM_NS);
+    }
+
     pub fn group(&self) -> &group {
         &self.h.groups[self.class]
     }

@@ -298,11 +298,15 @@ impl Service {
         let (Some(id), Some(roles)) = (made.id, made.roles(index)) else {
             return Ok(());
         };
-        let set = self.host.set_member(id, &made.group, roles, index);
-        if set.is_err() {
-            made.group.members[index] = from;
+        let Err(error) = self.host.set_member(id, &made.group, roles.clone(), index) else {
+            return Ok(());
+        };
+        made.group.members[index] = from;
+        // Some of its threads may have what it was to be.
+        if let Err(error) = self.host.set_member(id, &made.group, roles, index) {
+            warn!(group, %error, "a member that cannot be changed cannot be taken back");
         }
-        Ok(set?)
+        Err(error.into())
     }
 
     pub(super) fn group_number(&self, key: &FileKey, group: &str) -> Option<GroupId> {

@@ -9,7 +9,9 @@ use super::{
     plan::{Move, Plan},
     show::GroupPage,
 };
-use crate::{pages::first_page, peer::Peer, service::Service, wire::cut_text, Refusal};
+use consort_abi::message::cut_text;
+
+use crate::{pages::first_page, peer::Peer, service::Service, Refusal};
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "doing", rename_all = "snake_case")]

@@ -5,7 +5,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use consort_groups::{
-    frames::{check_rate, Interval, INTERVALS_MAX, INTERVAL_MIN_NS, LENGTH_MAX_NS},
+    frames::{check_rate, most_needed_ns, Interval, INTERVALS_MAX, INTERVAL_MIN_NS, LENGTH_MAX_NS},
     Description, Group,
 };
 use consort_kernel::NEVER_NS;
@@ -108,9 +108,9 @@ impl Service {
             .plans
             .get(&(peer.uid, member.to_owned()))
             .cloned();
-        self.load_in_scheduler((id, index), plan.as_ref())?;
+        self.load_in_scheduler((id, index), plan.as_ref(), old.as_ref())?;
         if let Err(refusal) = self.keep_plan(peer.uid, member, plan.as_ref()) {
-            if let Err(error) = self.load_in_scheduler((id, index), old.as_ref()) {
+            if let Err(error) = self.load_in_scheduler((id, index), old.as_ref(), None) {
                 warn!(member, %error, "a plan that could not be kept cannot be taken back");
             }
             return Err(refusal);
@@ -177,26 +177,56 @@ impl Service {
         if sum + plan.intervals.len() * threads(member) > INTERVALS_OF_USER_MAX {
             return Err(too_many_intervals(uid, sum));
         }
-        let promise = self.groups.made.get(&id).and_then(|made| {
-            let file = self.groups.files.get(&made.file)?;
-            let payer = file.description.payer(&made.group)?;
-            Some((
-                file.description.own_rate(payer)?,
-                payer.promise.as_ref()?.period_ns,
-            ))
+        let promise = self.payer_of(id).and_then(|(file, payer)| {
+            let description = &self.groups.files.get(file)?.description;
+            let rate = description.own_rate(payer)?;
+            Some((rate, payer.promise.as_ref()?.period_ns))
         });
         let Some((rate, period_ns)) = promise.filter(|_| !anyway) else {
             return Ok(());
         };
-        check_rate(&plan.intervals, plan.repeat_ns, rate, period_ns)
+        let needed = most_needed_ns(&plan.intervals, plan.repeat_ns, period_ns);
+        // The other threads of the same member follow the same plan.
+        let own_ns = needed.saturating_mul(threads(member).saturating_sub(1) as u64);
+        let others_ns = self.needed_beside_ns(uid, (id, member), period_ns);
+        let others_ns = others_ns.saturating_add(own_ns);
+        check_rate(&plan.intervals, plan.repeat_ns, rate, period_ns, others_ns)
             .map_err(|too_much| Refusal::new(Errno::EDQUOT, too_much.to_string()))
     }
 
-    /// All threads of a member have its plan.
+    /// The group whose rate pays for another one of its file.
+    fn payer_of(&self, id: GroupId) -> Option<(&FileKey, &Group)> {
+        let made = self.groups.made.get(&id)?;
+        let file = self.groups.files.get(&made.file)?;
+        Some((&made.file, file.description.payer(&made.group)?))
+    }
+
+    /// What the plans of a user's other members need of the rate that pays for this one's, in any window of that length: the
+    /// sum of what each needs at most, since they need not begin at the same time.
+    fn needed_beside_ns(&self, uid: u32, (id, member): (GroupId, &str), window_ns: u64) -> u64 {
+        let payer = |id| {
+            let (file, group) = self.payer_of(id)?;
+            Some((file, group.name.as_str()))
+        };
+        let own = payer(id);
+        let plans = self.groups.plans.iter();
+        let others = plans.filter(|((of, name), _)| {
+            let place = self.groups.member(uid, name);
+            *of == uid && name != member && place.and_then(|(id, _)| payer(id)) == own
+        });
+        let needed = others.map(|((_, name), plan)| {
+            let one_ns = most_needed_ns(&plan.intervals, plan.repeat_ns, window_ns);
+            one_ns.saturating_mul(self.threads_of(uid, name) as u64)
+        });
+        needed.fold(0, u64::saturating_add)
+    }
+
+    /// All threads of a member have its plan, or all have the old one.
     pub(super) fn load_in_scheduler(
         &mut self,
         (id, index): (GroupId, usize),
         plan: Option<&Plan>,
+        old: Option<&Plan>,
     ) -> Result<(), Refusal> {
         let made = self.groups.made.get(&id);
         let place = made.and_then(|made| Some((made.id?, made.roles(index)?)));
@@ -205,15 +235,18 @@ impl Service {
                         threads are not told apart: expected a member of another group";
             return Err(Refusal::new(Errno::EINVAL, text));
         };
-        let interval = |one: &Interval| consort_kernel::Interval {
-            start_ns: one.start_ns,
-            end_ns: one.end_ns,
-        };
-        let intervals = plan.map(|plan| plan.intervals.iter().map(interval).collect());
-        let intervals: Vec<consort_kernel::Interval> = intervals.unwrap_or_default();
-        let repeat_ns = plan.map_or(0, |plan| plan.repeat_ns);
-        for role in roles {
-            self.host.load_plan(group, role, &intervals, repeat_ns)?;
+        let (intervals, repeat_ns) = for_scheduler(plan);
+        for role in roles.clone() {
+            let Err(error) = self.host.load_plan(group, role, &intervals, repeat_ns) else {
+                continue;
+            };
+            let (intervals, repeat_ns) = for_scheduler(old);
+            for changed in roles.start..role {
+                if let Err(error) = self.host.load_plan(group, changed, &intervals, repeat_ns) {
+                    warn!(group, changed, %error, "a plan that all cannot have cannot be taken back");
+                }
+            }
+            return Err(error.into());
         }
         Ok(())
     }
@@ -232,7 +265,7 @@ impl Service {
                 .get(&(key.uid, member.name.clone()))
                 .cloned();
             if let Some(plan) = plan {
-                self.load_in_scheduler((id, index), Some(&plan))?;
+                self.load_in_scheduler((id, index), Some(&plan), None)?;
             }
         }
         self.note_plans(id);
@@ -319,6 +352,16 @@ impl Service {
         let told = self.host.role_status(group, 0).ok()?;
         (told.zero_ns != NEVER_NS).then_some(told.zero_ns)
     }
+}
+
+fn for_scheduler(plan: Option<&Plan>) -> (Vec<consort_kernel::Interval>, u64) {
+    let interval = |one: &Interval| consort_kernel::Interval {
+        start_ns: one.start_ns,
+        end_ns: one.end_ns,
+    };
+    let intervals = plan.map(|plan| plan.intervals.iter().map(interval).collect());
+    let repeat_ns = plan.map_or(0, |plan| plan.repeat_ns);
+    (intervals.unwrap_or_default(), repeat_ns)
 }
 
 fn too_many_intervals(uid: u32, sum: usize) -> Refusal {

@@ -7,6 +7,7 @@ use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
     os::fd::{AsFd, BorrowedFd, OwnedFd},
     sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    time::Duration,
 };
 
 use consort_daemon::{ejection::Mode, groups::host::Bind, ClassTable, Heir, Host, Loader};
@@ -45,12 +46,16 @@ pub struct Record {
     pub partial: bool,
     pub member_ends: u64,
     pub exit: Option<ExitReport>,
+    /// By thread.
+    pub billed: HashMap<i32, Duration>,
     /// Each time that a scheduler was loaded.
     pub loads: Vec<Mode>,
     /// Refuse to load that one.
     pub unloadable: Option<Mode>,
     /// Refuse to bind these threads.
     pub unbindable: BTreeSet<i32>,
+    /// Have no memory for plans of roles of that number.
+    pub unplannable: Option<u32>,
     /// Refuse the next calls of that name with that errno.
     pub refuse: HashMap<&'static str, i32>,
     next: u32,
@@ -323,6 +328,11 @@ impl Host for FakeHost {
         }
         record.members.insert(args.thread.tid, args);
         record.joins += 1;
+        Ok(())
+    }
+
+    fn bill(&mut self, thread: Thread, spent: Duration) -> Result<(), Error> {
+        *self.record().billed.entry(thread.tid).or_default() += spent;
         Ok(())
     }
 

@@ -58,7 +58,7 @@ fn a_plan_is_checked_against_the_rate_that_pays_for_it() {
     assert!(
         refusal
             .text
-            .contains("frame 1 needs 7ms of 30ms, and the rate has 6ms"),
+            .contains("frame 1 needs 7ms of 30ms, and the rate has 6ms left"),
         "{}",
         refusal.text
     );
@@ -210,4 +210,41 @@ fn why_nobody_runs_is_said() {
     let peer = world.peer(USER);
     world.service.name_process(&peer, "read").unwrap();
     assert_eq!(doing(&world, "stages"), Some(Doing::Waits));
+}
+
+/// Two groups, or two members of one, that the same rate pays for: each alone would fit.
+#[test]
+fn plans_on_one_rate_share_it() {
+    let mut world = World::new();
+    world.apply(USER, "film", FILM).unwrap();
+    load(&mut world, USER, "show", Some(plan(10, 4 * MS))).unwrap();
+    let peer = world.peer(USER);
+    let mut beside = |length_ns| {
+        let plan = Some(plan(10, length_ns));
+        let loaded = world.service.set_plan(&peer, "read", plan, false);
+        loaded.map_err(|refusal| refusal.text)
+    };
+    let refused = beside(3 * MS).unwrap_err();
+    assert!(refused.contains("the rate has 2ms left"), "{refused}");
+    beside(2 * MS).unwrap();
+    // Its own one is not counted twice.
+    beside(2 * MS).unwrap();
+    load(&mut world, USER, "show", None).unwrap();
+    load(&mut world, USER, "read", Some(plan(10, 6 * MS))).unwrap();
+}
+
+/// The scheduler has no memory for the plan of the second of three threads: all three have the plan from before.
+#[test]
+fn all_threads_of_a_set_have_a_plan_or_none_has() {
+    let mut world = World::new();
+    let text = "[group.set]\nfunction = \"period\"\nmembers = [{ name = \"all\", period = \"30ms\", count = 3 }]";
+    world.apply(USER, "set", text).unwrap();
+    load(&mut world, USER, "all", Some(plan(2, MS))).unwrap();
+    world.host.record().unplannable = Some(1);
+    let refused = load(&mut world, USER, "all", Some(plan(5, MS)));
+    assert_eq!(refused, Err(Errno::ENOMEM));
+    assert_eq!(loaded(&world), [(0, 2), (1, 2), (2, 2)]);
+    world.host.record().unplannable = None;
+    load(&mut world, USER, "all", Some(plan(5, MS))).unwrap();
+    assert_eq!(loaded(&world), [(0, 5), (1, 5), (2, 5)]);
 }

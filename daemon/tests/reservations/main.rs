@@ -6,6 +6,7 @@
 mod common;
 mod credits;
 mod demand;
+mod kills;
 mod programs;
 mod requests;
 mod restart;

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs that misuse the socket or their page, beside one that only wants to poll.
 
-use std::{mem::size_of, time::Duration};
+use std::{
+    fs,
+    mem::size_of,
+    time::{Duration, Instant},
+};
 
 use consort_abi::consort_request;
 
@@ -11,7 +15,7 @@ use crate::{
         board::Field,
         client::{bytes_of, gettid, join_request, request, Client},
         consort::{consort_as, counter, members, status, Daemon},
-        machine::possible_cpus,
+        machine::{cpu_time_ns, possible_cpus},
         process::{Role, ALICE, BOB, PATIENCE},
         Cpus, Needs, Outcome, Test,
     },
@@ -71,6 +75,12 @@ pub const TESTS: &[Test] = &[
         cpus: Cpus::Any,
         needs: Needs::Daemon,
         run: remapped_page,
+    },
+    Test {
+        name: "hostile.pays_for_the_daemon",
+        cpus: Cpus::One,
+        needs: Needs::NoDaemon,
+        run: pays_for_the_daemon,
     },
 ];
 
@@ -311,4 +321,36 @@ fn random_page() -> Outcome {
 
 fn remapped_page() -> Outcome {
     beside_vandals(["remapper gallery", "remapper own"])
+}
+
+/// A program that asks all the time, of a user whose part of the daemon's time is not bounded: with what the daemon does for it,
+/// it has its share and no more.
+fn pays_for_the_daemon() -> Outcome {
+    const HOGS: usize = 3;
+    const WINDOW: Duration = Duration::from_secs(3);
+    /// Of the CPU: the test's own, and the kernel's at switches.
+    const AROUND: f64 = 0.03;
+    let path = "/tmp/boundless.toml";
+    fs::write(path, "[limits]\ncpu_percent = 100\nrequests_per_s = 8000\n")
+        .map_err(|error| format!("cannot write {path}: {error}"))?;
+    let daemon = Daemon::start(&["--classes", path])?;
+    let hogs = (0..HOGS).map(|_| Role::ready_as(BOB, "hog"));
+    let hogs = hogs.collect::<Result<Vec<_>, _>>()?;
+    let attacker = Role::ready_as(ALICE, "attack status")?;
+    attacker.await_progress(Field::Work, 100)?;
+    let all = || -> Result<[u64; 3], String> {
+        let hogs = hogs.iter().map(Role::cpu_time_ns).sum::<Result<u64, _>>()?;
+        Ok([hogs, attacker.cpu_time_ns()?, cpu_time_ns(daemon.pid())?])
+    };
+    let (began, before) = (Instant::now(), all()?);
+    std::thread::sleep(WINDOW);
+    let (after, wall) = (all()?, began.elapsed().as_nanos() as f64);
+    let part = |index: usize| (after[index] - before[index]) as f64 / wall;
+    let [hogs, own, daemons] = [0, 1, 2].map(part);
+    let said = format!("hogs {hogs:.3}, the attacker {own:.3}, the daemon {daemons:.3}");
+    // Else it would show nothing.
+    check!(daemons > 0.1, "the daemon had little to do: {said}");
+    let fair = HOGS as f64 / (HOGS + 1) as f64;
+    check!(hogs > fair - AROUND, "hogs have less than {fair}: {said}");
+    Ok(())
 }

@@ -64,12 +64,12 @@ fn note_lateness(board: &Board, late_ns: u64, late_max_ns: u64) {
 }
 
 /// How often an asker asks, and for how little.
-const ASKS_EVERY_NS: u64 = 100 * MS;
+const ASKS_EVERY_NS: u64 = 20 * MS;
 const RATES: [u32; 2] = [10_000, 11_000];
 const PERIOD_NS: u64 = 30 * MS;
 
-/// `asker NUMBER`: on each command asks for another rate so many times, ten times a second. Extra is then the 99th
-/// percentile of how long an answer took, Late the median, both in nanoseconds; Errors counts refusals.
+/// `asker NUMBER`: on each command asks for another rate so many times, fifty times a second. Extra is then the
+/// 99th percentile of how long an answer took, Late the median, both in nanoseconds; Errors counts refusals.
 pub fn asker(board: &Board, arguments: &[&str]) -> Result<(), String> {
     let number = argument::<usize>(arguments, 0)?;
     let client = Client::hello()?;

@@ -82,6 +82,29 @@ fn check_jobs(terms: &[(u64, u64)], greedy: &[bool], offsets: &[u64]) {
     }
 }
 
+/// A millionth of a second in each ten, and the CPU to itself for hours: it goes after all others, and is still there.
+#[test]
+fn a_member_far_beyond_its_budgets_comes_last_and_stays_in_time() {
+    let mut g = Group::new(FUNCTION_PERIOD, 2);
+    for number in 0..2 {
+        (g.role(number).budget_ns, g.role(number).period_ns) = (US, 10_000 * MS);
+    }
+    let mut now_ns = 1000 * MS;
+    g.wake(0, now_ns);
+    for _ in 0..5_000 {
+        g.ran(0, now_ns, now_ns + 1000 * MS);
+        now_ns += 1000 * MS;
+        let r = g.role(0);
+        assert!(r.ends_ns > now_ns && r.ends_ns - now_ns <= PERIOD_AHEAD_MAX_NS);
+        assert!(r.left_ns > 0 && r.left_ns as u64 <= US);
+    }
+    g.wake(1, now_ns);
+    g.publish(0, now_ns);
+    g.publish(1, now_ns);
+    assert!(g.member(1).key < g.member(0).key);
+    assert!(g.member(0).key < NO_PERIOD);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 

@@ -119,6 +119,9 @@ impl GroupHost for FakeHost {
     ) -> Result<(), Error> {
         let mut record = self.record();
         Self::refused(&record, "load_plan")?;
+        if record.unplannable == Some(role) && !intervals.is_empty() {
+            return Err(refusal("load a plan", libc::ENOMEM));
+        }
         record.live_or_die();
         let ends = intervals
             .windows(2)
