@@ -11,6 +11,7 @@ use crate::{
     skeleton::interface::{
         consort_classes_args, consort_domain_args, consort_init_args, consort_join_args,
         consort_leave_args, consort_plan_args, consort_reservation_args, consort_role_args,
+        consort_user_args,
     },
     Error,
 };
@@ -41,6 +42,7 @@ args!(
     consort_leave_args,
     consort_plan_args,
     consort_role_args,
+    consort_user_args,
     consort_classes_args,
     consort_reservation_args
 );

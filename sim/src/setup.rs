@@ -4,6 +4,7 @@
 
 use crate::groups::{Group, Role, Tell};
 use crate::rates::{RateRequest, Rates};
+use crate::users::User;
 use consort_rates::classes::{Class, Order};
 use serde::{Deserialize, Serialize};
 
@@ -32,6 +33,9 @@ pub struct Setup {
     /// Those that decision functions decide for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Group>,
+    /// Functions of users' own, by number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<User>,
     /// How much bounded queues between tasks hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<u32>,
@@ -65,6 +69,7 @@ impl Setup {
             }],
             domains: Vec::new(),
             groups: Vec::new(),
+            users: Vec::new(),
             queues: Vec::new(),
             tasks: Vec::new(),
             pi_locks: Vec::new(),
@@ -529,6 +534,16 @@ pub enum Call {
         group: usize,
         role: u32,
         what: RoleCall,
+    },
+    /// The function of this number is another one from now on, or there is none.
+    PutUser {
+        number: usize,
+        user: Option<usize>,
+    },
+    /// A group has the function of this number from now on; or somebody looks how it does.
+    SetUser {
+        group: usize,
+        number: Option<u32>,
     },
 }
 
