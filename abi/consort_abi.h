@@ -192,6 +192,7 @@ enum consort_function {
 	CONSORT_FUNCTION_PIPELINE = 4, /* stages, by the levels of the queues between them */
 	CONSORT_FUNCTION_FOLLOW =
 		5, /* a server right after its client; else in the order of the members */
+	CONSORT_FUNCTION_USER = 6, /* a function of the user's own: consort_df.h */
 };
 
 enum consort_join_flags {

@@ -23,6 +23,7 @@
 #include "function/period.h"
 #include "function/pipeline.h"
 #include "function/plan.h"
+#include "function/user.h"
 #include "seat.h"
 
 /*
@@ -106,6 +107,8 @@ static __always_inline u64 function_key(const struct role __arena *r)
 		return period_key(r);
 	case FUNCTION_PIPELINE:
 		return r->rank;
+	case FUNCTION_USER:
+		return user_key(r);
 	default:
 		return r->number;
 	}
@@ -121,11 +124,16 @@ static __always_inline u64 role_due_ns(const struct role __arena *r, u64 now_ns)
 	return due_ns;
 }
 
-/* What a role's thread is told: when its interval begins and ends, and how many it has missed. */
+/*
+ * What a role's thread is told: when its interval begins and ends, and how many it has missed; or what a function of the user's
+ * own has written.
+ */
 static __always_inline void function_answer(struct role __arena *r)
 {
 	u64 missed = 0;
 
+	if (r->function->kind == FUNCTION_USER)
+		return;
 	for (u32 i = 0; i < NR_MISSES; i++)
 		missed += r->missed[i];
 	r->control[0] = r->from_ns;
@@ -312,16 +320,22 @@ static __always_inline u64 function_asks_at_ns(struct domain __arena *d,
 					       u64 lead_ns)
 {
 	struct tree_node __arena *first = group_first(&d->group);
+	u64 at_ns = NEVER_NS;
 
 	if (d->order == ORDER_SERVICE)
 		return coop_asks_at_ns(d, m, now_ns, lead_ns);
+	if (d->function->kind == FUNCTION_USER) {
+		at_ns = user_asks_at_ns(d->function, now_ns);
+		if (at_ns <= now_ns)
+			return now_ns;
+	}
 	if (!first)
-		return NEVER_NS;
+		return at_ns;
 	if (heap_key_before(first->ready.major, first->ready.minor, m->priority, m->key))
 		return now_ns;
 	if (d->function->kind == FUNCTION_PERIOD && m->role && m->role->period_ns)
 		return now_ns + m->role->left_ns;
-	return NEVER_NS;
+	return at_ns;
 }
 
 #endif

@@ -18,6 +18,7 @@
 
 #define ROLES_MAX 32
 #define ROLE_VARIABLES 4
+#define USER_MEMORY 8
 
 /* What of its own decides in a group. */
 enum function_kind {
@@ -26,6 +27,7 @@ enum function_kind {
 	FUNCTION_PLAN,
 	FUNCTION_PIPELINE,
 	FUNCTION_FOLLOW,
+	FUNCTION_USER, /* of the user's own: function/user.h */
 };
 
 /* Why an interval passed in which a role's thread did not run. */
@@ -84,6 +86,7 @@ struct role {
 	s64 left_ns; /* of its budget in that */
 	u64 submitted_ns; /* when its thread last submitted something to who follows it */
 	u64 asked_ns; /* that of its leader which it has taken up last */
+	u64 key; /* user: what its function gave it; USER_NO_KEY: nothing */
 	u32 rank; /* pipeline: its place in the order of stages */
 	u8 is_filled; /* its queue has come to its mark, and has not been drained by a step since */
 	u64 stead_from_ns; /* the interval of another stage, in whose stead it runs */
@@ -112,6 +115,18 @@ struct function {
 	u32 last_input; /* pipeline: the level of that */
 	u8 is_booted; /* it has come to that */
 	u64 begun_ns; /* when plans were to begin, or to go on */
+	/* Of the user's own: function/user.h. */
+	u32 user; /* which one it is, kept by the host */
+	u8 is_stale; /* something has happened since its last answer */
+	u8 is_off; /* it was slow too often: it is not asked */
+	u32 slow_in_a_row;
+	u64 ask_at_ns; /* when it wants to be asked again; NEVER_NS: when something happens */
+	s64 memory[USER_MEMORY]; /* what it keeps */
+	u64 asked;
+	u64 corrected; /* answers of which something was wrong */
+	u64 missing; /* nobody answered */
+	u64 slow;
+	u64 took_max_ns;
 	struct role roles[ROLES_MAX];
 };
 

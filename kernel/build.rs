@@ -66,6 +66,7 @@ fn generate_interfaces(out: &Path) -> Result<(), Box<dyn Error>> {
     for name in INTERFACES {
         bindgen::Builder::default()
             .header(format!("bpf/{name}.h"))
+            .clang_arg("-I../abi")
             .default_macro_constant_type(bindgen::MacroTypeVariation::Unsigned)
             .prepend_enum_name(false)
             .derive_default(true)

@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use consort_daemon::{config::DEFAULT_PATH, duration::parse_ns};
 use consort_kernel::format_ns;
 
-pub use self::{demo::*, groups::*, rates::*};
+pub use self::{demo::*, df::*, groups::*, rates::*};
 use crate::{
     rate::{self, Rate},
     sim::args::SimCommand,
@@ -15,6 +15,7 @@ use crate::{
 };
 
 mod demo;
+mod df;
 mod groups;
 mod rates;
 
@@ -145,6 +146,11 @@ pub enum Command {
     },
     /// Print accessors of a group file's state and control variables, for a program's source.
     Accessors(AccessorsArgs),
+    /// Decision functions of one's own: a small C source says whose turn it is in a group.
+    Df {
+        #[command(subcommand)]
+        command: DfCommand,
+    },
     /// Keep what was set at run time: write classes, limits and tunables as they are now into the operator's file.
     Keep(KeepArgs),
     /// Try the scheduler in a simulated kernel: no root, no daemon, nothing of this machine changes.

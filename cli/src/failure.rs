@@ -4,12 +4,13 @@
 use std::{io, path::PathBuf};
 
 use consort_daemon::{config::ConfigError, lock::LockError, Refusal, ServeError};
+use consort_df::{BuildError, Problem};
 use consort_groups::{accessors::SameName, Problems};
 use consort_kernel::{Error as KernelError, ExitReport};
 use consort_trace::ReadError;
 use nix::errno::Errno;
 
-use crate::{demo::DemoFailure, sim::SimFailure};
+use crate::{demo::DemoFailure, df::RecordError, sim::SimFailure};
 
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
@@ -76,6 +77,22 @@ pub enum Failure {
     #[error(transparent)]
     Accessors(#[from] SameName),
 
+    #[error("{}: {problem}", path.display())]
+    Function {
+        path: PathBuf,
+        #[source]
+        problem: Problem,
+    },
+
+    #[error(transparent)]
+    Build(#[from] BuildError),
+
+    #[error(transparent)]
+    DfRecord(#[from] RecordError),
+
+    #[error("{name} was not loaded: {why}")]
+    NotVerified { name: String, why: String },
+
     #[error("no group file {0:?} is in force: `consort show` lists those that are")]
     NoGroupFile(String),
 
@@ -114,6 +131,9 @@ impl Failure {
             Failure::BadDomain(_)
             | Failure::NothingToRecord
             | Failure::GroupFile(_)
+            | Failure::Function { .. }
+            | Failure::Build(_)
+            | Failure::DfRecord(_)
             | Failure::Accessors(_) => 2,
             Failure::Sim(failure) => failure.exit_code(),
             Failure::NoDaemon(_) => 3,

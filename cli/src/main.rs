@@ -5,6 +5,7 @@ mod args;
 mod class;
 mod connection;
 mod demo;
+mod df;
 mod failure;
 mod groups;
 mod keep;
@@ -52,6 +53,7 @@ fn main() -> ExitCode {
         Command::Show(args) => groups::show(&args),
         Command::Plan { command } => groups::plan(&command),
         Command::Accessors(args) => groups::accessors(&args),
+        Command::Df { command } => df::df(&command),
         Command::Demo(args) => demo::demo(&args),
         Command::Late(args) => late::late(&args),
         Command::Keep(args) => keep::keep(&args),

@@ -102,7 +102,7 @@ fn a_wrong_file_is_explained_without_a_daemon() {
     assert_eq!(code(&output), 2);
     let expected = format!(
         "consort: {path}:2: group.film.function: \"fifo\" is no decision function: expected fair, coop, period, plan, \
-         pipeline or follow\n{path}:4: group.film.steps: unknown key: expected function, parent, class, rate, period, state, \
+         pipeline, follow or user:NAME\n{path}:4: group.film.steps: unknown key: expected function, parent, class, rate, period, state, \
          control or members\n"
     );
     assert_eq!(stderr(&output), expected);

@@ -16,6 +16,7 @@
 //! | `{"command": "class_remove", "name": C}` | root | `classes` |
 //! | `{"command": "as_file"}` | anybody | `{"text": T}`: what holds now, as the operator's file |
 //! | `{"command": "group", "doing": ...}` | owner, root; strangers' are shown to root only | [`crate::groups::control`] |
+//! | `{"command": "df", "doing": ...}` | owner, root; strangers' are shown to root only | [`crate::functions`] |
 //! | `{"command": "hand_over"}` | root, or the daemon's user | `{}`, and all that the daemon has: [`crate::handover`] |
 //! | `{"command": "set", "granularity_ns": N, "min_slice_ns": N}` | root, or the daemon's user | the tunables that hold now |
 //!
@@ -32,6 +33,7 @@ use crate::{
     config::{self, Amount},
     division::{DivisionStatus, ReservationPage, ReservationStatus},
     ejection::Mode,
+    functions::{self, FunctionCommand},
     groups::{self, control::GroupCommand},
     lending::Back,
     peer::Peer,
@@ -97,6 +99,7 @@ enum Command {
         name: String,
     },
     Group(GroupCommand),
+    Df(FunctionCommand),
     HandOver {},
 }
 
@@ -111,6 +114,7 @@ impl Command {
             | Command::Classes {}
             | Command::AsFile {} => true,
             Command::Group(command) => command.is_a_question(),
+            Command::Df(command) => command.is_a_question(),
             _ => false,
         }
     }
@@ -238,6 +242,7 @@ pub fn answer(service: &mut Service, peer: &Peer, text: &str) -> Result<Vec<u8>,
             serde_json::to_vec(&DivisionStatus::of(service))
         }
         Command::Group(command) => groups::control::answer(service, peer, shown_uid, command)?,
+        Command::Df(command) => functions::answer(service, peer, shown_uid, command)?,
         Command::HandOver {} => {
             info!(pid = peer.pid, "another daemon takes over");
             service.hands_over = true;

@@ -21,6 +21,7 @@ mod dumps;
 pub mod ejection;
 pub mod estate;
 mod force;
+pub mod functions;
 pub mod groups;
 pub mod handover;
 pub mod host;

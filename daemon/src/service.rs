@@ -17,6 +17,7 @@ use crate::{
     config::Division,
     domains::Domains,
     ejection::{Ejections, Restarts},
+    functions::Functions,
     groups::Groups,
     limits::Limits,
     peer::{self, Peer, Processes},
@@ -52,6 +53,7 @@ pub struct Service {
     pub(crate) domains: Domains,
     pub(crate) reservations: Reservations,
     pub(crate) groups: Groups,
+    pub(crate) functions: Functions,
     pub(crate) totals: Totals,
     /// The operator's file; `None`: where it is by default.
     pub(crate) file: Option<PathBuf>,
@@ -84,6 +86,7 @@ impl Service {
             clients: Clients::default(),
             domains: Domains::default(),
             groups: Groups::default(),
+            functions: Functions::default(),
             totals: Totals::default(),
             file: None,
             hands_over: false,
@@ -241,6 +244,7 @@ impl Service {
         self.sweep_dead_members(now);
         self.tick_reservations(now);
         self.tick_groups();
+        self.tick_functions();
         self.bill_all();
         self.users.forget_idle(now);
     }

@@ -6,7 +6,7 @@ use std::{fmt, ops::RangeInclusive};
 use crate::units::shown_ns;
 
 /// Whose turn it is in a group.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Function {
     /// Least service first, by the threads' weights.
     Fair,
@@ -19,6 +19,8 @@ pub enum Function {
     Pipeline(Pipeline),
     /// A server right after its client, else in the order of the members.
     Follow,
+    /// One of the user's own that has this name: `consort df load`.
+    User(String),
 }
 
 /// A cooperation domain's options, as in `consort_join`.
@@ -78,7 +80,18 @@ pub struct Stage {
     pub step: u32,
 }
 
-pub const FUNCTIONS: [&str; 6] = ["fair", "coop", "period", "plan", "pipeline", "follow"];
+/// The last one stands for any name.
+pub const FUNCTIONS: [&str; 7] = [
+    "fair",
+    "coop",
+    "period",
+    "plan",
+    "pipeline",
+    "follow",
+    "user:NAME",
+];
+/// Before the name of a function of the user's own.
+pub const USER: &str = "user:";
 pub const ORDERS: [&str; 3] = ["program", "progress", "service"];
 
 /// Of reservations and of members.
@@ -102,6 +115,7 @@ impl Function {
             Function::Plan => "plan",
             Function::Pipeline(_) => "pipeline",
             Function::Follow => "follow",
+            Function::User(_) => "user",
         }
     }
 
@@ -112,7 +126,10 @@ impl Function {
 
     /// Whether a name may stand for several threads.
     pub fn has_sets(&self) -> bool {
-        matches!(self, Function::Fair | Function::Coop(_) | Function::Period)
+        matches!(
+            self,
+            Function::Fair | Function::Coop(_) | Function::Period | Function::User(_)
+        )
     }
 }
 
@@ -132,6 +149,7 @@ impl fmt::Display for Function {
                 }
                 write!(f, " order={} preempt={}", coop.order.name(), coop.preempt)
             }
+            Function::User(name) => write!(f, ":{name}"),
             Function::Pipeline(pipeline) => write!(f, " bootstrap={}", pipeline.bootstrap),
             Function::Fair | Function::Period | Function::Plan | Function::Follow => Ok(()),
         }

@@ -21,6 +21,7 @@
 #include "setup.h"
 #include "shards.h"
 #include "subsets.h"
+#include "user.h"
 #include "wake.h"
 
 char _license[] SEC("license") = "GPL";
@@ -159,6 +160,10 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	if (prev)
 		look_at_rides(prev);
 	s = shard_at(c->shard);
+	if (users_are_to_be_asked(s, prev ? task_of(prev) : NULL)) {
+		users_ask(ctx, cpu, prev ? task_of(prev) : NULL);
+		now_ns = bpf_ktime_get_ns();
+	}
 	lock_take(&s->lock);
 	if (!one_cpu)
 		flight_end(c);

@@ -3,6 +3,8 @@
 #ifndef CONSORT_INTERFACE_H
 #define CONSORT_INTERFACE_H
 
+#include "consort_df.h"
+
 /* Powers of two. Where nothing has to be verified (the simulator), a build may have room for more. */
 #ifndef CPUS_MAX
 #define CPUS_MAX 64
@@ -138,6 +140,43 @@ struct consort_domain_args {
 	unsigned long long event_ns; /* 0: CONSORT_EVENT_MAX_NS */
 	unsigned int function; /* enum consort_function; but for coop, order, flags and event_ns mean nothing */
 	unsigned int reservation; /* that its members share who have none themselves; 0: none */
+	unsigned int user; /* which function of a user's own: number of df_programs */
+	unsigned int reserved;
+};
+
+/* Functions of users' own that are loaded at a time. */
+#define CONSORT_USER_FUNCTIONS 256
+
+/* What a function of a user's own sees, and what is known of its answer: the map df_records, an entry a CPU. */
+#define CONSORT_DF_BYTES 4096 /* it reaches so many, and a number's bytes beyond */
+#define CONSORT_DF_ROOM (CONSORT_DF_BYTES + 16)
+enum consort_df_answer { CONSORT_DF_NONE, CONSORT_DF_KEYS, CONSORT_DF_PICK };
+struct consort_df_record {
+	struct df_group group;
+	unsigned long long keys[DF_MEMBERS]; /* or the pick, in the first */
+	unsigned long long answer; /* enum consort_df_answer */
+	unsigned char room[CONSORT_DF_ROOM - sizeof(struct df_group) -
+			   (DF_MEMBERS + 1) * sizeof(unsigned long long)];
+};
+
+enum consort_user_operation {
+	CONSORT_USER_STATUS,
+	CONSORT_USER_SET, /* another function; one that is not asked any more is asked again */
+};
+
+struct consort_user_args {
+	unsigned int operation; /* enum consort_user_operation */
+	unsigned int domain;
+	unsigned int user; /* SET: in; STATUS: out */
+	unsigned int error;
+	/* STATUS: out. Since the group was made */
+	unsigned long long asked;
+	unsigned long long corrected; /* answers of which something was wrong */
+	unsigned long long missing;
+	unsigned long long slow;
+	unsigned long long took_max_ns;
+	unsigned int is_off;
+	unsigned int reserved;
 };
 
 /* A thread that plays no role: any in a group whose function is coop. */
@@ -308,6 +347,8 @@ struct consort_reservation_args {
  * consort_plan           consort_plan_args    ENOENT: no such group with a function; EINVAL: role or part out of range,
  *                                             intervals too short, too late, not in order, or overlapping; ENOMEM
  * consort_role           consort_role_args    ENOENT; EINVAL: role or terms out of range
+ * consort_user           consort_user_args    ENOENT: no such group with a function of a user's own; EINVAL: user out of
+ *                                             range
  * consort_classes        consort_classes_args takes over class_table, or leaves all as it is: EBUSY: a class that
  *                                             shall go, or change its order, has reservations; EINVAL: flexible is 0
  * consort_reservation_*  consort_reservation_args  ENOENT: no such reservation, or class
@@ -322,6 +363,7 @@ struct consort_reservation_args {
  *   usage
  *
  * Maps: clients (ARRAY_OF_MAPS of CLIENTS_MAX; inner: ARRAY, 1 entry of CONSORT_PAGE_BYTES, BPF_F_MMAPABLE).
+ * df_programs (PROG_ARRAY of dispatch programs that answer for groups, by `user`), df_records (what they see).
  * Of the daemon, kept here for the next one: domain_labels (consort_domain_label by domain), reservation_labels (the
  * journal's number by reservation).
  * Globals: rodata `topology`, `use_timers`, `partial`; data `tunables`; bss `counters[CPUS_MAX]`, `exit_info`,

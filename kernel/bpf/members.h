@@ -223,7 +223,7 @@ static inline void domain_set_init(struct domain_set __arena *set, u32 id,
 		___id;                                                 \
 	})
 
-static inline struct function __arena *function_create(u32 kind)
+static inline struct function __arena *function_create(u32 kind, u32 user)
 {
 	struct function __arena *f = alloc_pages(sizeof(struct function));
 
@@ -232,6 +232,8 @@ static inline struct function __arena *function_create(u32 kind)
 	f->kind = kind;
 	f->zero_ns = NEVER_NS;
 	f->is_booted = 1;
+	f->ask_at_ns = NEVER_NS;
+	user_begin(f, user);
 	for (u32 i = 0; i < ROLES_MAX && can_loop; i++) {
 		struct role __arena *r = &f->roles[i];
 
@@ -239,6 +241,7 @@ static inline struct function __arena *function_create(u32 kind)
 		r->number = i;
 		r->from_ns = NEVER_NS;
 		r->rank = PIPELINE_REST + i;
+		r->key = USER_NO_KEY;
 	}
 	return f;
 }
@@ -259,6 +262,10 @@ static inline void function_free(struct function __arena *f)
 	free_pages(f, sizeof(struct function));
 }
 
+u64 births; /* of domains and groups */
+
+static inline void users_forget(u32 id);
+
 SEC("syscall")
 int consort_domain_create(struct consort_domain_args *args)
 {
@@ -270,7 +277,7 @@ int consort_domain_create(struct consort_domain_args *args)
 	u64 at;
 
 	args->error = EINVAL;
-	if (args->function > CONSORT_FUNCTION_FOLLOW)
+	if (args->function > CONSORT_FUNCTION_USER || args->user >= CONSORT_USER_FUNCTIONS)
 		return 0;
 	args->error = ENOENT;
 	if (args->reservation) {
@@ -284,7 +291,7 @@ int consort_domain_create(struct consort_domain_args *args)
 		return 0;
 	args->error = ENOMEM;
 	if (args->function) {
-		function = function_create(args->function);
+		function = function_create(args->function, args->user);
 		if (!function)
 			return 0;
 	}
@@ -294,6 +301,7 @@ int consort_domain_create(struct consort_domain_args *args)
 		return 0;
 	}
 	domain_set_init(set, id, args, function);
+	set->birth = ++births;
 	set->reservation = r;
 	if (r)
 		r->nr_domains++;
@@ -321,6 +329,8 @@ int consort_domain_destroy(struct consort_domain_args *args)
 		return 0;
 	}
 	bpf_map_update_elem(&domain_sets, &id, &none, BPF_ANY);
+	if (is_user_function(set))
+		users_forget(id);
 	if (set->reservation)
 		set->reservation->nr_domains--;
 	function_free(set->function);

@@ -11,13 +11,14 @@
 #ifndef CONSORT_ROLES_H
 #define CONSORT_ROLES_H
 
-#include "slots.h"
+#include "asks.h"
 
 _Static_assert((int)FUNCTION_FAIR == CONSORT_FUNCTION_FAIR &&
 		       (int)FUNCTION_PERIOD == CONSORT_FUNCTION_PERIOD &&
 		       (int)FUNCTION_PLAN == CONSORT_FUNCTION_PLAN &&
 		       (int)FUNCTION_PIPELINE == CONSORT_FUNCTION_PIPELINE &&
-		       (int)FUNCTION_FOLLOW == CONSORT_FUNCTION_FOLLOW,
+		       (int)FUNCTION_FOLLOW == CONSORT_FUNCTION_FOLLOW &&
+		       (int)FUNCTION_USER == CONSORT_FUNCTION_USER,
 	       "kinds have the numbers that files and programs give them");
 _Static_assert(ROLES_MAX == CONSORT_ROLES && ROLE_VARIABLES == CONSORT_VARIABLES &&
 		       NR_MISSES == CONSORT_MISSES && PLAN_INTERVALS_MAX == CONSORT_PLAN_INTERVALS,
@@ -201,6 +202,7 @@ static inline void role_sleeps(struct task __arena *t, u64 now_ns)
 	struct domain __arena *d;
 
 	role_look(t, 0, c->running == t ? c->since_ns : now_ns, now_ns);
+	asks_note(t);
 	if (!in_domain(t) || m->due_ns == NEVER_NS || m->due_ns <= now_ns)
 		return;
 	d = domain_in(t->set, t->place);
@@ -220,6 +222,7 @@ static inline void role_wakes(struct task __arena *t, u64 now_ns)
 	    player_of(leader) == task_of(bpf_get_current_task_btf()))
 		leader->submitted_ns = now_ns;
 	function_wake(&t->member, now_ns);
+	asks_note(t);
 }
 
 /* When a member that is about to run is to be compared with others of its group. Its interval may be over by now. */

@@ -41,6 +41,9 @@ struct group_set {
 	struct group groups[]; /* by place; the root has none: it is the places' root */
 };
 
+/* Groups that wait at a time for their own functions to be asked, of one shard. */
+#define USER_ASKS 16
+
 /* Words of a CPU mask. */
 #define MASK_WORDS ((CPUS_MAX + 63) / 64)
 
@@ -67,9 +70,11 @@ struct domain_set {
 	u32 order;
 	u32 flags;
 	u64 grace_ns;
+	u64 birth; /* how many were made before */
 	struct function __arena *function; /* NULL: its members publish for themselves */
 	struct reservation __arena
 		*reservation; /* that its members share who have none themselves; NULL: none */
+	u8 asks[SHARDS_MAX]; /* by shard: it is among those that are to be asked there, see user.h */
 	struct domain domains[]; /* by place */
 };
 
@@ -164,6 +169,9 @@ struct consort_cpu {
 	u64 swap_at_ns; /* when its own place next takes a task from another one's that has more, or gives one */
 	u32 balance_from; /* the CPU at whose own place it looks next */
 	u32 told; /* 1 + the place of a task that it has been told of, and has not looked for yet; 0: none */
+	u32 asks; /* the group whose own function it asks, or asked last; 0: none's */
+	u32 asks_nr; /* the members of the one that it last told something of */
+	u64 asks_birth; /* when that was made: numbers are used again */
 	u32 seen_idle; /* 1 + the CPU that it saw idle beside work when it last looked; 0: none */
 	u32 shard;
 	u32 online;
@@ -190,6 +198,8 @@ struct shard {
 	u32 nr_in_subsets; /* of these, in those of subsets */
 	u64 cpus[MASK_WORDS]; /* possible ones: a bit for each */
 	u64 online[MASK_WORDS]; /* of these */
+	u32 nr_asks; /* groups whose own functions are to be asked, see user.h, */
+	u32 asks[USER_ASKS]; /* and their numbers, the first that came first */
 	u32 look_at; /* the CPU at which the next of its tasks that begins to wait looks, see wake.h */
 	u64 offset; /* what its virtual time is behind the machine's clock, see balance.h */
 	u64 kept_up_ns; /* when that was last looked at */

@@ -129,6 +129,7 @@ named! {
     classes = consort_classes,
     plan = consort_plan,
     role = consort_role,
+    user = consort_user,
     reservation_create = consort_reservation_create,
     reservation_change = consort_reservation_change,
     reservation_add = consort_reservation_add,
@@ -141,6 +142,9 @@ named! {
     Maps, maps, MAP, MapHandle, handle, |kept: &Kept, name| kept.map(name);
     clients = clients,
     records = records,
+    // Programs are in it for as long as somebody has it open.
+    df_programs = df_programs,
+    df_records = df_records,
     // Timers run for as long as somebody has their map open.
     timers = timers,
     domain_sets = domain_sets,

@@ -48,8 +48,30 @@ impl Scheduler {
         function: Function,
         reservation: Option<u32>,
     ) -> Result<u32, Error> {
+        self.make_group(function, 0, reservation)
+    }
+
+    /// Makes a group that a user's own function decides for: the one at a number, if there is one.
+    ///
+    /// # Errors
+    /// Those of [`Scheduler::create_group`], and EINVAL for a number out of range.
+    pub fn create_user_group(
+        &mut self,
+        number: u32,
+        reservation: Option<u32>,
+    ) -> Result<u32, Error> {
+        self.make_group(Function::User, number, reservation)
+    }
+
+    fn make_group(
+        &mut self,
+        function: Function,
+        user: u32,
+        reservation: Option<u32>,
+    ) -> Result<u32, Error> {
         let mut args = consort_domain_args {
             function: function as u32,
+            user,
             reservation: reservation.unwrap_or_default(),
             ..Default::default()
         };

@@ -28,6 +28,7 @@ mod topology;
 pub mod trace;
 mod tunables;
 mod types;
+mod user;
 
 pub use descriptors::Kept;
 pub use error::Error;
@@ -40,3 +41,4 @@ pub use scheduler::{identity, Scheduler};
 pub use topology::Topology;
 pub use tunables::*;
 pub use types::*;
+pub use user::{UserProgram, UserStatus, Verified, Verifying, USER_FUNCTIONS, USER_STEPS_MAX};

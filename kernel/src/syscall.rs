@@ -11,7 +11,7 @@ use crate::{
     skeleton::interface::{
         consort_bill_args, consort_classes_args, consort_domain_args, consort_init_args,
         consort_join_args, consort_leave_args, consort_plan_args, consort_reservation_args,
-        consort_role_args,
+        consort_role_args, consort_user_args,
     },
     Error,
 };
@@ -43,6 +43,7 @@ args!(
     consort_bill_args,
     consort_plan_args,
     consort_role_args,
+    consort_user_args,
     consort_classes_args,
     consort_reservation_args
 );

@@ -53,6 +53,8 @@ pub enum Function {
     Plan = 3,
     Pipeline = 4,
     Follow = 5,
+    /// Of a user's own: [`crate::Scheduler::put_user`].
+    User = 6,
 }
 
 /// What a group's file says of one of its members.

@@ -42,6 +42,8 @@ struct sim_host {
 	bool (*timer_start)(u32 number, u64 at_ns, bool pinned);
 	/* Whether a hash map is to have no memory for one more entry, this time. */
 	bool (*update_fails)(void);
+	/* A function of a user's own, by number, is asked about a record: there may be none. */
+	void (*answer)(u32 user, struct consort_df_record *record);
 };
 
 struct sim_map_shape {
@@ -131,6 +133,7 @@ struct sim_scheduler {
 	int (*plan)(struct consort_plan_args *args);
 	struct consort_interval *plan_part; /* of CONSORT_PLAN_PART */
 	int (*role)(struct consort_role_args *args);
+	int (*user)(struct consort_user_args *args);
 
 	void (*timer_fire)(u32 number);
 	/* Puts a program's page into the map of clients; NULL takes it out. */

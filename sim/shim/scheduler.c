@@ -108,6 +108,16 @@ static int reservation_create(struct consort_reservation_args *args)
 	return 0;
 }
 
+/* As the program that the kernel would run: it finds the CPU's record, or does nothing. */
+void sim_tail_call(u32 number)
+{
+	u32 cpu = bpf_get_smp_processor_id();
+	struct consort_df_record *record = bpf_map_lookup_elem(&df_records, &cpu);
+
+	if (record)
+		sim_host->answer(number, record);
+}
+
 static void set_page(u32 client, struct consort_mapping *page)
 {
 	sim_map_set_inner(&clients, SIM_MAP_SHAPE(&clients), client, page, sizeof(*page));
@@ -141,6 +151,7 @@ static struct sim_scheduler scheduler = {
 	.plan = consort_plan,
 	.plan_part = plan_part,
 	.role = consort_role,
+	.user = consort_user,
 	.timer_fire = sim_timer_fire,
 	.set_page = set_page,
 	.reset = reset,

@@ -13,6 +13,8 @@ pub enum Function {
     Plan = 3,
     Pipeline = 4,
     Follow = 5,
+    /// Of a user's own: the group's `user`.
+    User = 6,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -20,6 +22,9 @@ pub enum Function {
 pub struct Group {
     pub name: String,
     pub function: Function,
+    /// The number of the user's own function.
+    #[serde(default)]
+    pub user: u32,
     /// What its members share who have reserved nothing themselves.
     #[serde(default)]
     pub reserve: Option<Reserve>,

@@ -27,6 +27,7 @@ pub mod setup;
 mod setup_check;
 pub mod trace;
 pub mod userlevel;
+pub mod users;
 
 pub use consort::consort;
 pub use error::Error;

@@ -4,6 +4,7 @@
 
 use crate::groups::{Group, Tell};
 use crate::rates::{RateRequest, Rates};
+use crate::users::User;
 use consort_rates::classes::{Class, Order};
 use serde::{Deserialize, Serialize};
 
@@ -35,6 +36,9 @@ pub struct Setup {
     /// Those that decision functions decide for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<Group>,
+    /// Functions of users' own, by number.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<User>,
     /// How much bounded queues between tasks hold.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<u32>,
@@ -68,6 +72,7 @@ impl Setup {
             }],
             domains: Vec::new(),
             groups: Vec::new(),
+            users: Vec::new(),
             queues: Vec::new(),
             tasks: Vec::new(),
             pi_locks: Vec::new(),

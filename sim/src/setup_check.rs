@@ -46,6 +46,12 @@ impl Setup {
             }
             self.check_program(&field("program"), &task.program)?;
         }
+        for (number, user) in self.users.iter().enumerate() {
+            let checked = user.object();
+            checked.map_err(|why| {
+                wrong(format!("users[{number}]"), why, "a function that is right")
+            })?;
+        }
         for (number, group) in self.groups.iter().enumerate() {
             self.check_group(&format!("groups[{number}]"), group)?;
         }
@@ -216,6 +222,10 @@ impl Setup {
                     self.check_domain(field, *domain)
                 }
                 Call::DestroyDomain(domain) => self.check_domain(field, *domain),
+                Call::SetUser { group, .. } => below(field, *group, self.groups.len(), "groups"),
+                Call::PutUser { user, .. } => {
+                    user.map_or(Ok(()), |user| below(field, user, self.users.len(), "users"))
+                }
                 Call::Role { group, what, .. } => {
                     below(field, *group, self.groups.len(), "groups")?;
                     match what {

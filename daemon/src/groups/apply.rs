@@ -5,7 +5,8 @@ use std::{collections::BTreeSet, io, path::Path, time::Instant};
 
 use consort_groups::{
     difference::{lines, steps, take_all, Placed, Step, Take},
-    read, Description,
+    function::Function,
+    read, Description, Group,
 };
 use consort_rates::accounts::number_in;
 use nix::errno::Errno;
@@ -235,7 +236,7 @@ impl Service {
                 let payer = placed.payer.as_ref();
                 let reservation =
                     payer.and_then(|payer| self.reservation_of_group(key, &payer.group));
-                let id = self.host.create_group(&placed.group, reservation)?;
+                let id = self.create_group(key, &placed.group, reservation)?;
                 self.users.add_domain(key.uid, now);
                 let group = &placed.group.name;
                 self.groups.note_group(id, key.uid, &key.name, group);
@@ -249,6 +250,19 @@ impl Service {
         }
         self.load_plans(number, key, &placed.group)
             .inspect_err(|_| self.remove_group(key, &placed.group.name))
+    }
+
+    fn create_group(
+        &mut self,
+        key: &FileKey,
+        group: &Group,
+        reservation: Option<u32>,
+    ) -> Result<u32, Refusal> {
+        let Function::User(name) = &group.function else {
+            return Ok(self.host.create_group(group, reservation)?);
+        };
+        let number = self.function_number(key.uid, name)?;
+        Ok(self.host.create_user_group(group, number, reservation)?)
     }
 
     fn remove_group(&mut self, key: &FileKey, name: &str) {
@@ -324,6 +338,7 @@ impl Service {
         };
         self.restore_launched(left.launched);
         self.restore_announced(left.announced);
+        self.restore_functions(left.functions);
         for (uid, member, plan) in left.plans {
             self.groups.plans.insert((uid, member), plan);
         }

@@ -1,10 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What groups need from whatever schedules.
 
-use std::ops::Range;
+use std::{fmt, ops::Range, os::fd::OwnedFd, time::Duration};
 
+use consort_df::Confined;
 use consort_groups::Group;
-use consort_kernel::{Error, Interval, RoleStatus, Thread};
+use consort_kernel::{Error, Interval, RoleStatus, Thread, UserStatus};
+
+/// A decision function of a user's own that the kernel is looking at.
+pub trait Verification: fmt::Debug {
+    /// Looks whether it is done, and does not wait.
+    fn look(self: Box<Self>) -> Looked;
+}
+
+/// What has become of it.
+#[derive(Debug)]
+pub enum Looked {
+    NotYet(Box<dyn Verification>),
+    Done {
+        program: OwnedFd,
+        /// That one answer takes at most.
+        steps: u32,
+        /// CPU time that it took to verify it.
+        took: Duration,
+    },
+    Refused {
+        why: String,
+        took: Duration,
+    },
+}
 
 /// A thread that becomes a group's member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -26,6 +50,37 @@ pub trait GroupHost {
     /// they have one of their own.
     fn create_group(&mut self, _group: &Group, _reservation: Option<u32>) -> Result<u32, Error> {
         refuse("make a group")
+    }
+
+    /// The same for a group whose function is the one of its user's own at a number.
+    fn create_user_group(
+        &mut self,
+        _group: &Group,
+        _number: u32,
+        _reservation: Option<u32>,
+    ) -> Result<u32, Error> {
+        refuse("make a group")
+    }
+
+    /// Has the kernel verify a function.
+    fn verify_user(&self, _confined: &Confined) -> Result<Box<dyn Verification>, Error> {
+        refuse("verify a decision function")
+    }
+
+    /// Puts a function at a number, in the place of the one that answers until then.
+    fn put_user(&mut self, _number: u32, _program: &OwnedFd) -> Result<(), Error> {
+        refuse("take a decision function")
+    }
+
+    fn drop_user(&mut self, _number: u32) {}
+
+    /// A group's function is another one, at this number: it is asked again, should it have been too slow.
+    fn set_user(&mut self, _group: u32, _number: u32) -> Result<(), Error> {
+        refuse("take a decision function")
+    }
+
+    fn user_status(&self, _group: u32) -> Result<UserStatus, Error> {
+        refuse("tell what a decision function does")
     }
 
     /// Removes a group that has no threads; EBUSY when some are still on the way.

@@ -120,6 +120,11 @@ pub struct Groups {
 }
 
 impl Groups {
+    /// What survives the daemon.
+    pub(crate) fn store(&self) -> Option<&Store> {
+        self.store.as_ref()
+    }
+
     /// The member of user `uid` that is called `name`.
     fn member(&self, uid: u32, name: &str) -> Option<(GroupId, usize)> {
         self.members.get(&(uid, name.to_owned())).copied()

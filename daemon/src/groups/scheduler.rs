@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Groups of files, as the kernel's scheduler knows them: a cooperation domain, or a group whose members play roles.
 
-use std::ops::Range;
+use std::{
+    ops::Range,
+    os::fd::{AsFd, AsRawFd, OwnedFd},
+};
 
+use consort_df::Confined;
 use consort_groups::{
     function::{Coop, Function},
     Group, Member,
 };
 use consort_kernel::{
     BindArgs, DomainOptions, Error, Interval, JoinArgs, LeaveArgs, RoleStatus, RoleTerms,
-    Scheduler, NEVER_NS, VARIABLES,
+    Scheduler, UserProgram, UserStatus, Verified, Verifying, NEVER_NS, VARIABLES,
 };
 
-use super::host::{Bind, GroupHost};
+use super::host::{Bind, GroupHost, Looked, Verification};
 use crate::domains;
 
 impl GroupHost for Scheduler {
@@ -26,16 +30,41 @@ impl GroupHost for Scheduler {
             Function::Plan => consort_kernel::Function::Plan,
             Function::Pipeline(_) => consort_kernel::Function::Pipeline,
             Function::Follow => consort_kernel::Function::Follow,
+            Function::User(_) => consort_kernel::Function::User,
         };
         let id = Scheduler::create_group(self, kind, reservation)?;
-        match self.fill(id, group) {
-            Ok(()) => Ok(id),
-            Err(error) => {
-                // Nobody knows it yet, so that nobody is in it.
-                let _ = self.destroy_domain(id);
-                Err(error)
-            }
-        }
+        self.fill_or_destroy(id, group)
+    }
+
+    fn create_user_group(
+        &mut self,
+        group: &Group,
+        number: u32,
+        reservation: Option<u32>,
+    ) -> Result<u32, Error> {
+        let id = Scheduler::create_user_group(self, number, reservation)?;
+        self.fill_or_destroy(id, group)
+    }
+
+    fn verify_user(&self, confined: &Confined) -> Result<Box<dyn Verification>, Error> {
+        let code = confined.bytes(self.df_records().as_raw_fd());
+        Ok(Box::new(Scheduler::verify_user(self, &code)?))
+    }
+
+    fn put_user(&mut self, number: u32, program: &OwnedFd) -> Result<(), Error> {
+        Scheduler::put_user(self, number, program.as_fd())
+    }
+
+    fn drop_user(&mut self, number: u32) {
+        Scheduler::drop_user(self, number);
+    }
+
+    fn set_user(&mut self, group: u32, number: u32) -> Result<(), Error> {
+        Scheduler::set_user(self, group, number)
+    }
+
+    fn user_status(&self, group: u32) -> Result<UserStatus, Error> {
+        Scheduler::user_status(self, group)
     }
 
     fn destroy_group(&mut self, group: u32) -> Result<(), Error> {
@@ -112,8 +141,28 @@ impl GroupHost for Scheduler {
     }
 }
 
+impl Verification for Verifying {
+    fn look(self: Box<Self>) -> Looked {
+        match Verifying::look(*self) {
+            Verified::NotYet(verifying) => Looked::NotYet(Box::new(verifying)),
+            Verified::Done(UserProgram {
+                descriptor,
+                steps,
+                took,
+            }) => Looked::Done {
+                program: descriptor,
+                steps,
+                took,
+            },
+            Verified::Refused(why, took) => Looked::Refused { why, took },
+        }
+    }
+}
+
 trait Fill {
     fn fill(&mut self, id: u32, group: &Group) -> Result<(), Error>;
+
+    fn fill_or_destroy(&mut self, id: u32, group: &Group) -> Result<u32, Error>;
 }
 
 impl Fill for Scheduler {
@@ -125,6 +174,17 @@ impl Fill for Scheduler {
             }
         }
         Scheduler::begin_plans(self, id, NEVER_NS, bootstrap(group))
+    }
+
+    fn fill_or_destroy(&mut self, id: u32, group: &Group) -> Result<u32, Error> {
+        match self.fill(id, group) {
+            Ok(()) => Ok(id),
+            Err(error) => {
+                // Nobody knows it yet, so that nobody is in it.
+                let _ = self.destroy_domain(id);
+                Err(error)
+            }
+        }
     }
 }
 

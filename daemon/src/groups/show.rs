@@ -3,10 +3,11 @@
 //! tree together.
 
 use consort_groups::{
+    function::Function,
     variable::{Variable, VARIABLES_MAX},
     CHOICE_MAX,
 };
-use consort_kernel::{Missed, RoleStatus, NEVER_NS};
+use consort_kernel::{Missed, RoleStatus, UserStatus, NEVER_NS};
 use serde::Serialize;
 
 use super::{
@@ -58,6 +59,8 @@ pub struct GroupRow {
     pub used: Option<f64>,
     /// Who runs, or why nobody does; `null` for a group without members.
     pub doing: Option<Doing>,
+    /// What its function does that is its user's own; `null`: it has none, or the scheduler does not tell.
+    pub user: Option<UserStatus>,
 }
 
 /// What a group does, or why it does nothing.
@@ -211,6 +214,10 @@ impl Service {
             period_ns: promise.map(|promise| promise.period_ns),
             used: self.used_by_group(file, &group.name),
             doing: made.id.map(|id| self.doing(id, made)),
+            user: match group.function {
+                Function::User(_) => made.id.and_then(|id| self.host.user_status(id).ok()),
+                _ => None,
+            },
         }
     }
 

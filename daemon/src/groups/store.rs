@@ -52,6 +52,8 @@ pub struct Left {
     pub announced: Vec<Announced>,
     /// Of a user's member.
     pub plans: Vec<(u32, String, Plan)>,
+    /// By owner and name: the scheduler's number, and the object in hexadecimal.
+    pub functions: Vec<(u32, String, u32, String)>,
 }
 
 #[derive(Debug)]
@@ -64,6 +66,9 @@ const NAME_END: &str = ".name";
 const ANNOUNCED_END: &str = ".announced";
 const GROUP_END: &str = ".group";
 const PLAN_END: &str = ".plan";
+const FUNCTION_END: &str = ".function";
+/// More than the longest object takes.
+const FUNCTION_BYTES_MAX: u64 = 2 * consort_df::OBJECT_BYTES_MAX as u64 + 64;
 /// More than the longest plan takes.
 const PLAN_BYTES_MAX: u64 = 1 << 20;
 /// What was not finished; nobody was told that it holds.
@@ -101,6 +106,8 @@ impl Store {
                 read_announced(tid, &path).map(|one| left.announced.push(one))
             } else if let Some(key) = name.strip_suffix(PLAN_END) {
                 read_plan(key, &path).map(|plan| left.plans.push(plan))
+            } else if let Some(key) = name.strip_suffix(FUNCTION_END) {
+                read_function(key, &path).map(|one| left.functions.push(one))
             } else {
                 None
             };
@@ -163,6 +170,19 @@ impl Store {
     /// When it cannot be removed.
     pub fn drop_plan(&self, uid: u32, member: &str) -> io::Result<()> {
         self.take_away(&self.folder.join(format!("{uid}.{member}{PLAN_END}")))
+    }
+
+    /// # Errors
+    /// When it cannot be written; the one before then holds.
+    pub fn keep_function(&self, uid: u32, name: &str, number: u32, hex: &str) -> io::Result<()> {
+        let path = self.folder.join(format!("{uid}.{name}{FUNCTION_END}"));
+        self.put(&path, &format!("{number} {hex}\n"))
+    }
+
+    /// # Errors
+    /// When it cannot be removed.
+    pub fn drop_function(&self, uid: u32, name: &str) -> io::Result<()> {
+        self.take_away(&self.folder.join(format!("{uid}.{name}{FUNCTION_END}")))
     }
 
     /// # Errors
@@ -290,6 +310,21 @@ fn read_plan(key: &str, path: &Path) -> Option<(u32, String, Plan)> {
     };
     plan.check().ok()?;
     Some((uid.parse().ok()?, member.to_owned(), plan))
+}
+
+fn read_function(key: &str, path: &Path) -> Option<(u32, String, u32, String)> {
+    let (uid, name) = key.split_once('.')?;
+    if fs::metadata(path).ok()?.len() > FUNCTION_BYTES_MAX {
+        return None;
+    }
+    let text = fs::read_to_string(path).ok()?;
+    let (number, hex) = text.strip_suffix('\n')?.split_once(' ')?;
+    Some((
+        uid.parse().ok()?,
+        name.to_owned(),
+        number.parse().ok()?,
+        hex.to_owned(),
+    ))
 }
 
 fn read_announced(tid: &str, path: &Path) -> Option<Announced> {

@@ -98,6 +98,16 @@ impl<'r, 't> Fields<'r, 't> {
         })
     }
 
+    /// What follows `start` in a text that begins so; any other value is left.
+    pub fn text_after(&mut self, key: &str, start: &str) -> Option<String> {
+        let DeValue::String(text) = self.left.get(key)?.get_ref() else {
+            return None;
+        };
+        let rest = text.strip_prefix(start)?.to_owned();
+        self.take(key);
+        Some(rest)
+    }
+
     pub fn boolean(&mut self, key: &str) -> Option<bool> {
         self.value(key, "true or false", |value| match value {
             DeValue::Boolean(value) => Some(*value),

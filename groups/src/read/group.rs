@@ -11,7 +11,7 @@ use super::{
 use crate::{
     function::{
         Coop, Function, Order, Pipeline, Stage, EVENTS_NS, FUNCTIONS, HIGH, ITEMS, ORDERS,
-        PERIODS_NS, PERIOD_NS,
+        PERIODS_NS, PERIOD_NS, USER,
     },
     units::shown_ns,
     Group, Member, Promise, MEMBERS_MAX,
@@ -78,11 +78,20 @@ fn own_keys(function: &Function) -> &'static [&'static str] {
     match function {
         Function::Coop(_) => &["event", "order", "preempt"],
         Function::Pipeline(_) => &["high", "step", "bootstrap"],
-        Function::Fair | Function::Period | Function::Plan | Function::Follow => &[],
+        Function::Fair
+        | Function::Period
+        | Function::Plan
+        | Function::Follow
+        | Function::User(_) => &[],
     }
 }
 
 fn read_function(fields: &mut Fields) -> Function {
+    if let Some(name) = fields.text_after("function", USER) {
+        let key = fields.whole("function");
+        fields.reader.check_name(&key, &name, "a decision function");
+        return Function::User(name);
+    }
     let chosen = match fields.has("function") {
         true => fields.choice("function", "decision function", &FUNCTIONS),
         false => Some(0),

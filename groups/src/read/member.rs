@@ -78,7 +78,9 @@ fn own_keys(function: &Function) -> &'static [&'static str] {
     match function {
         Function::Coop(_) => &[],
         Function::Fair | Function::Plan | Function::Follow => &["interval", "follows", "at_most"],
-        Function::Period => &["period", "budget", "interval", "follows", "at_most"],
+        Function::Period | Function::User(_) => {
+            &["period", "budget", "interval", "follows", "at_most"]
+        }
         Function::Pipeline(_) => &["high", "step", "interval", "follows", "at_most"],
     }
 }
@@ -97,6 +99,15 @@ fn read_terms(fields: &mut Fields, function: &Function, defaults: &Defaults) -> 
             fields.tell("period", text);
         }
         terms.period_ns = fields.duration("period", PERIODS_NS);
+        let most = terms.period_ns.unwrap_or(*PERIODS_NS.end());
+        terms.budget_ns = fields.duration("budget", 1_000..=most);
+    }
+    if let Function::User(_) = function {
+        terms.period_ns = fields.duration("period", PERIODS_NS);
+        if fields.has("budget") && terms.period_ns.is_none() {
+            let text = format!("a budget is of a period: {}", period_expected());
+            fields.tell("budget", text);
+        }
         let most = terms.period_ns.unwrap_or(*PERIODS_NS.end());
         terms.budget_ns = fields.duration("budget", 1_000..=most);
     }

@@ -9,6 +9,7 @@
 #define __ksym
 #define __weak
 #define __noinline __attribute__((noinline))
+#define __arg_ctx
 
 /* ---- loops ---- */
 
@@ -98,6 +99,7 @@ long bpf_probe_read_kernel_str(void *to, u32 size, const void *from);
 enum bpf_map_type {
 	BPF_MAP_TYPE_HASH = 1,
 	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_PROG_ARRAY = 3,
 	BPF_MAP_TYPE_ARRAY_OF_MAPS = 12,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 	BPF_MAP_TYPE_ARENA = 33,
@@ -139,6 +141,12 @@ struct sim_untyped_map {
 #define bpf_map_delete_elem(map, key) sim_map_delete((map), SIM_MAP_SHAPE(map), (key))
 #define bpf_task_storage_get(map, task, initial, flags) \
 	sim_task_storage_get((map), sizeof(*(map)->value), (task), (flags))
+
+/* ---- calls of other programs ---- */
+
+/* Here it comes back: with what the program has written. */
+#define bpf_tail_call(ctx, map, number) sim_tail_call(number)
+void sim_tail_call(u32 number);
 
 /* ---- timers: see timers.c ---- */
 

@@ -5,4 +5,7 @@
 
 #define BPF_PROG(name, args...) name(args)
 
+/* A callback's arguments as a whole: handed on, and not looked at. */
+static unsigned long long *const ctx;
+
 #endif

@@ -67,6 +67,11 @@ impl Consort {
                 }
             }
             Call::Role { group, role, what } => self.call_of_role(k, *group, *role, what),
+            Call::PutUser { number, user } => k.users.put(*number, *user),
+            Call::SetUser { group, number } => {
+                let id = self.group_number(*group);
+                self.call_user(k, id, *number);
+            }
             Call::DestroyDomain(domain) => {
                 let mut args = consort_domain_args {
                     domain: self.members.number_of(*domain),

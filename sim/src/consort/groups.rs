@@ -39,6 +39,7 @@ impl Consort {
             let reservation = self.reserve_for_group(k, index, group);
             let mut args = consort_domain_args {
                 function: group.function as u32,
+                user: group.user,
                 reservation: reservation.unwrap_or_default(),
                 ..Default::default()
             };
@@ -54,6 +55,11 @@ impl Consort {
                 self.describe_group(k, number, group);
             }
         }
+    }
+
+    /// 0: there is none.
+    pub(super) fn group_number(&self, group: usize) -> u32 {
+        self.groups.numbers.get(group).copied().unwrap_or_default()
     }
 
     fn describe_group(&mut self, k: &mut Kernel, number: u32, group: &Group) {

@@ -2,7 +2,7 @@
 //! The kernel's functions as the scheduler's C calls them: they find the kernel that called it.
 
 use super::arena::Arena;
-use crate::ffi::{cpumask, rq, sim_host, task_struct};
+use crate::ffi::{consort_df_record, cpumask, rq, sim_host, task_struct};
 use crate::kernel::{Kernel, Life};
 use crate::setup::Cpu;
 use crate::trace::{TaskId, What};
@@ -69,6 +69,7 @@ pub(super) fn table(k: &Kernel) -> *const sim_host {
         irq_restore: Some(irq_restore),
         timer_start: Some(timer_start),
         update_fails: Some(update_fails),
+        answer: Some(answer),
     };
     &table.0
 }
@@ -232,4 +233,11 @@ unsafe extern "C" fn update_fails() -> bool {
     let fails = k.random.chance(probability);
     k.memory_failed |= fails;
     fails
+}
+
+unsafe extern "C" fn answer(user: u32, record: *mut consort_df_record) {
+    let k = kernel();
+    // SAFETY: the scheduler's own map, of which each CPU has an entry.
+    let record = unsafe { &mut *record };
+    super::user::answer(k, user, record);
 }

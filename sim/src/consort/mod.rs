@@ -9,6 +9,7 @@ mod inspect;
 mod library;
 mod members;
 mod reservations;
+pub(crate) mod user;
 
 pub use library::Library;
 pub(crate) use library::Turn;

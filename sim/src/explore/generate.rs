@@ -47,6 +47,7 @@ fn without_locks(seed: u64) -> Setup {
         cgroups,
         domains,
         groups: Vec::new(),
+        users: Vec::new(),
         queues: Vec::new(),
         tasks: Vec::new(),
         pi_locks: Vec::new(),

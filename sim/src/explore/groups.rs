@@ -7,6 +7,7 @@ use crate::groups::{Function, Group, Role, Tell};
 use crate::random::Random;
 use crate::rates::{Rates, Reserve};
 use crate::setup::*;
+use crate::users::User;
 use consort_rates::classes::Classes;
 
 const MS: u64 = 1_000_000;
@@ -46,6 +47,7 @@ pub(super) fn groups(setup: &mut Setup) {
         let group = group(setup, &mut random, number, members);
         setup.groups.push(group);
     }
+    users(setup);
     // Where nothing changes from outside more is promised, and that is to stay.
     if setup.actions.is_empty() || random.chance(0.4) {
         return;
@@ -54,6 +56,68 @@ pub(super) fn groups(setup: &mut Setup) {
         let at_ns = random.between(0, setup.duration_ns);
         let what = ActionKind::Call(call(setup, &mut random, members));
         setup.actions.push(Action { at_ns, what });
+    }
+}
+
+/// `df_key` as `return g->member[i].state[0];` is compiled.
+const BY_STATE: &str = "bc2200000000000027020000700000000f210000000000007910880000000000\
+    9500000000000000";
+/// `df_key` that wants to be asked again every 50 us, and returns `g->now_ns & 7 ^ i`.
+const RESTLESS: &str = "b703000050c300007b3110000000000079100800000000005700000007000000\
+    af200000000000009500000000000000";
+
+/// Some groups have functions of users' own: some do what they should, some answer what comes, or not at all; and they are
+/// exchanged while their groups run.
+fn users(setup: &mut Setup) {
+    let mut random = Random::derived(setup.seed, 0x0000_df01);
+    if !random.chance(0.4) {
+        return;
+    }
+    let all = [
+        User::Keys(BY_STATE.to_owned()),
+        User::Keys(RESTLESS.to_owned()),
+        User::Garbage,
+        User::Ones,
+        User::Silent,
+    ];
+    setup.users = (0..random.between(1, 4))
+        .map(|_| random.pick(&all).clone())
+        .collect();
+    let users = setup.users.len() as u64;
+    for group in &mut setup.groups {
+        if random.chance(0.7) {
+            group.function = Function::User;
+            group.user = random.between(0, users) as u32;
+        }
+    }
+    // As above.
+    if setup.actions.is_empty() || random.chance(0.4) {
+        return;
+    }
+    for _ in 0..random.between(1, 40) {
+        let call = match random.chance(0.7) {
+            true => Call::PutUser {
+                number: random.between(0, users) as usize,
+                user: random
+                    .chance(0.8)
+                    .then(|| random.between(0, users) as usize),
+            },
+            false => Call::SetUser {
+                group: random.between(0, setup.groups.len() as u64) as usize,
+                number: *random.pick(&[
+                    None,
+                    Some(0),
+                    Some(1),
+                    Some(255),
+                    Some(256),
+                    Some(u32::MAX),
+                ]),
+            },
+        };
+        setup.actions.push(Action {
+            at_ns: random.between(0, setup.duration_ns),
+            what: ActionKind::Call(call),
+        });
     }
 }
 
@@ -113,6 +177,7 @@ fn group(setup: &Setup, random: &mut Random, number: u64, tasks: u64) -> Group {
     Group {
         name: format!("group{number}"),
         function: *random.pick(&FUNCTIONS),
+        user: 0,
         reserve: (setup.rates.is_some() && random.chance(0.6)).then(|| Reserve {
             class: 0,
             rate: random.between(20_000, 240_000),

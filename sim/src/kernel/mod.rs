@@ -309,6 +309,8 @@ pub struct Kernel {
     pub(crate) machine: crate::setup::Machine,
     pub(crate) topology: idle::Topology,
     pub(crate) setup: std::rc::Rc<crate::setup::Setup>,
+    /// What answers at numbers of users' own functions.
+    pub(crate) users: crate::consort::user::Users,
     pub(crate) end_ns: u64,
     pub(crate) queue: Queue,
     pub(crate) cpus: Vec<CpuState>,

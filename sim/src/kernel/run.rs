@@ -5,6 +5,7 @@ use super::idle::Topology;
 use super::path::Fibre;
 use super::queue::Queue;
 use super::{Cgroup, CpuState, Happening, Irq, Kernel, Life, NEVER_NS};
+use crate::consort::user::Users;
 use crate::error::Error;
 use crate::ffi::{self, cpumask, task_struct, SCX_DEQ_SAVE};
 use crate::groups::RoleTotal;
@@ -46,6 +47,7 @@ impl Kernel {
             cpus_locked: false,
             machine: setup.machine.clone(),
             topology: Topology::new(&setup.machine),
+            users: Users::new(&setup.users),
             setup: Rc::new(setup.clone()),
             end_ns: setup.duration_ns,
             queue: Queue::default(),

@@ -24,6 +24,7 @@ mod tasks;
 #[cfg(test)]
 mod tests;
 mod times;
+mod users;
 
 use std::{collections::BTreeMap, fs, path::Path};
 
@@ -96,6 +97,7 @@ fn read(file: &str, text: &str, seed: Option<u64>) -> Result<Scenario, BadScenar
     let source = Source::new(file, text);
     let value = source.value()?;
     let fields = Node::root(&source, &value).fields()?;
+    let folder = Path::new(file).parent().unwrap_or(Path::new(""));
     let name = Path::new(file).file_stem().unwrap_or_default();
     let name = name.to_string_lossy().into_owned();
     let tasks = fields.need("tasks", "an object with the tasks")?;
@@ -108,7 +110,7 @@ fn read(file: &str, text: &str, seed: Option<u64>) -> Result<Scenario, BadScenar
             warmup_ns: 0,
         });
     }
-    let (setup, warmup_ns) = setup(&fields, &tasks.fields()?, seed)?;
+    let (setup, warmup_ns) = setup(&fields, &tasks.fields()?, seed, folder)?;
     Ok(Scenario {
         name,
         setup,
@@ -175,6 +177,7 @@ fn setup(
     fields: &Fields<'_>,
     task_fields: &Fields<'_>,
     seed: Option<u64>,
+    folder: &Path,
 ) -> Result<(Setup, u64), BadScenario> {
     // rt-app keeps it for compatibility, and makes resources when they are named.
     fields.allow(&["resources"]);
@@ -210,6 +213,7 @@ fn setup(
         directory: &directory,
         cpus: machine.cpus(),
         defaults: &global.defaults,
+        functions: &[],
         seed: global.seed,
     };
     let mut all = Vec::new();
@@ -220,6 +224,11 @@ fn setup(
         Some(node) => actions::actions(&node, &mut world)?,
         None => Vec::new(),
     };
+    let (users, functions) = match object("functions")? {
+        Some(fields) => users::users(&fields, folder)?,
+        None => Default::default(),
+    };
+    world.functions = &functions;
     let groups = match object("groups")? {
         Some(fields) => roles::groups(&fields, &mut world)?,
         None => Vec::new(),
@@ -237,6 +246,7 @@ fn setup(
         cgroups: shared.cgroups,
         domains: shared.domains,
         groups,
+        users,
         queues,
         tasks: all,
         pi_locks,

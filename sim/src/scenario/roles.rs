@@ -66,13 +66,15 @@ pub fn groups(fields: &Fields<'_>, world: &mut World<'_>) -> Result<Vec<Group>, 
 
 fn group(field: &Field<'_>, world: &mut World<'_>) -> Result<Group, BadScenario> {
     let fields = field.node.fields()?;
-    let function = fields
-        .need("function", "the name of a decision function")?
-        .choice(&FUNCTIONS)?;
+    let (function, user) = function(
+        &fields.need("function", "the name of a decision function")?,
+        world,
+    )?;
     let members = fields.need("members", "an object with the members")?;
     let group = Group {
         name: field.key.clone(),
         function,
+        user,
         reserve: match fields.get("reserve") {
             Some(node) => Some(world.rates.wanted(&node)?),
             None => None,
@@ -89,6 +91,20 @@ fn group(field: &Field<'_>, world: &mut World<'_>) -> Result<Group, BadScenario>
     };
     fields.finish()?;
     Ok(group)
+}
+
+/// A built-in function, or the number of one of `"functions"`.
+fn function(node: &Node<'_>, world: &World<'_>) -> Result<(Function, u32), BadScenario> {
+    let Some(name) = node.text()?.strip_prefix("user:") else {
+        return Ok((node.choice(&FUNCTIONS)?, 0));
+    };
+    let found = world.functions.iter().position(|known| known == name);
+    let number = found.ok_or_else(|| {
+        node.error(format!(
+            "names the function {name:?}, expected one of \"functions\""
+        ))
+    })?;
+    Ok((Function::User, number as u32))
 }
 
 /// One role for each instance of each member.

@@ -109,6 +109,8 @@ pub struct World<'w> {
     pub directory: &'w Directory,
     pub cpus: Cpu,
     pub defaults: &'w Properties,
+    /// The names of users' own functions, by number.
+    pub functions: &'w [String],
     pub seed: u64,
 }
 

@@ -91,6 +91,16 @@ pub enum Call {
         role: u32,
         what: RoleCall,
     },
+    /// The function of this number is another one from now on, or there is none.
+    PutUser {
+        number: usize,
+        user: Option<usize>,
+    },
+    /// A group has the function of this number from now on; or somebody looks how it does.
+    SetUser {
+        group: usize,
+        number: Option<u32>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

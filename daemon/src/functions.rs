@@ -1,0 +1,594 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Decision functions of users' own: what is loaded, what is being verified, and which groups have them.
+//!
+//! A function is checked and confined here (`consort_df`), verified by the kernel in a process of its own, which nobody waits
+//! for, and put at a number of the scheduler's. The command asks for the outcome by a ticket. A group has the function of
+//! its owner's that its file names; another one that is loaded in its place is asked from the next choice on.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    time::Instant,
+};
+
+use consort_df::{Kind, Object, OBJECT_BYTES_MAX};
+use consort_groups::function::Function;
+use consort_kernel::{UserStatus, USER_FUNCTIONS};
+use nix::errno::Errno;
+use serde::{Deserialize, Serialize};
+use tracing::{info, warn};
+
+use crate::{
+    audit,
+    groups::{
+        host::{Looked, Verification},
+        FileKey,
+    },
+    pages::first_page,
+    peer::Peer,
+    service::Service,
+    Refusal,
+};
+
+/// Functions that a user may have at a time; root may have as many as there is room for.
+const FUNCTIONS_OF_USER_MAX: usize = 16;
+/// Functions that wait to be verified, and outcomes that nobody has asked for yet.
+const WAITING_MAX: usize = 64;
+const OUTCOMES_MAX: usize = 256;
+
+/// Names a verification.
+pub type Ticket = u64;
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "doing", rename_all = "snake_case")]
+pub enum FunctionCommand {
+    /// `object`: the object file, in hexadecimal. `replaces`: there is one of that name, which answers until the new one does.
+    Load {
+        name: String,
+        object: String,
+        #[serde(default)]
+        replaces: bool,
+    },
+    /// What has become of it.
+    Outcome {
+        ticket: Ticket,
+    },
+    /// `uid`: somebody else's, by root.
+    Remove {
+        name: String,
+        uid: Option<u32>,
+    },
+    List {
+        after: Option<usize>,
+    },
+}
+
+impl FunctionCommand {
+    /// Whether it only looks.
+    pub fn is_a_question(&self) -> bool {
+        matches!(
+            self,
+            FunctionCommand::Outcome { .. } | FunctionCommand::List { .. }
+        )
+    }
+}
+
+/// What has become of a function that was to be loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    Verifying,
+    Loaded {
+        /// That one answer takes at most.
+        steps: u32,
+        verified_us: u64,
+    },
+    Refused {
+        why: String,
+    },
+}
+
+/// A function that is loaded, or was when the daemon ended.
+#[derive(Debug)]
+struct Loaded {
+    number: u32,
+    kind: Kind,
+    instructions: usize,
+    bytes: usize,
+    /// `None`: the kernel has not verified it yet, or refuses it now.
+    steps: Option<u32>,
+    refused: Option<String>,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    ticket: Ticket,
+    key: Key,
+    bytes: Vec<u8>,
+    object: Object,
+    /// It is in the store already.
+    is_kept: bool,
+}
+
+/// By owner and name.
+type Key = (u32, String);
+
+#[derive(Debug, Default)]
+pub struct Functions {
+    loaded: BTreeMap<Key, Loaded>,
+    waiting: VecDeque<Waiting>,
+    verifying: Option<(Waiting, Box<dyn Verification>)>,
+    outcomes: BTreeMap<Ticket, (u32, Outcome)>,
+    next: Ticket,
+}
+
+impl Functions {
+    fn ticket(&mut self, uid: u32) -> Ticket {
+        self.next += 1;
+        while self.outcomes.len() >= OUTCOMES_MAX {
+            self.outcomes.pop_first();
+        }
+        self.outcomes.insert(self.next, (uid, Outcome::Verifying));
+        self.next
+    }
+
+    fn end(&mut self, ticket: Ticket, outcome: Outcome) {
+        if let Some((_, kept)) = self.outcomes.get_mut(&ticket) {
+            *kept = outcome;
+        }
+    }
+
+    fn is_waiting(&self, key: &Key) -> bool {
+        let verifying = self.verifying.iter().map(|(waiting, _)| waiting);
+        self.waiting
+            .iter()
+            .chain(verifying)
+            .any(|waiting| waiting.key == *key)
+    }
+
+    /// A number that nobody's function has.
+    fn free(&self) -> Option<u32> {
+        (0..USER_FUNCTIONS).find(|number| self.loaded.values().all(|one| one.number != *number))
+    }
+}
+
+/// A function, as `consort df list` shows it.
+#[derive(Debug, Serialize)]
+pub struct FunctionRow {
+    pub row: usize,
+    pub name: String,
+    pub uid: u32,
+    /// `df_key` or `df_pick`.
+    pub kind: &'static str,
+    pub instructions: usize,
+    pub bytes: usize,
+    /// That one answer takes at most; `null`: it is not verified.
+    pub steps: Option<u32>,
+    pub refused: Option<String>,
+    pub groups: Vec<UserRow>,
+}
+
+/// What a function does for a group.
+#[derive(Debug, Serialize)]
+pub struct UserRow {
+    pub file: String,
+    pub group: String,
+    #[serde(flatten)]
+    pub status: UserStatus,
+}
+
+#[derive(Debug, Serialize)]
+pub struct FunctionPage {
+    pub functions: Vec<FunctionRow>,
+    /// Ask again with `after` set to the last one's `row`.
+    pub more: bool,
+}
+
+/// Does what is asked and returns the answer in JSON. `shown_uid`: whose functions are shown; `None`: everybody's.
+///
+/// # Errors
+/// What loading and removing refuse.
+pub fn answer(
+    service: &mut Service,
+    peer: &Peer,
+    shown_uid: Option<u32>,
+    command: FunctionCommand,
+) -> Result<serde_json::Result<Vec<u8>>, Refusal> {
+    Ok(match command {
+        FunctionCommand::Load {
+            name,
+            object,
+            replaces,
+        } => {
+            let bytes = from_hex(&object)?;
+            let ticket = service.load_function(peer, &name, bytes, replaces)?;
+            serde_json::to_vec(&serde_json::json!({ "ticket": ticket }))
+        }
+        FunctionCommand::Outcome { ticket } => {
+            serde_json::to_vec(&service.function_outcome(peer, ticket)?)
+        }
+        FunctionCommand::Remove { name, uid } => {
+            service.remove_function(peer, &name, uid)?;
+            serde_json::to_vec(&serde_json::json!({}))
+        }
+        FunctionCommand::List { after } => {
+            serde_json::to_vec(&service.functions_page(shown_uid, after))
+        }
+    })
+}
+
+impl Service {
+    /// Has a function verified, to be loaded under a name of the asker's.
+    ///
+    /// # Errors
+    /// EINVAL for an object that breaks a rule, EEXIST or ENOENT for a name that is there or not, EDQUOT, ENOSPC, EAGAIN.
+    pub fn load_function(
+        &mut self,
+        peer: &Peer,
+        name: &str,
+        bytes: Vec<u8>,
+        replaces: bool,
+    ) -> Result<Ticket, Refusal> {
+        let key = (peer.uid, checked(name)?);
+        let is_there = self.functions.loaded.contains_key(&key);
+        if is_there && !replaces {
+            let text =
+                format!("{name} is loaded: `consort df replace` puts another one in its place");
+            return Err(Refusal::new(Errno::EEXIST, text));
+        }
+        if !is_there && replaces {
+            let text =
+                format!("no function of yours is called {name}: `consort df load` loads a new one");
+            return Err(Refusal::new(Errno::ENOENT, text));
+        }
+        let object = Object::read(&bytes)
+            .map_err(|problem| Refusal::new(Errno::EINVAL, problem.to_string()))?;
+        if self.functions.is_waiting(&key) {
+            let text = format!("another {name} is being verified: wait for that");
+            return Err(Refusal::new(Errno::EAGAIN, text));
+        }
+        let own = |key: &&Key| key.0 == peer.uid;
+        let waiting = self.functions.waiting.iter().map(|waiting| &waiting.key);
+        let waits = waiting.filter(own).count();
+        let has = self.functions.loaded.keys().filter(own).count();
+        if peer.uid != 0 && !is_there && has + waits >= FUNCTIONS_OF_USER_MAX {
+            let text = format!(
+                "you have {has} functions, and may have {FUNCTIONS_OF_USER_MAX}: `consort df remove` one"
+            );
+            return Err(Refusal::new(Errno::EDQUOT, text));
+        }
+        // Whoever sends more than can be verified waits alone.
+        if waits >= FUNCTIONS_OF_USER_MAX || self.functions.waiting.len() >= WAITING_MAX {
+            let text = "too many functions wait to be verified: try again in a moment";
+            return Err(Refusal::new(Errno::EAGAIN, text));
+        }
+        if !is_there && self.functions.free().is_none() {
+            let text = format!("{USER_FUNCTIONS} functions are loaded, for which there is room");
+            return Err(Refusal::new(Errno::ENOSPC, text));
+        }
+        let ticket = self.functions.ticket(peer.uid);
+        self.functions.waiting.push_back(Waiting {
+            ticket,
+            key,
+            bytes,
+            object,
+            is_kept: false,
+        });
+        audit::done(self, peer, "df load", name);
+        self.tick_functions();
+        Ok(ticket)
+    }
+
+    /// What has become of a function that the asker wanted loaded.
+    ///
+    /// # Errors
+    /// ENOENT for a ticket that is nobody's, or another user's.
+    pub fn function_outcome(&mut self, peer: &Peer, ticket: Ticket) -> Result<Outcome, Refusal> {
+        self.tick_functions();
+        let found = self.functions.outcomes.get(&ticket);
+        match found.filter(|(uid, _)| *uid == peer.uid) {
+            Some((_, Outcome::Verifying)) => Ok(Outcome::Verifying),
+            Some((_, outcome)) => {
+                let outcome = outcome.clone();
+                self.functions.outcomes.remove(&ticket);
+                Ok(outcome)
+            }
+            None => {
+                let text = format!("no function of yours is verified under number {ticket}");
+                Err(Refusal::new(Errno::ENOENT, text))
+            }
+        }
+    }
+
+    /// Takes a function out of the kernel.
+    ///
+    /// # Errors
+    /// ENOENT, EPERM for a stranger's, EBUSY while a group has it.
+    pub fn remove_function(
+        &mut self,
+        peer: &Peer,
+        name: &str,
+        uid: Option<u32>,
+    ) -> Result<(), Refusal> {
+        let uid = uid.unwrap_or(peer.uid);
+        if peer.uid != 0 && uid != peer.uid {
+            let text =
+                format!("functions of user {uid} are not yours: remove your own, or as root");
+            return Err(Refusal::new(Errno::EPERM, text));
+        }
+        let key = (uid, name.to_owned());
+        let Some(loaded) = self.functions.loaded.get(&key) else {
+            let text = format!("no function is called {name:?}: `consort df list` lists them");
+            return Err(Refusal::new(Errno::ENOENT, text));
+        };
+        let groups = self.groups_with(&key);
+        if let Some((file, group, _)) = groups.first() {
+            let text = format!(
+                "group {group} of the file {} has {name}: delete that file, or let it say something else",
+                file.name
+            );
+            return Err(Refusal::new(Errno::EBUSY, text));
+        }
+        let number = loaded.number;
+        if let Some(store) = self.groups.store() {
+            store.drop_function(uid, name).map_err(|error| {
+                let text = format!("cannot remove {name} from the store: {error}");
+                Refusal::new(Errno::EIO, text)
+            })?;
+        }
+        self.functions.loaded.remove(&key);
+        self.host.drop_user(number);
+        audit::done(self, peer, "df remove", name);
+        Ok(())
+    }
+
+    /// The number of the function that a group of user `uid` names.
+    ///
+    /// # Errors
+    /// ENOENT when there is none of that name.
+    pub(crate) fn function_number(&self, uid: u32, name: &str) -> Result<u32, Refusal> {
+        let loaded = self.functions.loaded.get(&(uid, name.to_owned()));
+        loaded.map(|loaded| loaded.number).ok_or_else(|| {
+            let text = format!(
+                "no decision function of yours is called {name}: `consort df load {name}.c` loads one, `consort df list` lists them"
+            );
+            Refusal::new(Errno::ENOENT, text)
+        })
+    }
+
+    /// Called a few times a second, and whenever somebody asks: goes on with what is to be verified.
+    pub(crate) fn tick_functions(&mut self) {
+        if let Some((waiting, verification)) = self.functions.verifying.take() {
+            match verification.look() {
+                Looked::NotYet(verification) => {
+                    self.functions.verifying = Some((waiting, verification));
+                    return;
+                }
+                Looked::Done {
+                    program,
+                    steps,
+                    took,
+                } => {
+                    self.users.charge_cpu(waiting.key.0, took, Instant::now());
+                    let ticket = waiting.ticket;
+                    let outcome = match self.put_function(waiting, &program, steps) {
+                        Ok(()) => Outcome::Loaded {
+                            steps,
+                            verified_us: took.as_micros() as u64,
+                        },
+                        Err(refusal) => Outcome::Refused { why: refusal.text },
+                    };
+                    self.functions.end(ticket, outcome);
+                }
+                Looked::Refused { why, took } => {
+                    self.users.charge_cpu(waiting.key.0, took, Instant::now());
+                    self.refuse_function(&waiting, why);
+                }
+            }
+        }
+        let Some(waiting) = self.functions.waiting.pop_front() else {
+            return;
+        };
+        let confined = waiting.object.confine();
+        let begun = confined
+            .map_err(|problem| problem.to_string())
+            .and_then(|confined| {
+                self.host
+                    .verify_user(&confined)
+                    .map_err(|error| error.to_string())
+            });
+        match begun {
+            Ok(verification) => self.functions.verifying = Some((waiting, verification)),
+            Err(why) => self.refuse_function(&waiting, why),
+        }
+    }
+
+    fn refuse_function(&mut self, waiting: &Waiting, why: String) {
+        if waiting.is_kept {
+            warn!(
+                uid = waiting.key.0,
+                name = waiting.key.1,
+                why,
+                "a decision function cannot be loaded any more"
+            );
+            if let Some(loaded) = self.functions.loaded.get_mut(&waiting.key) {
+                loaded.refused = Some(why.clone());
+            }
+        }
+        self.functions.end(waiting.ticket, Outcome::Refused { why });
+    }
+
+    /// Puts a verified function where its groups find it.
+    fn put_function(
+        &mut self,
+        waiting: Waiting,
+        program: &std::os::fd::OwnedFd,
+        steps: u32,
+    ) -> Result<(), Refusal> {
+        let Waiting {
+            key,
+            bytes,
+            object,
+            is_kept,
+            ..
+        } = waiting;
+        let there = self.functions.loaded.get(&key).map(|loaded| loaded.number);
+        let number = there.or_else(|| self.functions.free());
+        let number = number.ok_or_else(|| {
+            let text = format!("{USER_FUNCTIONS} functions are loaded, for which there is room");
+            Refusal::new(Errno::ENOSPC, text)
+        })?;
+        if let Some(store) = self.groups.store().filter(|_| !is_kept) {
+            store
+                .keep_function(key.0, &key.1, number, &to_hex(&bytes))
+                .map_err(|error| {
+                    let text = format!("cannot keep the function, so nothing was changed: {error}");
+                    Refusal::new(Errno::EIO, text)
+                })?;
+        }
+        self.host.put_user(number, program)?;
+        info!(
+            uid = key.0,
+            name = key.1,
+            number,
+            steps,
+            "decision function loaded"
+        );
+        for (_, _, id) in self.groups_with(&key) {
+            // One that was too slow has gone: the new one is asked again.
+            if let Err(error) = self.host.set_user(id, number) {
+                warn!(group = id, %error, "a group does not ask its function again");
+            }
+        }
+        let loaded = Loaded {
+            number,
+            kind: object.kind(),
+            instructions: object.instructions(),
+            bytes: bytes.len(),
+            steps: Some(steps),
+            refused: None,
+        };
+        self.functions.loaded.insert(key, loaded);
+        Ok(())
+    }
+
+    /// What a daemon before has left: it is verified anew, and groups may name it at once.
+    pub(crate) fn restore_functions(&mut self, left: Vec<(u32, String, u32, String)>) {
+        for (uid, name, number, hex) in left {
+            let is_free = number < USER_FUNCTIONS
+                && self
+                    .functions
+                    .loaded
+                    .values()
+                    .all(|one| one.number != number);
+            let bytes = from_hex(&hex).ok().filter(|_| is_free);
+            let object = bytes.as_ref().and_then(|bytes| Object::read(bytes).ok());
+            let (Some(bytes), Some(object)) = (bytes, object) else {
+                warn!(uid, name, "a decision function cannot be restored");
+                continue;
+            };
+            let key = (uid, name);
+            let loaded = Loaded {
+                number,
+                kind: object.kind(),
+                instructions: object.instructions(),
+                bytes: bytes.len(),
+                steps: None,
+                refused: None,
+            };
+            self.functions.loaded.insert(key.clone(), loaded);
+            let ticket = self.functions.ticket(uid);
+            self.functions.waiting.push_back(Waiting {
+                ticket,
+                key,
+                bytes,
+                object,
+                is_kept: true,
+            });
+        }
+        self.tick_functions();
+    }
+
+    /// Groups in force that have the function.
+    fn groups_with(&self, key: &Key) -> Vec<(FileKey, String, u32)> {
+        let made = self.groups.made.values();
+        let have = made.filter(|made| {
+            made.file.uid == key.0
+                && matches!(&made.group.function, Function::User(name) if *name == key.1)
+        });
+        have.filter_map(|made| Some((made.file.clone(), made.group.name.clone(), made.id?)))
+            .collect()
+    }
+
+    /// The functions after row `after` that user `shown_uid` has, or everybody.
+    fn functions_page(&self, shown_uid: Option<u32>, after: Option<usize>) -> FunctionPage {
+        let first = after.map_or(0, |after| after.saturating_add(1));
+        let loaded = self.functions.loaded.iter();
+        let shown = loaded.filter(|((uid, _), _)| shown_uid.is_none_or(|shown| shown == *uid));
+        let rows = shown.enumerate().skip(first);
+        let (functions, more) = first_page(rows.map(|(row, (key, loaded))| FunctionRow {
+            row,
+            name: key.1.clone(),
+            uid: key.0,
+            kind: loaded.kind.symbol(),
+            instructions: loaded.instructions,
+            bytes: loaded.bytes,
+            steps: loaded.steps,
+            refused: loaded.refused.clone(),
+            groups: self.rows_with(key),
+        }));
+        FunctionPage { functions, more }
+    }
+
+    fn rows_with(&self, key: &Key) -> Vec<UserRow> {
+        let groups = self.groups_with(key).into_iter();
+        let rows = groups.filter_map(|(file, group, id)| {
+            Some(UserRow {
+                file: file.name,
+                group,
+                status: self.host.user_status(id).ok()?,
+            })
+        });
+        rows.collect()
+    }
+}
+
+fn checked(name: &str) -> Result<String, Refusal> {
+    let max = consort_groups::NAME_BYTES_MAX;
+    let is_good = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    if (1..=max).contains(&name.len()) && name.bytes().all(is_good) {
+        return Ok(name.to_owned());
+    }
+    let text = format!(
+        "{name:?} cannot be the name of a function: expected 1 to {max} of a-z, A-Z, 0-9, '-' and '_'"
+    );
+    Err(Refusal::new(Errno::EINVAL, text))
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn from_hex(text: &str) -> Result<Vec<u8>, Refusal> {
+    let wrong = || {
+        let text = "the object is to be sent in hexadecimal: two digits a byte";
+        Refusal::new(Errno::EINVAL, text)
+    };
+    if text.len() > 2 * OBJECT_BYTES_MAX {
+        let text = format!(
+            "the object has {} bytes: expected at most {OBJECT_BYTES_MAX}; compile without -g",
+            text.len() / 2
+        );
+        return Err(Refusal::new(Errno::EMSGSIZE, text));
+    }
+    if !text.is_ascii() || !text.len().is_multiple_of(2) {
+        return Err(wrong());
+    }
+    let digits = text.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| {
+        let pair = std::str::from_utf8(pair)
+            .ok()
+            .filter(|pair| !pair.starts_with('+'))?;
+        u8::from_str_radix(pair, 16).ok()
+    };
+    digits.map(|pair| byte(pair).ok_or_else(wrong)).collect()
+}
