@@ -46,8 +46,60 @@ static inline void leave_shard(struct task __arena *t, const struct task_struct 
 /* How many tasks of a place are looked at: those of CPUs' own places may be bound elsewhere. */
 #define STEAL_LOOKS 8
 
-/* Whether a CPU may take a task: into its own place only if nobody is there, or if it `crowds`. */
-static inline bool may_take(const struct task __arena *t, u32 cpu, bool crowds)
+/* By how much the tasks of a place may lag behind those of another one, as CPU time of their own. */
+#define BALANCE_LAG_NS 20000000ULL
+
+/* How long a task waits before it goes where others wait for less. */
+#define BALANCE_WAIT_NS 100000000ULL
+
+/* Where those are on the machine's time line whom a CPU serves. */
+static inline u64 line_of_cpu(const struct consort_cpu __arena *c)
+{
+	struct task __arena *running = c->running;
+
+	return running ? place_line(place_at(running->place)) : machine_line;
+}
+
+/* What a task weighs below the root: how fast virtual time goes for it while it has a CPU. */
+static inline u64 weight_of_task_below(struct task __arena *t)
+{
+	struct tree_node __arena *n = member_pays(&t->member);
+
+	return tree_share_if(n->parent, node_weight(n), 1);
+}
+
+/* For how long the task of a place has waited that has waited for longest: a look without the lock. */
+static inline u64 longest_wait_ns(const struct place __arena *pl, u64 now_ns)
+{
+	const struct waiter __arena *w =
+		*(struct waiter __arena *const volatile __arena *)&pl->waiters.first;
+	s64 ns = w ? now_ns - w->since_ns : 0;
+
+	return ns > 0 ? ns : 0;
+}
+
+/*
+ * Whether a task that waits would be better off in a place in which it may wait for `cpu`: its own place is behind that one by
+ * what it takes to move it; or nobody waits there for nearly as long as it does.
+ */
+core_fn is_better_off(struct task __arena *t in_arena, u32 place, u32 cpu, u32 rule, u64 now_ns)
+{
+	struct place __arena *to = place_at(place);
+	s64 lag;
+
+	USES_ARENA();
+	if (rule == TAKE_OLDEST) {
+		u64 wait_ns = now_ns - t->member.waiter.since_ns;
+
+		return wait_ns >= BALANCE_WAIT_NS && longest_wait_ns(to, now_ns) < wait_ns / 2;
+	}
+	lag = (to->nr_runnable ? place_line(to) : line_of_cpu(cpu_at(cpu))) -
+	      place_line(place_at(t->place));
+	return lag > 0 && vtime_to_ns(lag, weight_of_task_below(t)) > BALANCE_LAG_NS;
+}
+
+/* Whether a CPU may take a task. An idle one takes none into its own place if somebody is there: that one is not idle for long. */
+static inline bool may_take(struct task __arena *t, u32 cpu, u32 rule, u64 now_ns)
 {
 	struct task_struct *p = bpf_task_from_pid(t->pid);
 	u32 place;
@@ -57,7 +109,8 @@ static inline bool may_take(const struct task __arena *t, u32 cpu, bool crowds)
 		return false;
 	if (may_run_on(t, p, cpu)) {
 		place = place_for(p, cpu, t->stays, false);
-		may = crowds || !is_own(place) || !place_at(place)->root.nr_active;
+		may = rule != TAKE_FIRST ? is_better_off(t, place, cpu, rule, now_ns) :
+					   !is_own(place) || !place_at(place)->root.nr_active;
 	}
 	bpf_task_release(p);
 	return may;
@@ -67,7 +120,7 @@ static inline bool may_take(const struct task __arena *t, u32 cpu, bool crowds)
  * Of the tasks that a place would run next, takes the first that may run on `cpu` from its queue: the CPU's `own_choice`.
  * With the place's lock held.
  */
-core_fn take_first_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
+core_fn take_first_for(struct place __arena *pl in_arena, u32 cpu, u32 rule, u64 now_ns)
 {
 	struct choice __arena *best = &cpu_at(cpu)->own_choice;
 	struct task __arena *t, *others = NULL;
@@ -80,7 +133,7 @@ core_fn take_first_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 		if (!best->task)
 			break;
 		t = task_of_node(best->task);
-		if (may_take(t, cpu, false)) {
+		if (may_take(t, cpu, rule, now_ns)) {
 			task_take(t);
 			break;
 		}
@@ -99,7 +152,7 @@ core_fn take_first_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 }
 
 /* Takes the task that has waited for longest of those that may run on `cpu`. With the place's lock held. */
-core_fn take_oldest_for(struct place __arena *pl in_arena, u32 cpu, bool crowds)
+core_fn take_oldest_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 {
 	struct choice __arena *best = &cpu_at(cpu)->own_choice;
 	struct waiter __arena *w = pl->waiters.first;
@@ -109,7 +162,7 @@ core_fn take_oldest_for(struct place __arena *pl in_arena, u32 cpu, bool crowds)
 	for (u32 look = 0; w && look < STEAL_LOOKS && can_loop; look++) {
 		struct task __arena *t = task_of_node(&outer_of(w, struct member, waiter)->node);
 
-		if (may_take(t, cpu, crowds)) {
+		if (may_take(t, cpu, TAKE_OLDEST, now_ns)) {
 			task_take(t);
 			best->task = &t->member.node;
 			break;
@@ -152,7 +205,7 @@ static inline bool somebody_waits(struct place __arena *pl)
 }
 
 /* Steals from `from` for `cpu`: the task is then inactive, in the place where it may wait there, and marked as being stolen. */
-static inline struct task_struct *steal_from(u32 from, u32 cpu, bool oldest, u64 now_ns)
+static inline struct task_struct *steal_from(u32 from, u32 cpu, u32 rule, u64 now_ns)
 {
 	struct place __arena *pl = place_at(from);
 	struct lock __arena *l = &shard_at(shard_of_place(from))->lock;
@@ -169,10 +222,10 @@ static inline struct task_struct *steal_from(u32 from, u32 cpu, bool oldest, u64
 	if (!becomes_thief(from, l))
 		return NULL;
 	lock_take(l);
-	if (oldest)
-		take_oldest_for(pl, cpu, from >= SHARDS_MAX);
+	if (rule == TAKE_OLDEST)
+		take_oldest_for(pl, cpu, now_ns);
 	else
-		take_first_for(pl, cpu, now_ns);
+		take_first_for(pl, cpu, rule, now_ns);
 	ends_thieving(from);
 	if (best->task) {
 		t = task_of_node(best->task);
@@ -241,7 +294,7 @@ core_fn steal(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 		if (place == own || place == place_of_cpu(cpu) ||
 		    (place >= PLACE_SUBSETS && shard_of_place(place) == c->shard))
 			continue;
-		p = steal_from(place, cpu, false, now_ns);
+		p = steal_from(place, cpu, TAKE_FIRST, now_ns);
 		if (p)
 			break;
 	}
