@@ -28,11 +28,8 @@
 /* At how many it looks. */
 #define BALANCE_LOOKS 16
 
-/* What is not remembered of a shard's lag. */
-#define BALANCE_LAG_MAX_NS (10 * BALANCE_LAG_NS)
-
 /* How long a place is left alone that has given a task. */
-#define BALANCE_PAUSE_NS 5000000ULL
+#define BALANCE_PAUSE_NS 2000000ULL
 
 /* How long one from which nothing could be taken is left alone, at most. */
 #define BALANCE_PAUSE_MAX_NS 640000000ULL
@@ -41,16 +38,6 @@
 static inline bool is_loaded(const struct place __arena *pl, u64 now_ns)
 {
 	return live_busy_ns(&pl->waiters, now_ns);
-}
-
-/* What the task weighs below the root that has waited for longest in a place; where nobody waits, an average one. */
-static inline u64 weight_waiting(const struct place __arena *pl)
-{
-	struct waiter __arena *w = pl->waiters.first;
-
-	if (w)
-		return weight_of_task_below(task_of_node(&outer_of(w, struct member, waiter)->node));
-	return pl->root.weight_active / (pl->root.nr_active ?: 1) ?: 1;
 }
 
 /*
@@ -67,24 +54,58 @@ static inline u64 weight_alone(const struct consort_cpu __arena *c, const struct
 }
 
 /*
+ * How far a place may be from its course on the line: its clock goes by slices of its members, and whoever is furthest ahead
+ * says so every BALANCE_NS. As CPU time of the task that has waited for longest.
+ */
+static inline u64 line_slack(const struct place __arena *pl)
+{
+	struct waiter __arena *w = pl->waiters.first;
+	struct task __arena *t;
+
+	if (!w)
+		return clock_slack(pl);
+	t = task_of_node(&outer_of(w, struct member, waiter)->node);
+	return clock_slack(pl) + vtime_of_ns(BALANCE_NS + LAG_MAX_NS, weight_of_task_below(t));
+}
+
+/* How fast a loaded place has gone on the line, on the average of what was known and what was seen since. */
+static inline void look_at_speed(struct place __arena *pl, u64 at, u64 gone_ns)
+{
+	u64 went = at - pl->last_line, speed;
+
+	if (went > SPEED_WENT_MAX)
+		went = 0;
+	speed = (went << SPEED_SHIFT) / gone_ns;
+	pl->speed = pl->speed == SPEED_ALONE ? speed : (pl->speed + speed) / 2;
+}
+
+/*
  * A place from which a CPU chooses. Where nobody has to wait its virtual time stands: on the line it goes on as that of tasks
- * that have a CPU each, and is never behind. Where tasks wait, no more than BALANCE_LAG_MAX_NS of what they are owed is
- * remembered. With the shard's lock held.
+ * that have a CPU each, and is never behind. Where tasks wait, what they are owed is remembered for as long as it grows: as the
+ * gaps between the places of a CPU (clocks.h), it is forgotten once it is being used. With the shard's lock held.
  */
 core_fn place_keep_up(struct consort_cpu __arena *c in_arena, struct place __arena *pl in_arena,
 		      u64 now_ns)
 {
 	u64 gone_ns = now_ns - pl->kept_up_ns, line = machine_line, at = place_line(pl), weight;
 
+	if (gone_ns < BALANCE_NS)
+		return 0;
+	look_at_speed(pl, at, gone_ns);
 	if (!is_loaded(pl, now_ns)) {
+		pl->speed = SPEED_ALONE;
 		if (gone_ns > BALANCE_NS)
 			gone_ns = BALANCE_NS;
 		weight = weight_alone(c, pl);
 		at = vtime_max(at + (weight ? vtime_of_ns(gone_ns, weight) : 0), line);
-	} else {
-		at = vtime_max(at, line - vtime_of_ns(BALANCE_LAG_MAX_NS, weight_waiting(pl)));
+	} else if (vtime_before(at, line)) {
+		if (gap_shrinks(&pl->lagged, line - at, line_slack(pl)))
+			at = line;
 	}
+	if (!vtime_before(at, line))
+		pl->lagged = 0;
 	pl->line_offset = at - pl->root.vmin;
+	pl->last_line = at;
 	pl->kept_up_ns = now_ns;
 	if (vtime_before(line, at))
 		machine_line = at;
@@ -114,16 +135,6 @@ static inline void pick_none(struct consort_cpu __arena *c)
 {
 	c->pick.place = PLACE_NONE;
 	c->pick.rule = TAKE_FIRST;
-	c->pick.lag = 0;
-}
-
-/* Whether what a place lags by has grown since it has given a task: else it is catching up. */
-static inline bool lags_still(struct giver __arena *g, u64 lag)
-{
-	if (lag >= g->lag)
-		return true;
-	g->lag = lag;
-	return false;
 }
 
 /* Whether the first that waits in a place may run on a CPU: a look without the lock. */
@@ -144,13 +155,11 @@ core_fn pick_if_behind(struct consort_cpu __arena *c in_arena, u32 cpu, u32 plac
 {
 	struct giver __arena *g = giver_of(place);
 	u64 wait_ns = longest_wait_ns(place_at(place), now_ns);
-	u64 line = place_line(place_at(place));
-	s64 lag = machine_line - line;
 
 	USES_ARENA();
 	if (!wait_ns || now_ns < g->at_ns)
 		return 0;
-	if (vtime_before(line, line_of_cpu(c)) && lags_still(g, lag))
+	if (vtime_before(place_line(place_at(place)), line_of_cpu(c)))
 		c->pick.rule = TAKE_LAGGING;
 	else if (wait_ns >= BALANCE_WAIT_NS)
 		c->pick.rule = TAKE_OLDEST;
@@ -159,7 +168,6 @@ core_fn pick_if_behind(struct consort_cpu __arena *c in_arena, u32 cpu, u32 plac
 	if (!first_may_come(place, cpu))
 		return 0;
 	c->pick.place = place;
-	c->pick.lag = lag > 0 ? lag : 0;
 	return 0;
 }
 
@@ -198,8 +206,6 @@ core_fn pick_end(struct consort_cpu __arena *c in_arena, bool took, u64 now_ns)
 	if (g->pause_ns > BALANCE_PAUSE_MAX_NS)
 		g->pause_ns = BALANCE_PAUSE_MAX_NS;
 	g->at_ns = now_ns + g->pause_ns;
-	if (took)
-		g->lag = c->pick.lag;
 	return 0;
 }
 

@@ -50,7 +50,7 @@ static inline void leave_shard(struct task __arena *t, const struct task_struct 
 #define BALANCE_LAG_NS 20000000ULL
 
 /* How long a task waits before it goes where others wait for less. */
-#define BALANCE_WAIT_NS 100000000ULL
+#define BALANCE_WAIT_NS 20000000ULL
 
 /* Where those are on the machine's time line whom a CPU serves. */
 static inline u64 line_of_cpu(const struct consort_cpu __arena *c)
@@ -58,6 +58,39 @@ static inline u64 line_of_cpu(const struct consort_cpu __arena *c)
 	struct task __arena *running = c->running;
 
 	return running ? place_line(place_at(running->place)) : machine_line;
+}
+
+/* How fast a place goes on the line: virtual time for each ns. Where nobody has to wait it is as fast as it can be. */
+#define SPEED_SHIFT 8
+#define SPEED_WENT_MAX (1ULL << 55)
+#define SPEED_ALONE (~0ULL)
+
+static inline u64 speed_of(const struct consort_cpu __arena *c, const struct place __arena *pl)
+{
+	struct task __arena *running = c->running;
+
+	if (pl->nr_runnable)
+		return pl->speed;
+	return running ? place_at(running->place)->speed : SPEED_ALONE;
+}
+
+/* One that waited leaves a place: the others go on faster, as will be seen. One comes to another one. */
+static inline void speed_leave(struct place __arena *pl)
+{
+	u32 nr = pl->nr_runnable;
+
+	if (pl->speed != SPEED_ALONE)
+		pl->speed += pl->speed / (nr ?: 1);
+}
+
+static inline void speed_come(struct place __arena *pl, u64 speed_before)
+{
+	u32 nr = pl->nr_runnable;
+
+	if (pl->speed == SPEED_ALONE)
+		pl->speed = nr > pl->nr_cpus ? speed_before : SPEED_ALONE;
+	else
+		pl->speed -= pl->speed / (nr ?: 1);
 }
 
 /* What a task weighs below the root: how fast virtual time goes for it while it has a CPU. */
@@ -80,11 +113,12 @@ static inline u64 longest_wait_ns(const struct place __arena *pl, u64 now_ns)
 
 /*
  * Whether a task that waits would be better off in a place in which it may wait for `cpu`: its own place is behind that one by
- * what it takes to move it; or nobody waits there for nearly as long as it does.
+ * what it takes to move it, and goes on slower; or nobody waits there for nearly as long as it does.
  */
 core_fn is_better_off(struct task __arena *t in_arena, u32 place, u32 cpu, u32 rule, u64 now_ns)
 {
-	struct place __arena *to = place_at(place);
+	struct place __arena *to = place_at(place), *from = place_at(t->place);
+	const struct consort_cpu __arena *c = cpu_at(cpu);
 	s64 lag;
 
 	USES_ARENA();
@@ -93,8 +127,9 @@ core_fn is_better_off(struct task __arena *t in_arena, u32 place, u32 cpu, u32 r
 
 		return wait_ns >= BALANCE_WAIT_NS && longest_wait_ns(to, now_ns) < wait_ns / 2;
 	}
-	lag = (to->nr_runnable ? place_line(to) : line_of_cpu(cpu_at(cpu))) -
-	      place_line(place_at(t->place));
+	if (speed_of(c, to) <= from->speed)
+		return false;
+	lag = (to->nr_runnable ? place_line(to) : line_of_cpu(c)) - place_line(from);
 	return lag > 0 && vtime_to_ns(lag, weight_of_task_below(t)) > BALANCE_LAG_NS;
 }
 
@@ -231,6 +266,8 @@ static inline struct task_struct *steal_from(u32 from, u32 cpu, u32 rule, u64 no
 		t = task_of_node(best->task);
 		p = bpf_task_from_pid(t->pid);
 		t->thief = p ? cpu + 1 : 0;
+		speed_leave(pl);
+		cpu_at(cpu)->pick.speed = pl->speed;
 		task_change_shard(t, p ? place_for(p, cpu, t->stays, false) : place_of_cpu(cpu));
 	}
 	lock_release(l);
@@ -253,6 +290,7 @@ static inline bool take_over(struct task __arena *t, const struct task_struct *p
 	if (t->place != place)
 		task_move(t, t->home, t->set, place, t->demoted);
 	task_activate(t, now_ns);
+	speed_come(place_at(place), cpu_at(cpu)->pick.speed);
 	count_on(cpu)->steals++;
 	return true;
 }

@@ -126,7 +126,6 @@ struct task {
 /* A place that others take tasks from, see balance.h. */
 struct giver {
 	u64 at_ns; /* when one may next be taken */
-	u64 lag; /* what it was behind when that last happened, or less if it has caught up since */
 	u64 pause_ns; /* how long it is left alone then */
 };
 
@@ -142,9 +141,9 @@ enum take_rule {
 
 /* From where a CPU takes a task, see balance.h. */
 struct pick {
-	u64 lag; /* what the place is behind the machine's clock */
 	u32 place;
 	u32 rule; /* enum take_rule */
+	u64 speed; /* of the place from which it took one, see shards.h */
 };
 
 struct consort_cpu {
