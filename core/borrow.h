@@ -42,7 +42,8 @@ struct place {
 	u32 nr_blocked; /* domains that have borrowed enough */
 	u32 nr_cpus; /* that choose from it; kept by the host */
 	u64 offset; /* what its virtual time is behind that of the place beside which CPUs choose from it; kept by the host */
-	u64 line_offset; /* what its virtual time is behind the machine's, see balance.h; kept by the host, as the next one */
+	u64 waited_at_ns; /* when the last that waited there was taken; kept by the host, as all that follow */
+	u64 line_offset; /* what its virtual time is behind the machine's, see balance.h */
 	u64 lagged; /* how far behind it was at most, since it was not */
 	u64 kept_up_ns; /* when that was last looked at */
 	u64 last_line; /* where it was then */

@@ -34,10 +34,10 @@
 /* How long one from which nothing could be taken is left alone, at most. */
 #define BALANCE_PAUSE_MAX_NS 640000000ULL
 
-/* Whether tasks have to wait there. */
+/* Whether tasks have to wait there: one does, or did a moment ago. */
 static inline bool is_loaded(const struct place __arena *pl, u64 now_ns)
 {
-	return live_busy_ns(&pl->waiters, now_ns);
+	return pl->waiters.first || (s64)(now_ns - pl->waited_at_ns) < (s64)BALANCE_NS;
 }
 
 /*

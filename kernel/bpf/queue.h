@@ -188,8 +188,10 @@ static __always_inline void wait_no_more(struct task __arena *t)
 	struct place __arena *pl = place_at(t->place);
 
 	place_wait_no_more(pl, &t->member);
-	if (!one_cpu && !pl->waiters.first)
-		live_busy_until(&pl->waiters, bpf_ktime_get_ns());
+	if (one_cpu || pl->waiters.first)
+		return;
+	pl->waited_at_ns = bpf_ktime_get_ns();
+	live_busy_until(&pl->waiters, pl->waited_at_ns);
 }
 
 static __always_inline void take_alone(struct task __arena *t)
