@@ -54,13 +54,34 @@ static __always_inline void place_count(struct place __arena *pl, u32 place, s32
 	pl->window_ns = tunables.window_ns;
 }
 
+static __always_inline u64 load_in(const struct group __arena *g, const struct task __arena *t)
+{
+	return ledger_load_of(g->ledger, load_of_weight(t->member.node.weight), 1);
+}
+
 /* Tells the ledgers of its accounts that a task has become active, or ceases to be. */
 static __always_inline void count_load(struct task __arena *t, bool more)
 {
-	u64 load = load_of_weight(t->member.node.weight);
+	struct group __arena *g;
 
-	if (!one_cpu)
-		tree_load(group_in(t->home, t->place), more ? load : -load);
+	if (one_cpu)
+		return;
+	g = group_in(t->home, t->place);
+	if (more)
+		t->load = load_in(g, t);
+	tree_load(g, more ? t->load : -t->load, more ? 1 : -1);
+	if (!more)
+		t->load = 0;
+}
+
+/* Its accounts follow what they have become elsewhere. */
+static __always_inline void follow_load(struct task __arena *t)
+{
+	struct group __arena *g = group_in(t->home, t->place);
+	u64 load = load_in(g, t);
+
+	tree_load(g, load - t->load, 0);
+	t->load = load;
 }
 
 /*
