@@ -7,12 +7,12 @@
  *          caches of two CPUs. And masks let some tasks go to some CPUs of another cache only.
  * Rule     The clocks of all places are on one time line, the machine's: what a place is behind, its tasks are owed. A CPU
  *          looks at some places from which it does not choose, in turns. It takes a task from one that is behind the place in
- *          which that task would wait here, by more than BALANCE_LAG_NS of the task's own CPU time, and is not catching up.
+ *          which that task would wait here, by more than BALANCE_SLICES slices of the task's own CPU time, and in which tasks are served slower.
  *          So tasks that cannot be divided evenly take turns to be where less is had, and masks need no rule of their own.
  *          Shards that have a CPU for each of their tasks are never behind.
  *          Whoever is behind in a nested account is found by how long it waits: a task that has waited for BALANCE_WAIT_NS
  *          goes where nobody has waited for half as long.
- * Bound    A task has its share of the machine, as far as its mask allows, but for some BALANCE_LAG_NS.
+ * Bound    A task has its share of the machine, as far as its mask allows, but for some slices.
  * Source   proportional progress (Baruah et al.), in units of caches; distributed weighted round-robin (Li et al. 2009)
  *          bounds lag between queues by moving tasks likewise.
  * Limits   A place that cannot be helped, as masks bind its tasks, is asked seldom, and a shard's lag forgotten.

@@ -46,8 +46,8 @@ static inline void leave_shard(struct task __arena *t, const struct task_struct 
 /* How many tasks of a place are looked at: those of CPUs' own places may be bound elsewhere. */
 #define STEAL_LOOKS 8
 
-/* By how much the tasks of a place may lag behind those of another one, as CPU time of their own. */
-#define BALANCE_LAG_NS 20000000ULL
+/* By how many slices, as CPU time of its own, a task may lag behind those of another place. */
+#define BALANCE_SLICES 5
 
 /* How long a task waits before it goes where others wait for less. */
 #define BALANCE_WAIT_NS 20000000ULL
@@ -75,15 +75,16 @@ static inline u64 speed_of(const struct consort_cpu __arena *c, const struct pla
 }
 
 /* One that waited leaves a place: the others go on faster, as will be seen. One comes to another one. */
-static inline void speed_leave(struct place __arena *pl)
+core_fn speed_leave(struct place __arena *pl in_arena)
 {
 	u32 nr = pl->nr_runnable;
 
 	if (pl->speed != SPEED_ALONE)
 		pl->speed += pl->speed / (nr ?: 1);
+	return 0;
 }
 
-static inline void speed_come(struct place __arena *pl, u64 speed_before)
+core_fn speed_come(struct place __arena *pl in_arena, u64 speed_before)
 {
 	u32 nr = pl->nr_runnable;
 
@@ -91,6 +92,7 @@ static inline void speed_come(struct place __arena *pl, u64 speed_before)
 		pl->speed = nr > pl->nr_cpus ? speed_before : SPEED_ALONE;
 	else
 		pl->speed -= pl->speed / (nr ?: 1);
+	return 0;
 }
 
 /* What a task weighs below the root: how fast virtual time goes for it while it has a CPU. */
@@ -130,7 +132,7 @@ core_fn is_better_off(struct task __arena *t in_arena, u32 place, u32 cpu, u32 r
 	if (speed_of(c, to) <= from->speed)
 		return false;
 	lag = (to->nr_runnable ? place_line(to) : line_of_cpu(c)) - place_line(from);
-	return lag > 0 && vtime_to_ns(lag, weight_of_task_below(t)) > BALANCE_LAG_NS;
+	return lag > 0 && vtime_to_ns(lag, weight_of_task_below(t)) > BALANCE_SLICES * from->quantum_ns;
 }
 
 /* Whether a CPU may take a task. An idle one takes none into its own place if somebody is there: that one is not idle for long. */
