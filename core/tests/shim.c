@@ -151,9 +151,9 @@ void core_tree_deactivate(struct tree_node *n)
 	tree_deactivate(n);
 }
 
-void core_tree_load(struct group *g, u64 load)
+void core_tree_load(struct group *g, u64 load, u64 nr)
 {
-	tree_load(g, load);
+	tree_load(g, load, nr);
 }
 
 void core_tree_set_weight(struct tree_node *n, u64 weight)
