@@ -7,6 +7,7 @@
  * stops. For the same reason there is no dequeue callback: a waiting task that is taken away becomes quiescent, or is
  * enqueued elsewhere.
  */
+#include "alone.h"
 #include "balance.h"
 #include "choose.h"
 #include "dump.h"
@@ -157,6 +158,15 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	if (prev)
 		look_at_rides(prev);
+	if (!one_cpu && prev && goes_on_alone(c, cpu, prev, now_ns)) {
+		count_on(cpu)->kept++;
+		set_slice(prev, kernel_slice_ns(c, now_ns));
+		return;
+	}
+	if (!one_cpu && idles_alone(c, cpu, prev)) {
+		steal(c, cpu, now_ns);
+		return;
+	}
 	s = shard_at(c->shard);
 	lock_take(&s->lock);
 	if (!one_cpu)
@@ -214,6 +224,8 @@ void BPF_PROG(consort_quiescent, struct task_struct *p, u64 flags)
 	l = task_lock(t);
 	t->thief = 0;
 	task_take(t);
+	if (!one_cpu && (flags & DEQ(SLEEP)))
+		charge_sleeper(t);
 	if (t->set && (flags & DEQ(SLEEP)))
 		member_sleeps(t, bpf_ktime_get_ns());
 	if ((flags & DEQ(SLEEP)) && waits_for_holder(p) && !in_domain(t)) {

@@ -6,6 +6,11 @@
  *          borrow, or if virtual time puts it before the running one. A running member of a domain is not
  *          preempted for a due event of another: it is asked to poll, by its yield-by time. But one of its own
  *          domain that wakes in time runs at once: the interrupted event then goes on, and no switch is lost.
+ *          Where there are several CPUs, a task that is not due lets the running one have a shortest slice first, from when
+ *          that was chosen: tasks that wake each other all the time would else preempt each other at every message, each
+ *          time by an interrupt of another CPU. A task that its waker wakes in order to sleep itself waits for that, and no
+ *          idle CPU is told of it.
+ * Bound    A task that would go before the running one waits for it for a shortest slice at most.
  * Source   000 section 2.3.3 (borrowing); cooperation-facts: outsiders need wake-up preemption among themselves.
  */
 #ifndef CONSORT_WAKE_H
@@ -129,6 +134,25 @@ core_fn takes_over(struct task __arena *t in_arena, struct task __arena *running
 	return false;
 }
 
+/*
+ * Several CPUs: whether the running task has not had a shortest slice yet. It is compared at the end of that: by its CPU's
+ * timer, or else it is not protected, as the timer of another CPU cannot be armed.
+ */
+static inline bool is_protected(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
+{
+	u64 until_ns = c->since_ns + tunables.min_slice_ns;
+
+	if (one_cpu || now_ns >= until_ns)
+		return false;
+	if (cpu == bpf_get_smp_processor_id())
+		timer_arm(c, cpu, until_ns);
+	if (c->timer_at_ns > until_ns)
+		return false;
+	if (until_ns < c->compare_at_ns)
+		c->compare_at_ns = until_ns;
+	return true;
+}
+
 /* Returns an enum wake_verdict. */
 core_fn wake_decide(struct consort_cpu __arena *c in_arena, u32 cpu,
 		    struct task __arena *t in_arena, u64 now_ns)
@@ -140,6 +164,8 @@ core_fn wake_decide(struct consort_cpu __arena *c in_arena, u32 cpu,
 	if (!running)
 		return higher_class_waits(cpu) ? WAKE_WAIT : WAKE_RUN;
 	if (!wake_beats(c, cpu, t, now_ns))
+		return WAKE_WAIT;
+	if (!is_due(t, now_ns) && is_protected(c, cpu, now_ns))
 		return WAKE_WAIT;
 	/* Whoever was chosen for the CPU may not have begun to run yet: leave the order to the next choice. */
 	if (cpu != bpf_get_smp_processor_id() || task_of(bpf_get_current_task_btf()) != running)
