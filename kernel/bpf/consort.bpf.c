@@ -52,7 +52,7 @@ static inline bool runs_on(const struct task_struct *p, u64 flags)
 SEC("struct_ops/consort_enqueue")
 void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 {
-	u32 cpu = one_cpu ? 0 : scx_bpf_task_cpu(p), place;
+	u32 cpu = one_cpu ? 0 : scx_bpf_task_cpu(p), place, looks = CPUS_MAX;
 	u8 stays = one_cpu ? STAY_NOT : stay_of(p, cpu);
 	enum wake_verdict verdict = WAKE_WAIT;
 	struct task __arena *t = task_of(p);
@@ -123,10 +123,14 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		task_wait(t, now_ns);
 		wake_inform(c, cpu, t, now_ns);
 		if (!one_cpu)
-			look_around(s, t, now_ns);
+			looks = look_around(s, t, now_ns);
 	}
 	lock_release(&s->lock);
 
+	if (!one_cpu && cpu == bpf_get_smp_processor_id())
+		timer_follow(c, cpu);
+	if (!one_cpu && looks != CPUS_MAX)
+		kick(looks, KICK(PREEMPT));
 	if (!one_cpu && was_idle && verdict == WAKE_RUN)
 		pass_on(c);
 	if (verdict == WAKE_RUN)
@@ -202,13 +206,15 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	task_begin_here(c, cpu, next, now_ns);
 	if (c->choice.due_ns != NEVER_NS)
 		count_on(cpu)->due_choices++;
-	if (keep) {
-		count_on(cpu)->kept++;
-		set_slice(prev, kernel_slice_ns(c, now_ns));
-	} else {
+	if (!keep)
 		hand_over(c, cpu, next, now_ns);
-	}
 	lock_release(&s->lock);
+	if (!one_cpu)
+		timer_follow(c, cpu);
+	if (!keep)
+		return;
+	count_on(cpu)->kept++;
+	set_slice(prev, kernel_slice_ns(c, now_ns));
 }
 
 SEC("struct_ops/consort_quiescent")

@@ -144,9 +144,7 @@ static inline bool is_protected(struct consort_cpu __arena *c, u32 cpu, u64 now_
 
 	if (one_cpu || now_ns >= until_ns)
 		return false;
-	if (cpu == bpf_get_smp_processor_id())
-		timer_arm(c, cpu, until_ns);
-	if (c->timer_at_ns > until_ns)
+	if (cpu != bpf_get_smp_processor_id() && c->timer_at_ns > until_ns)
 		return false;
 	if (until_ns < c->compare_at_ns)
 		c->compare_at_ns = until_ns;
@@ -201,9 +199,9 @@ core_fn wake_inform(struct consort_cpu __arena *c in_arena, u32 cpu,
 
 /*
  * A task waits that several CPUs may run. One of them may have begun to run another one when nobody waited, and look much later:
- * it looks now. A task that begins to wait looks at one CPU, in turns.
+ * it looks now. A task that begins to wait looks at one CPU, in turns: returns that one, CPUS_MAX if it has nothing to look for.
  */
-static inline void look_around(struct shard __arena *s, const struct task __arena *t, u64 now_ns)
+static inline u32 look_around(struct shard __arena *s, const struct task __arena *t, u64 now_ns)
 {
 	u32 cpu = cpu_after(s, s->look_at);
 	const struct consort_cpu __arena *c = cpu_at(cpu);
@@ -211,9 +209,8 @@ static inline void look_around(struct shard __arena *s, const struct task __aren
 
 	s->look_at = cpu;
 	if (is_own(t->place) || !running || !may_use(t->place, cpu) || c->compare_at_ns == NEVER_NS)
-		return;
-	if (c->compare_at_ns > now_ns + 2 * task_slice_ns(running))
-		kick(cpu, KICK(PREEMPT));
+		return CPUS_MAX;
+	return c->compare_at_ns > now_ns + 2 * task_slice_ns(running) ? cpu : CPUS_MAX;
 }
 
 /* On many CPUs: makes the CPU that should run the task look for it. An idle one, if any: a busy one may go on. */
