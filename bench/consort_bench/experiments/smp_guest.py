@@ -13,8 +13,10 @@ from .stress import OVERHEAD_S, PROGRAM
 
 FOUR = Settings(cpus=4, qemu="10")
 HACKBENCH = ("--groups", "4", "--loops", "100")
-# A load of 1.6 times what the four CPUs have together.
-PLAYERS, LOAD = 16, "0.1"
+# A load of 1.6 times what the four CPUs have together: 0.1 of all instructions is 0.4 of those of one CPU.
+PLAYERS, LOAD = 16, "0.4"
+# Counted in a CPU's own instructions, a chunk takes the millisecond that its player declares, and not four.
+INSTRUCTIONS_PER_US = 500 // FOUR.cpus
 HOGS = "8"
 STRESS_SECONDS_MAX = 3
 # stress-ng's class "scheduler", but for those that need the network, real-time classes, or minutes.
@@ -86,7 +88,7 @@ def runs_of(scheduler: Scheduler, length: Length) -> list[Run]:
         return Run(f"{scheduler.value}.{name}", scheduler, words, guest_s, FOUR, files=files)
 
     mode = "coop" if scheduler is Scheduler.CONSORT else "plain"
-    load = ("--load", LOAD)
+    load = ("--load", LOAD, "--instructions-per-us", str(INSTRUCTIONS_PER_US))
     seconds = min(STRESS_SECONDS_MAX, length.seconds)
     return [
         *(made(it, 8, "hackbench", "--transport", it, *HACKBENCH) for it in TRANSPORTS),
