@@ -38,3 +38,15 @@ check_kernel() {
     done
     die "$USAGE_STATUS" "no kernel line '$1'; it must be one of: ${KERNELS[*]}"
 }
+
+# Where fetch-qemu leaves its QEMU.
+QEMU_DIR=$CONSORT_CACHE/qemu-10
+
+# The words that start the QEMU unpacked in the folder $1, into the array qemu. It brings its own libraries, and so their loader; its
+# BIOS is in a package of its own.
+qemu_10() {
+    local root=$1
+    # shellcheck disable=SC2034  # read by the caller
+    qemu=("$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$root/usr/lib/x86_64-linux-gnu"
+        "$root/usr/bin/qemu-system-x86_64" -L "$root/usr/share/qemu" -L "$root/usr/share/seabios")
+}

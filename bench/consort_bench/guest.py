@@ -116,6 +116,7 @@ class Machine:
         limit_s = BOOT_S * 4 + HOST_S_PER_GUEST_S * sum(limit_guest_s(run) for run in boot.runs)
         words += ["--timeout", str(limit_s)]
         words += ["--cpus", str(boot.settings.cpus)] if boot.settings.cpus > 1 else []
+        words += ["--qemu", boot.settings.qemu]
         words += ["--file", f"{self.player}:{PLAYER.guest_path}"]
         if boot.scheduler in WITH_CONSORT:
             words += ["--file", f"{self.consort}:{GUEST_CONSORT}"]
@@ -129,6 +130,8 @@ class Machine:
         digest.update(f"{self.kernel} {boot.start}".encode())
         if boot.settings.cpus > 1:
             digest.update(f" {boot.settings.cpus} CPUs".encode())
+        if boot.settings.qemu != "installed":
+            digest.update(f" QEMU {boot.settings.qemu}".encode())
         files = [self.player, *sorted((ROOT / "vm").glob("*")), *(file.path for file in boot.files)]
         if boot.scheduler in WITH_CONSORT and self.consort:
             files.append(self.consort)

@@ -206,7 +206,7 @@ static inline void hand_over(struct consort_cpu __arena *c, u32 cpu, struct task
 
 	if (p && may_run_on(t, p, cpu)) {
 		count_on(cpu)->switches++;
-		run_here(p, cpu, kernel_slice_ns(c, now_ns));
+		run_here(p, cpu, chosen_slice_ns(c, now_ns));
 	} else {
 		count_on(cpu)->lost++;
 		if (p)

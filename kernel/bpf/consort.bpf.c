@@ -7,6 +7,7 @@
  * stops. For the same reason there is no dequeue callback: a waiting task that is taken away becomes quiescent, or is
  * enqueued elsewhere.
  */
+#include "alone.h"
 #include "balance.h"
 #include "bill.h"
 #include "choose.h"
@@ -53,7 +54,7 @@ static inline bool runs_on(const struct task_struct *p, u64 flags)
 SEC("struct_ops/consort_enqueue")
 void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 {
-	u32 cpu = one_cpu ? 0 : scx_bpf_task_cpu(p), place;
+	u32 cpu = one_cpu ? 0 : scx_bpf_task_cpu(p), place, looks = CPUS_MAX;
 	u8 stays = one_cpu ? STAY_NOT : stay_of(p, cpu);
 	enum wake_verdict verdict = WAKE_WAIT;
 	struct task __arena *t = task_of(p);
@@ -124,10 +125,14 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		task_wait(t, now_ns);
 		wake_inform(c, cpu, t, now_ns);
 		if (!one_cpu)
-			look_around(s, t, now_ns);
+			looks = look_around(s, t, now_ns);
 	}
 	lock_release(&s->lock);
 
+	if (!one_cpu && cpu == bpf_get_smp_processor_id())
+		timer_follow(c, cpu);
+	if (!one_cpu && looks != CPUS_MAX)
+		kick(looks, KICK(PREEMPT));
 	if (!one_cpu && was_idle && verdict == WAKE_RUN)
 		pass_on(c);
 	if (verdict == WAKE_RUN)
@@ -159,6 +164,15 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	if (prev)
 		look_at_rides(prev);
+	if (!one_cpu && prev && goes_on_alone(c, cpu, prev, now_ns)) {
+		count_on(cpu)->kept++;
+		set_slice(prev, kernel_slice_ns(c, now_ns));
+		return;
+	}
+	if (!one_cpu && idles_alone(c, cpu, prev)) {
+		steal(c, cpu, now_ns);
+		return;
+	}
 	s = shard_at(c->shard);
 	if (users_are_to_be_asked(s, prev ? task_of(prev) : NULL)) {
 		users_ask(ctx, cpu, prev ? task_of(prev) : NULL);
@@ -198,13 +212,15 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	task_begin_here(c, cpu, next, now_ns);
 	if (c->choice.due_ns != NEVER_NS)
 		count_on(cpu)->due_choices++;
-	if (keep) {
-		count_on(cpu)->kept++;
-		set_slice(prev, kernel_slice_ns(c, now_ns));
-	} else {
+	if (!keep)
 		hand_over(c, cpu, next, now_ns);
-	}
 	lock_release(&s->lock);
+	if (!one_cpu)
+		timer_follow(c, cpu);
+	if (!keep)
+		return;
+	count_on(cpu)->kept++;
+	set_slice(prev, kernel_slice_ns(c, now_ns));
 }
 
 SEC("struct_ops/consort_quiescent")
@@ -220,6 +236,8 @@ void BPF_PROG(consort_quiescent, struct task_struct *p, u64 flags)
 	l = task_lock(t);
 	t->thief = 0;
 	task_take(t);
+	if (!one_cpu && (flags & DEQ(SLEEP)))
+		charge_sleeper(t);
 	if (t->set && (flags & DEQ(SLEEP)))
 		member_sleeps(t, bpf_ktime_get_ns());
 	if ((flags & DEQ(SLEEP)) && waits_for_holder(p) && !in_domain(t)) {

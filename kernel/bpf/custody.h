@@ -21,6 +21,14 @@ static inline u64 kernel_slice_ns(struct consort_cpu __arena *c, u64 now_ns)
 	return c->compare_at_ns > now_ns ? c->compare_at_ns - now_ns : 1;
 }
 
+/* The same in a choice. On several CPUs the timer is armed after that, and may be expected to be if it was the last time. */
+static inline u64 chosen_slice_ns(struct consort_cpu __arena *c, u64 now_ns)
+{
+	if (one_cpu || !use_timers || c->timer_failed || !c->online)
+		return kernel_slice_ns(c, now_ns);
+	return SLICE_BY_TIMER_NS;
+}
+
 /* Whether a task that may not run on all CPUs may run on all of the shard's. */
 static inline bool may_run_in_shard(const struct task_struct *p, u32 shard)
 {

@@ -83,6 +83,8 @@ void __arena *bpf_arena_alloc_pages(void *map, void __arena *addr, u32 pages, in
 void bpf_arena_free_pages(void *map, void __arena *addr, u32 pages) __ksym;
 void bpf_local_irq_save(unsigned long *flags) __ksym;
 void bpf_local_irq_restore(unsigned long *flags) __ksym;
+int bpf_res_spin_lock(struct bpf_res_spin_lock *lock) __ksym;
+void bpf_res_spin_unlock(struct bpf_res_spin_lock *lock) __ksym;
 struct task_struct *bpf_task_from_pid(s32 pid) __ksym;
 void bpf_task_release(struct task_struct *p) __ksym;
 bool bpf_cpumask_test_cpu(u32 cpu, const struct cpumask *mask) __ksym;

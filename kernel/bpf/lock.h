@@ -8,6 +8,9 @@
  *          In a virtual machine whoever comes first takes it: served in order, a lock goes to a virtual CPU that has
  *          none of the host's, and as all others wait for it with the host's CPUs, one turn of each of them brings one
  *          decision. Four virtual CPUs on a busy host stood still like that until the kernel ejected the scheduler.
+ *          There one CPU at a time waits for the lock itself, and all others for that one, at a gate: a lock of the kernel's,
+ *          for which they wait with pauses. A virtual CPU that pauses lets another one have the host's CPU; one that reads a
+ *          word again and again, and BPF has no pause of its own, keeps it from the holder.
  * Bound    Waiters are served in order, but in a virtual machine. A wait of 2^28 looks, seconds that is, ejects the
  *          scheduler.
  * Source   the kernel's own queued spin lock does likewise beside a hypervisor (virt_spin_lock).
@@ -21,7 +24,21 @@
 struct lock {
 	u32 next; /* where locks are not served in order: 1 while it is held */
 	u32 serving;
+	u32 number; /* of its gate */
 };
+
+#define GATES 16 /* a power of two */
+
+struct gate {
+	struct bpf_res_spin_lock lock;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, GATES);
+	__type(key, u32);
+	__type(value, struct gate);
+} gates SEC(".maps");
 
 const volatile bool one_cpu; /* set by the loader: nobody to wait for */
 const volatile bool is_virtual; /* set by the loader: locks are not served in order */
@@ -37,20 +54,39 @@ static inline bool lock_catch(struct lock __arena *l)
 }
 
 /*
- * Not can_loop, which gives up after a quarter of a second: a virtual CPU that holds the lock may itself wait that
- * long for a CPU.
+ * Looks at the lock until it has it. Not can_loop, which gives up after a quarter of a second: a virtual CPU that holds the lock
+ * may itself wait that long for a CPU.
  */
+static __always_inline bool lock_look(struct lock __arena *l, u32 ticket)
+{
+	int turn;
+
+	bpf_for(turn, 0, 1 << 20)
+	{
+		if (is_virtual ? lock_catch(l) : lock_serves(l, ticket))
+			return true;
+	}
+	return false;
+}
+
 core_fn lock_wait(struct lock __arena *l in_arena, u32 ticket)
 {
-	int round, turn;
+	u32 number = l->number % GATES;
+	struct gate *gate = is_virtual ? bpf_map_lookup_elem(&gates, &number) : NULL;
+	bool has_it;
+	int round;
 
 	bpf_for(round, 0, 256)
 	{
-		bpf_for(turn, 0, 1 << 20)
-		{
-			if (is_virtual ? lock_catch(l) : lock_serves(l, ticket))
-				return 1;
+		/* The kernel gives up where it finds a wait too long. */
+		if (gate && !bpf_res_spin_lock(&gate->lock)) {
+			has_it = lock_look(l, ticket);
+			bpf_res_spin_unlock(&gate->lock);
+		} else {
+			has_it = lock_look(l, ticket);
 		}
+		if (has_it)
+			return 1;
 	}
 	return 0;
 }

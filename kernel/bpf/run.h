@@ -79,7 +79,10 @@ static inline void task_end(struct task __arena *t)
 	c->running = NULL;
 }
 
-/* The task has the CPU, to be compared again at a time. `here`: this is the CPU that we run on. */
+/*
+ * The task has the CPU, to be compared again at a time. `here`: this is the CPU that we run on. On several CPUs the caller arms
+ * its timer later (timer_follow).
+ */
 static __always_inline void task_has_cpu(struct consort_cpu __arena *c, u32 cpu,
 					 struct task __arena *t, u64 at_ns, u64 now_ns, bool here)
 {
@@ -97,13 +100,13 @@ static __always_inline void task_has_cpu(struct consort_cpu __arena *c, u32 cpu,
 	c->since_ns = now_ns;
 	c->estimated_ns = 0;
 	c->compare_at_ns = at_ns;
-	if (here)
+	if (here && one_cpu)
 		timer_arm(c, cpu, at_ns);
 }
 
 /*
- * A task is about to run, or goes on: decides when it is compared again, tells it, and arms the timer. The task
- * does not wait. `here`: this is the CPU that we run on.
+ * A task is about to run, or goes on: decides when it is compared again, tells it, and arms the timer, as above. The task
+ * does not wait.
  */
 core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task __arena *t in_arena,
 		   u64 now_ns, bool here)

@@ -13,8 +13,9 @@ static inline void place_init(struct place __arena *pl)
 	pl->top.node.kind = NODE_FAIR;
 }
 
-static inline void shard_init(struct shard __arena *s)
+static inline void shard_init(struct shard __arena *s, u32 shard)
 {
+	s->lock.number = shard;
 	place_init(&s->place);
 	for (u32 i = hidden(0); i < SUBSETS && can_loop; i = hidden(i + 1))
 		place_init(&subset_at(s, i)->place);
@@ -65,7 +66,7 @@ int consort_init_arena(struct consort_init_args *args)
 	if (!cpus || !shards || !root_set || !directory || !task_pool)
 		return 0;
 	for (u32 shard = 0; shard < topology.nr_shards && can_loop; shard++)
-		shard_init(shard_at(shard));
+		shard_init(shard_at(shard), shard);
 	for (u32 cpu = 0; cpu < topology.nr_cpus && cpu < CPUS_MAX && can_loop; cpu++) {
 		struct consort_cpu __arena *c = cpu_at(cpu);
 

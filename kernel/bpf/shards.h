@@ -319,6 +319,7 @@ static inline void put_stolen(struct consort_cpu __arena *c, u32 cpu, struct tas
 		}
 	}
 	lock_release(l);
+	timer_follow(c, cpu);
 }
 
 /* An idle CPU looks for work elsewhere, each from another place on, so that not all want the same lock. */

@@ -162,6 +162,7 @@ struct consort_cpu {
 	u64 busy_ns; /* for how long others had waited for it, at the last look */
 	u64 compare_at_ns; /* when the running task is to be compared again; NEVER_NS: when it stops */
 	u64 timer_at_ns; /* when this CPU's one-shot timer fires; NEVER_NS: not armed */
+	u32 timer_failed; /* it could not be armed, the last time */
 	u64 clock; /* of the place that it served last by its clock, see clocks.h */
 	u64 first_clock; /* the first of those of its places, at the last look */
 	u64 gaps[PLACES_OF_CPU]; /* how far the clock of each of its places was from that, at most */

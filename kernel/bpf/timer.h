@@ -4,7 +4,8 @@
  *
  * Rule     One timer a CPU. It is armed only when it would fire later than the running task's end; a timer
  *          that fires early looks at the end that holds now and arms itself again. Switches in quick
- *          succession thus cost no timer operation at all.
+ *          succession thus cost no timer operation at all. On several CPUs it is armed without the shard's lock: in a
+ *          virtual machine the hypervisor is asked, and others would wait for that.
  * Limits   Kernels that refuse BPF timers (PREEMPT_RT) end slices at the tick: slices are then multiples of it.
  */
 #ifndef CONSORT_TIMER_H
@@ -40,10 +41,12 @@ static inline void timer_arm(struct consort_cpu __arena *c, u32 cpu, u64 at_ns)
 	if (!t)
 		return;
 	c->timer_at_ns = at_ns;
+	c->timer_failed = 0;
 	if (!bpf_timer_start(&t->timer, at_ns, TIMER_ABS | TIMER_CPU_PIN))
 		return;
 	/* What it was armed for before still holds. */
 	c->timer_at_ns = armed_for_ns;
+	c->timer_failed = 1;
 	count_on(cpu)->timer_failures++;
 }
 
@@ -51,6 +54,21 @@ static inline void timer_arm(struct consort_cpu __arena *c, u32 cpu, u64 at_ns)
 static inline bool timer_is_missing(const struct consort_cpu __arena *c)
 {
 	return c->compare_at_ns < c->timer_at_ns;
+}
+
+/*
+ * On several CPUs, by the CPU itself once its shard's lock is released: it has something to run until a time. Where the timer
+ * fails the next choice leaves the end of the slice to the kernel.
+ */
+static inline void timer_follow(struct consort_cpu __arena *c, u32 cpu)
+{
+	bool had_failed = c->timer_failed;
+
+	if (!timer_is_missing(c))
+		return;
+	timer_arm(c, cpu, c->compare_at_ns);
+	if (timer_is_missing(c) && c->timer_failed && !had_failed)
+		kick(cpu, KICK(PREEMPT));
 }
 
 static inline void release_left(struct consort_cpu __arena *c, u32 cpu);

@@ -6,6 +6,11 @@
  *          borrow, or if virtual time puts it before the running one. A running member of a domain is not
  *          preempted for a due event of another: it is asked to poll, by its yield-by time. But one of its own
  *          domain that wakes in time runs at once: the interrupted event then goes on, and no switch is lost.
+ *          Where there are several CPUs, a task that is not due lets the running one have a shortest slice first, from when
+ *          that was chosen: tasks that wake each other all the time would else preempt each other at every message, each
+ *          time by an interrupt of another CPU. A task that its waker wakes in order to sleep itself waits for that, and no
+ *          idle CPU is told of it.
+ * Bound    A task that would go before the running one waits for it for a shortest slice at most.
  * Source   000 section 2.3.3 (borrowing); cooperation-facts: outsiders need wake-up preemption among themselves.
  */
 #ifndef CONSORT_WAKE_H
@@ -129,6 +134,23 @@ core_fn takes_over(struct task __arena *t in_arena, struct task __arena *running
 	return false;
 }
 
+/*
+ * Several CPUs: whether the running task has not had a shortest slice yet. It is compared at the end of that: by its CPU's
+ * timer, or else it is not protected, as the timer of another CPU cannot be armed.
+ */
+static inline bool is_protected(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
+{
+	u64 until_ns = c->since_ns + tunables.min_slice_ns;
+
+	if (one_cpu || now_ns >= until_ns)
+		return false;
+	if (cpu != bpf_get_smp_processor_id() && c->timer_at_ns > until_ns)
+		return false;
+	if (until_ns < c->compare_at_ns)
+		c->compare_at_ns = until_ns;
+	return true;
+}
+
 /* Returns an enum wake_verdict. */
 core_fn wake_decide(struct consort_cpu __arena *c in_arena, u32 cpu,
 		    struct task __arena *t in_arena, u64 now_ns)
@@ -140,6 +162,8 @@ core_fn wake_decide(struct consort_cpu __arena *c in_arena, u32 cpu,
 	if (!running)
 		return higher_class_waits(cpu) ? WAKE_WAIT : WAKE_RUN;
 	if (!wake_beats(c, cpu, t, now_ns))
+		return WAKE_WAIT;
+	if (!is_due(t, now_ns) && is_protected(c, cpu, now_ns))
 		return WAKE_WAIT;
 	/* Whoever was chosen for the CPU may not have begun to run yet: leave the order to the next choice. */
 	if (cpu != bpf_get_smp_processor_id() || task_of(bpf_get_current_task_btf()) != running)
@@ -175,9 +199,9 @@ core_fn wake_inform(struct consort_cpu __arena *c in_arena, u32 cpu,
 
 /*
  * A task waits that several CPUs may run. One of them may have begun to run another one when nobody waited, and look much later:
- * it looks now. A task that begins to wait looks at one CPU, in turns.
+ * it looks now. A task that begins to wait looks at one CPU, in turns: returns that one, CPUS_MAX if it has nothing to look for.
  */
-static inline void look_around(struct shard __arena *s, const struct task __arena *t, u64 now_ns)
+static inline u32 look_around(struct shard __arena *s, const struct task __arena *t, u64 now_ns)
 {
 	u32 cpu = cpu_after(s, s->look_at);
 	const struct consort_cpu __arena *c = cpu_at(cpu);
@@ -185,9 +209,8 @@ static inline void look_around(struct shard __arena *s, const struct task __aren
 
 	s->look_at = cpu;
 	if (is_own(t->place) || !running || !may_use(t->place, cpu) || c->compare_at_ns == NEVER_NS)
-		return;
-	if (c->compare_at_ns > now_ns + 2 * task_slice_ns(running))
-		kick(cpu, KICK(PREEMPT));
+		return CPUS_MAX;
+	return c->compare_at_ns > now_ns + 2 * task_slice_ns(running) ? cpu : CPUS_MAX;
 }
 
 /* On many CPUs: makes the CPU that should run the task look for it. An idle one, if any: a busy one may go on. */

@@ -27,6 +27,21 @@ void bpf_local_irq_restore(unsigned long *flags)
 	sim_host->irq_restore();
 }
 
+int bpf_res_spin_lock(struct bpf_res_spin_lock *lock)
+{
+	sim_sync();
+	while (lock->val)
+		sim_host->spin();
+	lock->val = 1;
+	return 0;
+}
+
+void bpf_res_spin_unlock(struct bpf_res_spin_lock *lock)
+{
+	lock->val = 0;
+	sim_sync();
+}
+
 struct task_struct *bpf_task_from_pid(s32 pid)
 {
 	sim_sync();

@@ -90,6 +90,10 @@ struct rt_mutex_waiter {
 
 #define PF_EXITING 0x4
 
+struct bpf_res_spin_lock {
+	u32 val;
+};
+
 struct task_struct {
 	u32 flags;
 	s32 pid;

@@ -24,7 +24,7 @@ pub struct Mutation {
 const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
 
 /// One of each kind that schedulers are known for.
-pub const MUTATIONS: [Mutation; 30] = [
+pub const MUTATIONS: [Mutation; 31] = [
     Mutation {
         name: "unsigned-virtual-time",
         file: "core/vtime.h",
@@ -36,6 +36,12 @@ pub const MUTATIONS: [Mutation; 30] = [
         file: SCHEDULER,
         from: "\t\twake_kick(p, cpu, place, verdict);",
         to: "\t\t(void)verdict;",
+    },
+    Mutation {
+        name: "idles-beside-waiters",
+        file: "kernel/bpf/alone.h",
+        from: "waits_in(&s->place) || waits_in(&c->place)",
+        to: "waits_in(&c->place)",
     },
     Mutation {
         name: "missed-affinity",
