@@ -27,6 +27,7 @@ test-crates: setup
 test-apps: build
 	apps/play/test
 	apps/pipeline/test
+	apps/gstreamer/test
 	client/python/test $(CARGO_TARGET_DIR)/library/small/libconsort.so
 
 test-bench:
@@ -57,6 +58,7 @@ build: setup
 	$(MAKE) -C client library
 	$(MAKE) -C apps/play static CONSORT_LIB=$(CARGO_TARGET_DIR)/library/small/libconsort.a
 	$(MAKE) -C apps/pipeline static CONSORT_LIB=$(CARGO_TARGET_DIR)/library/small/libconsort.a
+	$(MAKE) -C apps/gstreamer CONSORT_LIB=$(CARGO_TARGET_DIR)/library/small/libconsort.a
 
 # What is built already is not built by root.
 install:
@@ -80,6 +82,7 @@ clean:
 	cargo clean
 	$(MAKE) -C apps/play clean
 	$(MAKE) -C apps/pipeline clean
+	$(MAKE) -C apps/gstreamer clean
 
 .DEFAULT_GOAL := build
 export PREFIX DESTDIR SYSCONFDIR LIBDIR

@@ -237,9 +237,12 @@ fn the_chapter_on_groups_can_be_followed() {
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{words:?}: {error}");
     };
-    let film = blocks(&text, "toml");
-    assert!(film[0].starts_with("# film.toml"));
-    fs::write(folder.0.join("film.toml"), &film[0]).unwrap();
+    for file in blocks(&text, "toml") {
+        let name = file.lines().next().and_then(|line| line.strip_prefix("# "));
+        let name = name.unwrap_or("unnamed.toml");
+        fs::write(folder.0.join(name), &file).unwrap();
+        consort(&["apply", "--check", name]);
+    }
     fs::write(folder.0.join("frames.csv"), &blocks(&text, "csv")[0]).unwrap();
     let lines = blocks(&text, "sh");
     let commands = lines.iter().flat_map(|block| block.lines());

@@ -8,6 +8,8 @@ mod credit;
 mod elf;
 mod external;
 mod film;
+mod gstreamer;
+mod heavy;
 mod promise;
 mod shares;
 mod storm;
@@ -49,6 +51,8 @@ enum Workload {
     Credit(credit::Options),
     /// A program that knows nothing of all this, beside loops: when it called a function of one of its libraries
     External(external::Options),
+    /// A GStreamer application that knows nothing of all this: how many of its frames come late
+    Gstreamer(gstreamer::Options),
     /// So many processes, one after another, each as a compiler asks for CPU, memory and files: how long they take
     Build(build::Options),
     /// Processes with a reservation each that yield to each other: us per switch
@@ -71,6 +75,9 @@ fn run(cli: Cli) -> Result<Value, Error> {
             }
             Workload::Credit(options) => serde_json::to_value(credit::run(options)?),
             Workload::External(options) => serde_json::to_value(external::run(options)?),
+            Workload::Gstreamer(options) => {
+                serde_json::to_value(gstreamer::run(options, cli.consort.as_deref())?)
+            }
             Workload::Build(options) => serde_json::to_value(build::run(options)?),
             Workload::Switches(options) => serde_json::to_value(switches::run(options)?),
         }

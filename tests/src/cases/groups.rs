@@ -65,7 +65,7 @@ const WINDOW: Duration = Duration::from_secs(2);
 const SLACK: f64 = 0.02;
 
 /// Removes what a test has applied, however it ends.
-struct Applied(&'static str, u32);
+pub struct Applied(&'static str, u32);
 
 impl Drop for Applied {
     fn drop(&mut self) {
@@ -82,7 +82,7 @@ fn file(name: &str, text: &str) -> Result<String, String> {
     Ok(path)
 }
 
-fn apply(uid: u32, name: &'static str, text: &str) -> Result<Applied, String> {
+pub fn apply(uid: u32, name: &'static str, text: &str) -> Result<Applied, String> {
     let path = file(&format!("{name}.toml"), text)?;
     consort_as(uid, &["apply", &path])?.expect(0, &[])?;
     Ok(Applied(name, uid))
@@ -99,7 +99,7 @@ fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
 }
 
 /// The threads that are bound to a member.
-fn bound(member: &str) -> Result<Vec<Value>, String> {
+pub fn bound(member: &str) -> Result<Vec<Value>, String> {
     let shown = shown()?;
     let groups = list(&shown, "files").flat_map(|file| list(file, "groups"));
     let members = groups.flat_map(|group| list(group, "members"));

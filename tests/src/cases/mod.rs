@@ -8,6 +8,7 @@ mod ejection;
 mod fairness;
 mod faults;
 mod groups;
+mod gstreamer;
 mod handover;
 mod hostile;
 mod inheritance;
@@ -29,6 +30,7 @@ pub fn all() -> impl Iterator<Item = &'static Test> {
         command::TESTS,
         membership::TESTS,
         groups::TESTS,
+        gstreamer::TESTS,
         policing::TESTS,
         // One that ends the daemon before others that want none.
         trace::TESTS,

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A GStreamer application that is not changed: how many of its frames come late, as GStreamer itself says. Its sink drops
+//! a frame that comes later than `max-lateness` after the frame's time was over, its decoder one that would; each says so by
+//! a message.
+
+use crate::heavy::Heavy;
+use crate::promise::{Division, Part};
+use clap::Args;
+use consort_bench_player::error::Error;
+use consort_bench_player::processes::spawn;
+use serde::Serialize;
+use std::process::{Command, Stdio};
+
+/// A message about a frame; the headers of a film are none, and have no time.
+const DROPPED: &str = "(qos): ";
+const NO_TIME: &str = "timestamp=(guint64)18446744073709551615";
+/// `fakesink silent=false` says this of each frame that it shows, and gst-launch-1.0 says it again, as -v asks.
+const SHOWN: &str = ": last-message = chain ";
+const MEMORIES: &str = "fakesrc num-buffers=1 ! fakesink";
+
+#[derive(Args, Serialize)]
+pub struct Options {
+    #[command(flatten)]
+    division: Division,
+    /// The program's own, where no group file says it
+    #[arg(long)]
+    promised: Option<Part>,
+    /// The group file that is applied before
+    #[arg(long)]
+    groups: Option<String>,
+    /// Compiles, copies and writes beside it
+    #[arg(long)]
+    heavy: bool,
+    /// Frames of the film
+    #[arg(long)]
+    frames: usize,
+    /// gst-launch-1.0 -v -m, and a pipeline that ends with fakesink
+    #[arg(last = true, required = true)]
+    command: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub struct Played {
+    shown: usize,
+    late: usize,
+    late_percent: f64,
+    options: Options,
+}
+
+pub fn run(options: Options, consort: Option<&str>) -> Result<Played, Error> {
+    let promises: Vec<Part> = options.promised.iter().cloned().collect();
+    let prepared = options.division.prepare(&promises)?;
+    // It remembers what its plugins have before there is anybody who is in its way.
+    let mut first = Command::new(&options.command[0]);
+    said(first.arg("--quiet").args(MEMORIES.split(' ')))?;
+    if let Some(groups) = &options.groups {
+        let consort =
+            consort.ok_or_else(|| Error::Usage("--groups needs --consort COMMAND".into()))?;
+        said(Command::new(consort).args(["apply", groups]))?;
+    }
+    let heavy = match options.heavy {
+        true => Some(Heavy::start(&prepared)?),
+        false => None,
+    };
+    let program = spawn(|| {
+        match options.promised {
+            Some(_) => prepared.take(0)?,
+            None => prepared.take_none()?,
+        }
+        said(Command::new(&options.command[0]).args(&options.command[1..]))
+    })?;
+    let played = program.wait();
+    drop(heavy);
+    let out = played?;
+    let count = |holds: &dyn Fn(&str) -> bool| out.lines().filter(|line| holds(line)).count();
+    let shown = count(&|line| line.contains(SHOWN));
+    let late = count(&is_late);
+    if shown + late != options.frames {
+        return Err(Error::Usage(format!(
+            "{shown} frames were shown and {late} late, expected {} in sum",
+            options.frames
+        )));
+    }
+    Ok(Played {
+        shown,
+        late,
+        late_percent: 100.0 * late as f64 / options.frames as f64,
+        options,
+    })
+}
+
+fn is_late(line: &str) -> bool {
+    line.contains(DROPPED) && !line.contains(NO_TIME)
+}
+
+/// What a command says that ends well.
+fn said(command: &mut Command) -> Result<String, Error> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    let output = command
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|source| Error::io(format!("start {program}"), source))?;
+    if !output.status.success() {
+        return Err(Error::Usage(format!(
+            "{program} ended with {}, expected success",
+            output.status
+        )));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_is_no_late_frame() {
+        let line = |at: &str| {
+            format!("Got message #39 from element \"dec\" (qos): GstMessageQOS, timestamp=(guint64){at}, dropped=1;")
+        };
+        assert!(is_late(&line("41666666")));
+        assert!(!is_late(&line("18446744073709551615")));
+        assert!(!is_late(
+            "Got message #40 from element \"show\" (state-changed): x;"
+        ));
+    }
+}
