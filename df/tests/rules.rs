@@ -37,13 +37,23 @@ fn each_refused_construct_is_named() {
     );
     refused(
         "visible",
-        &format!("long other(long a) {{ return a * 2; }} {}", key("return other(i);")),
+        &format!(
+            "long other(long a) {{ return a * 2; }} {}",
+            key("return other(i);")
+        ),
         &["other", "static inline"],
     );
-    refused("variable", &format!("static long kept; {}", key("return kept++;")), &[".bss", "memory"]);
+    refused(
+        "variable",
+        &format!("static long kept; {}", key("return kept++;")),
+        &[".bss", "memory"],
+    );
     refused(
         "table",
-        &format!("static const long table[32] = {{ 5, 3, 9, 1 }}; {}", key("return table[i & 31];")),
+        &format!(
+            "static const long table[32] = {{ 5, 3, 9, 1 }}; {}",
+            key("return table[i & 31];")
+        ),
         &[".rodata"],
     );
     refused(
@@ -51,7 +61,11 @@ fn each_refused_construct_is_named() {
         &key("long (*time)(void) = (void *)5; return time();"),
         &["calls something"],
     );
-    refused("outside", &format!("extern long far; {}", key("return far;")), &["far"]);
+    refused(
+        "outside",
+        &format!("extern long far; {}", key("return far;")),
+        &["far"],
+    );
     refused(
         "call",
         &format!(
@@ -87,12 +101,22 @@ fn what_does_not_compile_is_said_with_its_line() {
     let folder = std::env::temp_dir().join(format!("consort-df-source-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let path = folder.join("wrong.c");
-    fs::write(&path, "#include <consort_df.h>\nint df_pick(struct df_group *g) { return 0; }\n").unwrap();
+    fs::write(
+        &path,
+        "#include <consort_df.h>\nint df_pick(struct df_group *g) { return 0; }\n",
+    )
+    .unwrap();
     let error = build(&path).unwrap_err();
     assert!(matches!(error, BuildError::Source { .. }), "{error}");
     let said = error.to_string();
-    assert!(said.contains("wrong.c:2") && said.contains("conflicting types"), "{said}");
-    assert!(matches!(build(&folder.join("nowhere.c")), Err(BuildError::File { .. })));
+    assert!(
+        said.contains("wrong.c:2") && said.contains("conflicting types"),
+        "{said}"
+    );
+    assert!(matches!(
+        build(&folder.join("nowhere.c")),
+        Err(BuildError::File { .. })
+    ));
 }
 
 #[test]
@@ -119,9 +143,33 @@ fn runs(kind: Kind, code: &[u8], group: &df_group) {
 /// Codes that are often right, with whatever operands.
 fn instruction() -> impl Strategy<Value = [u8; 8]> {
     let codes = prop_oneof![
-        Just(0x79u8), Just(0x61), Just(0x7b), Just(0x7a), Just(0xbf), Just(0xb7), Just(0x0f), Just(0x1f), Just(0x2f),
-        Just(0x3f), Just(0x9f), Just(0x67), Just(0x77), Just(0xc7), Just(0xcf), Just(0x05), Just(0x15), Just(0x2d),
-        Just(0xa5), Just(0x95), Just(0x87), Just(0xd4), Just(0xdc), Just(0xbc), Just(0xb4), Just(0x91), Just(0x73),
+        Just(0x79u8),
+        Just(0x61),
+        Just(0x7b),
+        Just(0x7a),
+        Just(0xbf),
+        Just(0xb7),
+        Just(0x0f),
+        Just(0x1f),
+        Just(0x2f),
+        Just(0x3f),
+        Just(0x9f),
+        Just(0x67),
+        Just(0x77),
+        Just(0xc7),
+        Just(0xcf),
+        Just(0x05),
+        Just(0x15),
+        Just(0x2d),
+        Just(0xa5),
+        Just(0x95),
+        Just(0x87),
+        Just(0xd4),
+        Just(0xdc),
+        Just(0xbc),
+        Just(0xb4),
+        Just(0x91),
+        Just(0x73),
         any::<u8>(),
     ];
     let offset = prop_oneof![-8i16..8, -300i16..0, any::<i16>()];
@@ -143,11 +191,19 @@ fn instruction() -> impl Strategy<Value = [u8; 8]> {
             _ => 0,
         };
         let offset = if is_access || is_jump { offset } else { 0 };
-        let (to, from, number) = if code == 0x05 { (0, 0, 0) } else { (to, from, number) };
+        let (to, from, number) = if code == 0x05 {
+            (0, 0, 0)
+        } else {
+            (to, from, number)
+        };
         let mut bytes = [code, to | from << 4, 0, 0, 0, 0, 0, 0];
         bytes[2..4].copy_from_slice(&offset.to_le_bytes());
         bytes[4..].copy_from_slice(&number.to_le_bytes());
-        if code == 0x95 { [0x95, 0, 0, 0, 0, 0, 0, 0] } else { bytes }
+        if code == 0x95 {
+            [0x95, 0, 0, 0, 0, 0, 0, 0]
+        } else {
+            bytes
+        }
     })
 }
 
