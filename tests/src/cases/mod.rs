@@ -3,6 +3,7 @@
 
 mod cgroups;
 mod command;
+mod df;
 mod effects;
 mod ejection;
 mod fairness;
@@ -29,6 +30,7 @@ pub fn all() -> impl Iterator<Item = &'static Test> {
         command::TESTS,
         membership::TESTS,
         groups::TESTS,
+        df::TESTS,
         policing::TESTS,
         // One that ends the daemon before others that want none.
         trace::TESTS,
