@@ -62,7 +62,6 @@ static __always_inline void user_begin(struct function __arena *f, u32 user)
 	f->user = user;
 	f->is_off = 0;
 	f->slow_in_a_row = 0;
-	f->is_stale = 1;
 }
 
 /* When a member that runs is to be compared because the function wants to be asked. */

@@ -380,15 +380,26 @@ fn receive(from: &UnixStream, bytes: &mut [u8]) -> io::Result<(usize, Option<Own
     Ok((length as usize, descriptor))
 }
 
-/// Without the verifier's numbers of what it has done.
+/// What the verifier says last that is a reason: no numbers of what it has done, states, or instructions.
 fn explain(error: &io::Error, log: &str) -> String {
-    let is_told = |line: &&str| {
-        !line.is_empty()
-            && !line.starts_with("processed ")
-            && !line.starts_with("verification time")
+    const NO_REASONS: [&str; 5] = [
+        "processed ",
+        "verification time",
+        "cur state",
+        "old state",
+        "from ",
+    ];
+    let is_reason = |line: &&str| {
+        let is_other = NO_REASONS.iter().any(|start| line.starts_with(start));
+        let is_code = line
+            .split_once(':')
+            .is_some_and(|(at, _)| at.parse::<u32>().is_ok());
+        !line.is_empty() && !is_other && !is_code
     };
-    let last: Vec<&str> = log.lines().filter(is_told).collect();
-    match last.last() {
+    match log.lines().filter(is_reason).next_back() {
+        Some(reason) if reason.contains("infinite loop") => {
+            "it has a loop without an end: expected loops over at most a number that stands in the source".to_owned()
+        }
         Some(reason) => format!("the kernel refuses it: {reason}"),
         None => format!("the kernel refuses it: {error}"),
     }
@@ -447,3 +458,18 @@ fn dispatch() -> Result<(u32, u32), Error> {
 }
 
 const _: () = assert!(size_of::<LoadArgs>() == 144);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reason_is_found_in_what_the_verifier_says() {
+        let error = io::Error::from_raw_os_error(libc::EINVAL);
+        let endless = "41: (05) goto pc-9\ninfinite loop detected at insn 33\ncur state: R0=0\nold state: R0=0\nprocessed 60 insns\n";
+        assert!(explain(&error, endless).contains("loop without an end"));
+        let large = "7: (b7) r1 = 1\nBPF program is too large. Processed 1000001 insn\nprocessed 1000001 insns (limit 1000000)\n";
+        assert!(explain(&error, large).ends_with("Processed 1000001 insn"));
+        assert!(explain(&error, "").contains("Invalid argument"));
+    }
+}

@@ -89,6 +89,22 @@ static void check_running(struct checking *c, const struct sim_task_ref *ref, co
 		       ref->task->sim_task);
 }
 
+/* A member that runs is compared soon when something has happened that its group's own function has not been asked about. */
+static void check_asked(struct checking *c, const struct sim_task_ref *ref, const struct role *r,
+			const struct task *t)
+{
+	const struct function *f = r->function;
+	const struct consort_cpu *state = cpu_at(t->cpu);
+
+	if (!one_cpu || !c->bounds.cpus_stay || f->kind != FUNCTION_USER || f->is_off ||
+	    !f->is_stale || state->running != t || !in_domain(t))
+		return;
+	if (state->compare_at_ns >
+	    *sim_host->now_ns + tunables.min_slice_ns + c->bounds.late_ns)
+		broken(c, "unasked", "task %u runs on, and its group's function is not asked",
+		       ref->task->sim_task);
+}
+
 static void check_player(struct checking *c, const struct sim_task_ref *ref)
 {
 	const struct task *t = find_anywhere(ref->task);
@@ -108,6 +124,8 @@ static void check_player(struct checking *c, const struct sim_task_ref *ref)
 		check_interval(c, ref, r, t);
 	if (!c->broken)
 		check_running(c, ref, r, t);
+	if (!c->broken)
+		check_asked(c, ref, r, t);
 }
 
 static bool is_somebody(const struct checking *c, const struct member *m)
@@ -211,15 +229,58 @@ static void check_role(struct checking *c, const struct role *r)
 		broken(c, "budget", "role %u has %lld ns left", r->number, r->left_ns);
 }
 
+/* What a function of a user's own has said is in its bounds, and nothing is left of what one said that is off. */
+static void check_key(struct checking *c, const struct role *r)
+{
+	const struct function *f = r->function;
+
+	if (r->key != USER_NO_KEY && (r->key >= USER_KEYLESS || f->is_off))
+		broken(c, "key", "role %u has key %llu from its group's function", r->number,
+		       r->key);
+}
+
 static void check_a_role(struct checking *c, struct past_role *old, const struct role *r)
 {
 	check_role(c, r);
 	check_counts(c, old, r);
 	check_stage(c, r);
+	check_key(c, r);
+}
+
+static bool is_listed(const struct shard *s, u32 id)
+{
+	for (u32 i = 0; i < s->nr_asks; i++)
+		if (s->asks[i] == id)
+			return true;
+	return false;
+}
+
+/* A group is in a shard's list of those that are to be asked, or is not marked as if it were; nobody else is in it. */
+static void check_asks(struct checking *c)
+{
+	for (u32 shard = 0; shard < topology.nr_shards; shard++) {
+		const struct shard *s = shard_at(shard);
+
+		if (s->nr_asks > USER_ASKS)
+			broken(c, "asks", "%u groups are in a list of %u", s->nr_asks, USER_ASKS);
+		for (u32 i = 0; i < s->nr_asks && !c->broken; i++)
+			if (!is_user_function(find_domain_set(s->asks[i])))
+				broken(c, "asks", "group %u is to be asked, and has nobody to ask",
+				       s->asks[i]);
+		for (u32 id = 1; id <= sim_domains_max && !c->broken; id++) {
+			struct domain_set *set = find_domain_set(id);
+
+			if (is_user_function(set) && *asks_of(set, shard) != is_listed(s, id))
+				broken(c, "asks", "group %u is marked as one to be asked: %u", id,
+				       *asks_of(set, shard));
+		}
+	}
 }
 
 static void check_roles(struct checking *c)
 {
+	if (!c->broken)
+		check_asks(c);
 	for (u32 id = 1; id <= sim_domains_max && !c->broken; id++) {
 		const struct domain_set *set = find_domain_set(id);
 

@@ -298,3 +298,73 @@ fn whose_period_ends_first_goes_first_and_budgets_hold() {
         }
     }
 }
+
+/// A group whose function is a source of our own examples, or one that misbehaves.
+fn with_function(function: &str, members: &str, tasks: &str) -> String {
+    format!(
+        r#"{{"global": {{"duration": 4, "warmup": 1}}, "machine": {{"cpus": 1}},
+            "functions": {{"own": {function}}},
+            "groups": {{"own": {{"function": "user:own", "members": {members}}}}},
+            "tasks": {{{tasks}, "outsider": {{"hog": true}}}}}}"#
+    )
+}
+
+fn example(name: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../df/examples");
+    format!(r#"{{"source": {:?}}}"#, path.join(name))
+}
+
+const TWO_HOGS: &str = r#""first": {"hog": true}, "second": {"hog": true}"#;
+
+#[test]
+fn a_source_of_ones_own_decides_who_runs_and_not_how_much() {
+    // Whoever publishes a deadline goes before whoever has none, with all that the group has; patience is a second.
+    let tasks = r#""first": {"hog": true},
+        "second": {"loop": -1, "state": {"value": 4000000000000}, "run": "1ms"}"#;
+    let members = r#"{"first": {}, "second": {}}"#;
+    let summary = summary(&with_function(&example("laxity.c"), members, tasks), 1);
+    let (first, second) = (share(&summary, "first"), share(&summary, "second"));
+    assert!(second > 20.0 * first, "{first} and {second}");
+    assert!((share(&summary, "outsider") - 100.0 / 3.0).abs() < 1.0);
+}
+
+#[test]
+fn functions_that_misbehave_cost_nobody_else_anything() {
+    for function in ["garbage", "ones", "silent"] {
+        let function = format!(r#"{{"misbehaves": "{function}"}}"#);
+        let members = r#"{"first": {}, "second": {}}"#;
+        for seed in SEEDS {
+            let summary = summary(&with_function(&function, members, TWO_HOGS), seed);
+            let outsider = share(&summary, "outsider");
+            assert!(
+                (outsider - 100.0 / 3.0).abs() < 1.0,
+                "{function}: {outsider}"
+            );
+            let own = share(&summary, "first") + share(&summary, "second");
+            assert!((own - 200.0 / 3.0).abs() < 1.0, "{function}: {own}");
+        }
+    }
+    // Nobody answers: the order of the file.
+    let silent = r#"{"misbehaves": "silent"}"#;
+    let members = r#"{"second": {}, "first": {}}"#;
+    let summary = summary(&with_function(silent, members, TWO_HOGS), 1);
+    assert!(share(&summary, "second") > 20.0 * share(&summary, "first"));
+}
+
+#[test]
+fn a_function_that_breaks_the_rules_is_refused_with_its_place() {
+    let parse = |function: &str| {
+        let text = with_function(function, r#"{"first": {}}"#, TWO_HOGS);
+        consort_sim::scenario::parse("own.json", &text)
+            .unwrap_err()
+            .to_string()
+    };
+    let said = parse(r#"{"source": "nowhere.c"}"#);
+    assert!(
+        said.contains("own.json:2") && said.contains("nowhere.c"),
+        "{said}"
+    );
+    let said = parse(r#"{"misbehaves": "always"}"#);
+    assert!(said.contains("garbage"), "{said}");
+    assert!(parse("{}").contains("expected one of"), "{}", parse("{}"));
+}

@@ -3,7 +3,7 @@
 
 use super::Mutation;
 
-pub const IN_GROUPS: [Mutation; 11] = [
+pub const IN_GROUPS: [Mutation; 17] = [
     Mutation {
         name: "interval-left-at-its-beginning",
         file: "core/function/plan.h",
@@ -69,5 +69,41 @@ pub const IN_GROUPS: [Mutation; 11] = [
         file: "core/function/pipeline.h",
         from: "\tif (level >= r->high)\n\t\treturn PIPELINE_IS_FULL",
         to: "\tif (level > r->high)\n\t\treturn PIPELINE_IS_FULL",
+    },
+    Mutation {
+        name: "any-key-counts",
+        file: "core/function/user.h",
+        from: "r->key = key < USER_KEYLESS ? key : USER_NO_KEY;",
+        to: "r->key = key;",
+    },
+    Mutation {
+        name: "waits-by-its-old-key",
+        file: "kernel/bpf/user.h",
+        from: "\tif (r->key != before && m &&",
+        to: "\tif (0 && m &&",
+    },
+    Mutation {
+        name: "left-for-the-next-function",
+        file: "kernel/bpf/user.h",
+        from: "for (u32 i = hidden(nr); i < before && can_loop;",
+        to: "for (u32 i = hidden(nr); i < nr && can_loop;",
+    },
+    Mutation {
+        name: "not-compared-to-be-asked",
+        file: "core/function/user.h",
+        from: "return f->is_stale ? now_ns : f->ask_at_ns;",
+        to: "return f->ask_at_ns;",
+    },
+    Mutation {
+        name: "to-be-asked-and-gone",
+        file: "kernel/bpf/members.h",
+        from: "\tif (is_user_function(set))\n\t\tusers_forget(id);\n",
+        to: "",
+    },
+    Mutation {
+        name: "marked-for-ever",
+        file: "kernel/bpf/user.h",
+        from: "\t\t*asks_of(set, c->shard) = 0;\n",
+        to: "",
     },
 ];

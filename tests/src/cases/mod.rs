@@ -3,6 +3,7 @@
 
 mod cgroups;
 mod command;
+mod df;
 mod effects;
 mod ejection;
 mod fairness;
@@ -31,6 +32,7 @@ pub fn all() -> impl Iterator<Item = &'static Test> {
         membership::TESTS,
         groups::TESTS,
         gstreamer::TESTS,
+        df::TESTS,
         policing::TESTS,
         // One that ends the daemon before others that want none.
         trace::TESTS,
