@@ -18,6 +18,7 @@ const DEFINES: [(&str, Option<&str>); 4] = [
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-env-changed=CLANG");
+    println!("cargo:rerun-if-env-changed=CONSORT_SIM_CFLAGS");
     for folder in FOLDERS {
         println!("cargo:rerun-if-changed={folder}");
     }
@@ -36,6 +37,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         .warnings(false);
     for (name, value) in DEFINES {
         build.define(name, value);
+    }
+    // CFLAGS would be those of build scripts' libraries, too.
+    let flags = env::var("CONSORT_SIM_CFLAGS").unwrap_or_default();
+    for flag in flags.split_whitespace() {
+        build.flag(flag);
     }
     build.try_compile("consort_scheduler")?;
     println!("cargo:rustc-env=CONSORT_SIM_CLANG={clang}");

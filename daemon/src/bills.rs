@@ -12,6 +12,8 @@ use consort_kernel::Thread;
 
 use crate::service::Service;
 
+/// The start of a process that was only seen to connect: the scheduler bills whoever has the number.
+pub(crate) const ANY_START: u64 = 0;
 /// What is owed by then is billed at once.
 const BILLED_AT_ONCE: Duration = Duration::from_micros(100);
 /// The scheduler takes no more at a time.
@@ -23,14 +25,16 @@ pub struct Bills(HashMap<i32, (Thread, Duration)>);
 
 impl Bills {
     /// Adds to what `thread` owes, and returns the sum once it is worth a bill.
-    fn add(&mut self, thread: Thread, spent: Duration) -> Option<Duration> {
+    fn add(&mut self, thread: Thread, spent: Duration) -> Option<(Thread, Duration)> {
         let (whose, owed) = self.0.entry(thread.tid).or_insert((thread, Duration::ZERO));
-        if *whose != thread {
+        let is_another = ![whose.start, thread.start].contains(&ANY_START) && *whose != thread;
+        if is_another {
             (*whose, *owed) = (thread, Duration::ZERO);
         }
+        whose.start = whose.start.max(thread.start);
         *owed += spent;
         (*owed >= BILLED_AT_ONCE).then_some(())?;
-        self.0.remove(&thread.tid).map(|(_, owed)| owed)
+        self.0.remove(&thread.tid)
     }
 }
 
@@ -38,7 +42,7 @@ impl Service {
     /// Charges the daemon's CPU time to a user, and to the first thread of the program for which it was spent.
     pub fn pay(&mut self, uid: u32, thread: Thread, spent: Duration, now: Instant) {
         self.users.charge_cpu(uid, spent, now);
-        if let Some(owed) = self.bills.add(thread, spent) {
+        if let Some((thread, owed)) = self.bills.add(thread, spent) {
             self.bill(thread, owed);
         }
     }
@@ -68,16 +72,33 @@ mod tests {
         let part = BILLED_AT_ONCE / 3;
         assert_eq!(bills.add(THREAD, part), None);
         assert_eq!(bills.add(THREAD, part), None);
-        assert_eq!(bills.add(THREAD, part * 2), Some(part * 4));
+        assert_eq!(bills.add(THREAD, part * 2), Some((THREAD, part * 4)));
         assert_eq!(bills.add(THREAD, part), None);
     }
 
     #[test]
     fn a_number_that_is_another_threads_by_now_owes_nothing() {
         let mut bills = Bills::default();
-        assert_eq!(bills.add(THREAD, BILLED_AT_ONCE / 2), None);
-        let other = Thread { start: 6, ..THREAD };
-        assert_eq!(bills.add(other, BILLED_AT_ONCE / 2), None);
-        assert_eq!(bills.add(other, BILLED_AT_ONCE / 2), Some(BILLED_AT_ONCE));
+        let (half, other) = (BILLED_AT_ONCE / 2, Thread { start: 6, ..THREAD });
+        assert_eq!(bills.add(THREAD, half), None);
+        assert_eq!(bills.add(other, half), None);
+        assert_eq!(bills.add(other, half), Some((other, BILLED_AT_ONCE)));
+    }
+
+    /// Being refused by turns forgives nothing.
+    #[test]
+    fn a_process_that_was_only_seen_to_connect_owes_what_it_owed() {
+        let mut bills = Bills::default();
+        let (half, seen) = (
+            BILLED_AT_ONCE / 2,
+            Thread {
+                start: ANY_START,
+                ..THREAD
+            },
+        );
+        assert_eq!(bills.add(seen, half), None);
+        assert_eq!(bills.add(THREAD, half), Some((THREAD, BILLED_AT_ONCE)));
+        assert_eq!(bills.add(THREAD, half), None);
+        assert_eq!(bills.add(seen, half), Some((THREAD, BILLED_AT_ONCE)));
     }
 }

@@ -19,7 +19,7 @@ use nix::{
         epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout},
         signal::Signal,
         signalfd::SignalFd,
-        socket::{shutdown, Shutdown},
+        socket::{shutdown, Shutdown, UnixCredentials},
         time::TimeSpec,
     },
     time::{clock_gettime, ClockId},
@@ -27,6 +27,7 @@ use nix::{
 use tracing::{debug, info, warn};
 
 use crate::{
+    bills,
     clients::ConnectionId,
     estate::{client_name, Belongings},
     handover,
@@ -241,32 +242,37 @@ impl<'a> Server<'a> {
         };
         let id = self.next_id;
         self.next_id += 1;
-        match self.let_in(id, &socket, now) {
-            Ok(()) => self.listen_to(id, socket, now),
-            Err(refusal) => {
-                debug!(%refusal, "connection refused");
-                self.turned_away.charge(1.0);
-                // The program has not spoken yet; it will take this for the answer to its HELLO.
-                let _ = listen::send(
-                    socket.as_raw_fd(),
-                    &Reply::refused(CONSORT_HELLO as u16, &refusal),
-                );
-                self.closer.close(socket);
-            }
+        match peer::credentials(&socket) {
+            Ok(seen) => self.let_in(id, socket, &seen, now),
+            Err(refusal) => self.turn_away(socket, &refusal),
         }
     }
 
     /// Who connects pays for it, and so does who is refused.
-    fn let_in(&mut self, id: ConnectionId, socket: &OwnedFd, now: Instant) -> Result<(), Refusal> {
-        let credentials = peer::credentials(socket)?;
-        let admitted = self.service.connect_from(id, socket, now);
-        let seen = Thread {
-            tid: credentials.pid(),
-            start: 0,
+    fn let_in(&mut self, id: ConnectionId, socket: OwnedFd, seen: &UnixCredentials, now: Instant) {
+        let admitted = self.service.connect_from(id, &socket, now);
+        let process = Thread {
+            tid: seen.pid(),
+            start: bills::ANY_START,
         };
         let payer = self.service.payer_at(id);
-        self.charge(payer.or(Some((credentials.uid(), seen))), now);
-        admitted
+        let payer = payer.unwrap_or((seen.uid(), process));
+        match admitted {
+            Ok(()) => self.listen_to(id, socket, now),
+            Err(refusal) => self.turn_away(socket, &refusal),
+        }
+        self.charge(Some(payer), now);
+    }
+
+    fn turn_away(&mut self, socket: OwnedFd, refusal: &Refusal) {
+        debug!(%refusal, "connection refused");
+        self.turned_away.charge(1.0);
+        // The program has not spoken yet; it will take this for the answer to its HELLO.
+        let _ = listen::send(
+            socket.as_raw_fd(),
+            &Reply::refused(CONSORT_HELLO as u16, refusal),
+        );
+        self.closer.close(socket);
     }
 
     fn listen_to(&mut self, id: ConnectionId, socket: OwnedFd, now: Instant) {
