@@ -196,7 +196,7 @@ pub const MUTATIONS: [Mutation; 30] = [
     Mutation {
         name: "place-begins-behind",
         file: "kernel/bpf/queue.h",
-        from: "if (!pl->root.nr_active)\n\t\t\tpl->root.vmin = clock;",
+        from: "if (!pl->root.nr_active)\n\t\t\tplace_go_to(pl, clock);",
         to: "",
     },
     Mutation {
