@@ -89,6 +89,16 @@ u64 core_load_of_weight(u64 weight)
 	return load_of_weight(weight);
 }
 
+u64 core_ledger_cpu_load(const struct ledger *l)
+{
+	return ledger_cpu_load(l);
+}
+
+u64 core_ledger_load_of(const struct ledger *l, u64 load, u64 nr)
+{
+	return ledger_load_of(l, load, nr);
+}
+
 u64 core_ledger_part(const struct ledger *l, u64 weight, u64 here)
 {
 	return ledger_part(l, weight, here);

@@ -77,3 +77,62 @@ proptest! {
         }
     }
 }
+
+/// A machine of as many CPUs as places, each with a task of the account `light` and one of its neighbour, the first two with a
+/// task of `heavy`, an account in `light` that weighs a hundred of its tasks.
+fn two_heavy_ones(cpus: usize) -> (Vec<Host>, Vec<Pinned<ledger>>) {
+    let ledgers: Vec<_> = (0..4).map(|_| Pinned::new(ledger::default())).collect();
+    let places: Vec<Host> = (0..cpus)
+        .map(|place| {
+            let mut h = Host::new(0, 1, 0);
+            let light = h.add_group(None, ONE);
+            let heavy = h.add_group(Some(light), 100 * ONE);
+            let neighbour = h.add_group(None, ONE);
+            unsafe {
+                (*h.group_at(None)).ledger = ledgers[0].at();
+                for (g, l) in [light, heavy, neighbour].into_iter().zip(&ledgers[1..]) {
+                    (*h.groups[g].at()).ledger = l.at();
+                }
+            }
+            h.add_task(Some(light), None, ONE);
+            h.add_task(Some(neighbour), None, ONE);
+            if place < 2 {
+                h.add_task(Some(heavy), None, ONE);
+            }
+            h
+        })
+        .collect();
+    unsafe { (*ledgers[0].at()).cpus = (cpus as u64) << 10 };
+    (places, ledgers)
+}
+
+/// Of a half of twelve CPUs two heavy tasks can use one each: the light ones' account has its weight where those can use it.
+#[test]
+fn what_a_heavy_task_cannot_use_is_where_the_others_are() {
+    const CPUS: usize = 12;
+    let (mut places, ledgers) = two_heavy_ones(CPUS);
+
+    for place in &mut places {
+        for t in 0..place.tasks.len() {
+            place.wake(t);
+        }
+    }
+    for _ in 0..40 {
+        for place in &mut places {
+            for t in 0..place.tasks.len() {
+                place.follow_load(t);
+            }
+        }
+        let all: u64 = places.iter().map(|h| unsafe { (*h.group_at(None)).load }).sum();
+        unsafe { (*ledgers[0].at()).load = all };
+    }
+    // By the level at which it is full: 2 l + 12 = 6 l.
+    let parts = |h: &Host| unsafe { core_node_weight(&h.groups[0].node) } as f64 / ONE as f64;
+    for (at, place) in places.iter().enumerate() {
+        let expected = if at < 2 { 4.0 / 18.0 } else { 1.0 / 18.0 };
+        let part = parts(place);
+        assert!((part / expected - 1.0).abs() < 0.05, "place {at}: {part}, not {expected}");
+    }
+    let sum: f64 = places.iter().map(parts).sum();
+    assert!((sum - 1.0).abs() < 1e-3, "{sum}");
+}
