@@ -50,6 +50,15 @@ static __always_inline void fair_forget_lag(const struct group __arena *g,
 		n->vtime = vtime_max(n->vtime, g->vmin - fair_lag_max(n));
 }
 
+/*
+ * A member that runs is ahead, and nobody of its group waits: each has had all that it can use. The minimum follows, but for as
+ * much as a member may be behind: one that comes later would else have the CPU for as long as these have run.
+ */
+static __always_inline void fair_bound_lead(struct group __arena *g, const struct tree_node __arena *n)
+{
+	g->vmin = vtime_max(g->vmin, n->vtime - fair_lag_max(n));
+}
+
 /* By what a member is compared: its virtual time, and what those below it that run are about to have. */
 static __always_inline u64 fair_key(const struct tree_node __arena *n)
 {
