@@ -113,6 +113,8 @@ core_fn place_descend(struct group __arena *g in_arena, u64 now_ns,
 				g->vmin = n->vtime;
 			else if (!busy)
 				n->vtime = g->vmin;
+			else
+				fair_bound_lead(g, n);
 		}
 		if (n->kind == NODE_SEAT) {
 			place_fill(n, now_ns, c);

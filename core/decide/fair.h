@@ -10,7 +10,8 @@
  *          is behind the minimum by LAG_MAX_NS at most, an account or a domain's seat by as much for each of its active
  *          members: a group that had fewer runnable tasks than its share has CPUs earns no credit for what it could not
  *          use. Nor is one ahead
- *          for what it had while nobody waited (place.h). An account on several CPUs is compared with what those below it
+ *          for what it had while nobody waited (place.h); beside a busy CPU, where members may yet run in turns, it is, but
+ *          for no longer than a member may be behind. An account on several CPUs is compared with what those below it
  *          that run are about to have: they are charged when their CPUs choose.
  * Bound    For runnable i, j of one group, on one CPU: vtime_i - vtime_j <= quantum / weight_i, where quantum is the longest
  *          time for which i runs before it is compared again, and more by what j was owed when it went to sleep, until it
@@ -48,6 +49,16 @@ static __always_inline void fair_forget_lag(const struct group __arena *g,
 {
 	if (vtime_before(n->vtime, g->vmin))
 		n->vtime = vtime_max(n->vtime, g->vmin - fair_lag_max(n));
+}
+
+/*
+ * A member that runs is ahead, and nobody of its group waits: each has had all that it can use. The minimum follows, but for as
+ * much as a member may be behind: one that comes later would else have the CPU for as long as these have run.
+ */
+static __always_inline void fair_bound_lead(struct group __arena *g,
+					    const struct tree_node __arena *n)
+{
+	g->vmin = vtime_max(g->vmin, n->vtime - fair_lag_max(n));
 }
 
 /* By what a member is compared: its virtual time, and what those below it that run are about to have. */

@@ -6,11 +6,12 @@ use consort_sim::scenario;
 use std::path::Path;
 
 /// Of sim/scenarios/mixes: those that hold.
-const HOLD: [&str; 39] = [
+const HOLD: [&str; 40] = [
     "audio",
     "audio8",
     "churn_8_8_3",
     "churns_32_6_3",
+    "company",
     "desktop",
     "desktop4",
     "domp",

@@ -98,3 +98,41 @@ fn an_account_may_miss_as_much_for_each_of_its_members() {
         }
     }
 }
+
+/// Two tasks of an account run on CPUs of their own while others wait for these, for seconds. A third that comes later has no
+/// more of a start than a task may be behind.
+#[test]
+fn who_has_a_cpu_of_its_own_is_not_ahead_of_newcomers_for_ever() {
+    let mut h = Host::new(0, 0, 0);
+    let account = h.add_group(None, 2 * WEIGHT);
+    let [one, other, newcomer] = [0; 3].map(|_| h.add_task(Some(account), None, WEIGHT));
+    let outsider = h.add_task(None, None, WEIGHT);
+
+    for t in [one, other, outsider] {
+        h.wake(t);
+    }
+    for t in [one, other] {
+        unsafe { core_tree_dequeue(h.node(t)) };
+    }
+    for turn in 0..2000 {
+        let n = h.node([one, other][turn % 2]);
+        let mut c = choice {
+            is_alone: 1,
+            is_busy: 1,
+            ..choice::default()
+        };
+        unsafe {
+            core_tree_charge(n, SLICE_NS);
+            // So that it is the account's turn.
+            core_tree_charge(h.node(outsider), SLICE_NS);
+            core_place_choose(h.place.at(), n, n, h.now_ns, &mut c);
+        }
+    }
+    h.wake(newcomer);
+    let [ran, came] = [other, newcomer].map(|t| unsafe { (*h.node(t)).vtime });
+    let ahead_ns = unsafe { core_vtime_to_ns(ran.wrapping_sub(came), WEIGHT) };
+    assert!(
+        ahead_ns <= u64::from(LAG_MAX_NS) + SLICE_NS,
+        "{ahead_ns} ns"
+    );
+}
