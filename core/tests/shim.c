@@ -275,6 +275,21 @@ int core_function_tell(struct role *r, u32 submissions, u32 done, u32 triggers, 
 	return function_tell(r, submissions, done, triggers, now_ns);
 }
 
+int core_user_give_key(struct role *r, u64 key)
+{
+	return user_give_key(r, key);
+}
+
+void core_user_answered(struct function *f, u64 took_ns, u64 again_ns, u64 now_ns)
+{
+	user_answered(f, took_ns, again_ns, now_ns);
+}
+
+u64 core_user_asks_at_ns(const struct function *f, u64 now_ns)
+{
+	return user_asks_at_ns(f, now_ns);
+}
+
 void core_function_publish(struct member *m, u64 now_ns)
 {
 	function_publish(m, now_ns);

@@ -5,6 +5,7 @@ mod follow;
 mod period;
 mod pipeline;
 mod plan;
+mod user;
 
 use crate::policy::*;
 
