@@ -46,7 +46,7 @@ def files() -> tuple[GuestFile, ...]:
     plugins = [plugins_folder() / f"libgst{name}.so" for name in PLUGINS]
     return (
         *(GuestFile(path, str(path), MAKER) for path in (LAUNCH, *plugins)),
-        GuestFile(USER_CACHE / "media/bunny-480x270.ogv", FILM, "run apps/play/fetch-media"),
+        GuestFile(USER_CACHE / "media/bunny-768x432.ogv", FILM, "run apps/play/fetch-media"),
         GuestFile(ROOT / "apps/gstreamer/launch.toml", GROUPS, "it is part of the source"),
     )
 
