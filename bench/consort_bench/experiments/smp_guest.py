@@ -97,7 +97,9 @@ def runs_of(scheduler: Scheduler, length: Length) -> list[Run]:
         *(made(it, 8, "hackbench", "--transport", it, *HACKBENCH) for it in TRANSPORTS),
         fleet(f"{scheduler.value}.players", mode, PLAYERS, length, *load, settings=FOUR),
         made(
-            "wake", length.seconds + FLEET_OVERHEAD_S, "wake", "--hogs", HOGS, "--seconds", str(length.seconds)
+            "wake",
+            length.seconds + FLEET_OVERHEAD_S,
+            *("wake", "--hogs", HOGS, "--seconds", str(length.seconds)),
         ),
         *(
             made(
