@@ -40,6 +40,7 @@ check_kernel() {
 }
 
 # Where fetch-qemu leaves its QEMU.
+# shellcheck disable=SC2034  # read by the scripts that source this file
 QEMU_DIR=$CONSORT_CACHE/qemu-10
 
 # The words that start the QEMU unpacked in the folder $1, into the array qemu. It brings its own libraries, and so their loader; its

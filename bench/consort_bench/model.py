@@ -47,7 +47,7 @@ class Settings:
     huge_pages: bool = True
     # Of a guest with several, time is counted over all of them: compare nothing but ratios of one run.
     cpus: int = 1
-    # The emulator: the installed one, or that of vm/fetch-qemu, which divides counted time between several CPUs.
+    # The emulator: the installed one, or that of vm/fetch-qemu, which divides time between several CPUs.
     qemu: str = "installed"
 
     def arguments(self) -> list[str]:

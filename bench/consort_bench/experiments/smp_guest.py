@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Four CPUs that counted time is divided between, against EEVDF in the same bench: messages, players, wake-ups, stress-ng."""
+"""Four CPUs that share counted time, against EEVDF: messages, players, wake-ups, stress-ng."""
 
 from __future__ import annotations
 
@@ -20,11 +20,14 @@ INSTRUCTIONS_PER_US = 500 // FOUR.cpus
 HOGS = "8"
 STRESS_SECONDS_MAX = 3
 # stress-ng's class "scheduler", but for those that need the network, real-time classes, or minutes.
+# fmt: off
 STRESSORS = (
-    "affinity clone close cyclic eventfd exec exit-group fault fifo fork futex hrtimers kill loadavg "
-    "mmapfork mq msg mutex nanosleep nice poll pthread race-sched resched schedpolicy sem sem-sysv "
-    "session sleep spawn switch tee vfork wait yield zombie"
-).split()
+    "affinity", "clone", "close", "cyclic", "eventfd", "exec", "exit-group", "fault", "fifo", "fork",
+    "futex", "hrtimers", "kill", "loadavg", "mmapfork", "mq", "msg", "mutex", "nanosleep", "nice",
+    "poll", "pthread", "race-sched", "resched", "schedpolicy", "sem", "sem-sysv", "session", "sleep",
+    "spawn", "switch", "tee", "vfork", "wait", "yield", "zombie",
+)
+# fmt: on
 
 
 def experiment(length: Length) -> Experiment:
@@ -94,7 +97,9 @@ def runs_of(scheduler: Scheduler, length: Length) -> list[Run]:
         *(made(it, 8, "hackbench", "--transport", it, *HACKBENCH) for it in TRANSPORTS),
         fleet(f"{scheduler.value}.players", mode, PLAYERS, length, *load, settings=FOUR),
         made(
-            "wake", length.seconds + FLEET_OVERHEAD_S, "wake", "--hogs", HOGS, "--seconds", str(length.seconds)
+            "wake",
+            length.seconds + FLEET_OVERHEAD_S,
+            *("wake", "--hogs", HOGS, "--seconds", str(length.seconds)),
         ),
         *(
             made(
