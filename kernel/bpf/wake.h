@@ -8,8 +8,7 @@
  *          domain that wakes in time runs at once: the interrupted event then goes on, and no switch is lost.
  *          Where there are several CPUs, a task that is not due lets the running one have a shortest slice first, from when
  *          that was chosen: tasks that wake each other all the time would else preempt each other at every message, each
- *          time by an interrupt of another CPU. A task that its waker wakes in order to sleep itself waits for that, and no
- *          idle CPU is told of it.
+ *          time by an interrupt of another CPU.
  * Bound    A task that would go before the running one waits for it for a shortest slice at most.
  * Source   000 section 2.3.3 (borrowing); cooperation-facts: outsiders need wake-up preemption among themselves.
  */
