@@ -32,7 +32,7 @@
 #define BALANCE_PAUSE_NS 2000000ULL
 
 /* How long one from which nothing could be taken is left alone, at most. */
-#define BALANCE_PAUSE_MAX_NS 640000000ULL
+#define BALANCE_PAUSE_MAX_NS 20000000ULL
 
 /* Whether tasks have to wait there: one does, or did a moment ago. */
 static inline bool is_loaded(const struct place __arena *pl, u64 now_ns)
