@@ -47,7 +47,7 @@ static inline void leave_shard(struct task __arena *t, const struct task_struct 
 #define STEAL_LOOKS 8
 
 /* By how many slices, as CPU time of its own, a task may lag behind those of another place. */
-#define BALANCE_SLICES 5
+#define BALANCE_SLICES 3
 
 /* How long a task waits before it goes where others wait for less. */
 #define BALANCE_WAIT_NS 20000000ULL
