@@ -180,7 +180,7 @@ static __always_inline void task_charge(struct task __arena *t, u64 total_ns, u6
 		divide(t, ran_ns);
 		/* One that sleeps already was runnable: without its load its accounts might weigh nothing here. */
 		if (t->member.node.active)
-			change_load(t, 0);
+			tree_load(group_in(t->home, t->place), 0);
 		else
 			count_load(t, true);
 	}

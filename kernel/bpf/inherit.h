@@ -247,7 +247,7 @@ core_fn lend_link(struct task __arena *t in_arena, struct task __arena *holder i
 }
 
 /* The seat of `t` has changed: so do those along the chain of holders. No lock is held; interrupts are off. */
-static __always_inline int lend_on(struct task __arena *t, struct task __arena *payer)
+core_fn lend_on(struct task __arena *t in_arena, struct task __arena *payer in_arena)
 {
 	struct task __arena *holder;
 	int change;
