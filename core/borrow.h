@@ -46,7 +46,6 @@ struct place {
 	u64 line_offset; /* what its virtual time is behind the machine's, see balance.h */
 	u64 lagged; /* how far behind it was at most, since it was not */
 	u64 kept_up_ns; /* when that was last looked at */
-	u64 load_told; /* its root's load, as the root's ledger knows it */
 	u64 last_line; /* where it was then */
 	u64 speed; /* how fast it goes there */
 	u64 changes; /* of what its slice and window follow: how many of them are in these */

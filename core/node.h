@@ -55,8 +55,7 @@ struct group {
 	u64 ran_ns; /* CPU time that its members have had; of the root: since it has been alone */
 	u64 load; /* of its active tasks, and of the accounts in it, see ledger.h */
 	u64 load_above; /* what it is of its parent's load */
-	u64 nr_loads; /* active tasks in it, and in the accounts in it */
-	struct ledger __arena *ledger; /* of the account in all queues; NULL: not looked at. The root's weight is not divided */
+	struct ledger __arena *ledger; /* of the account in all queues; NULL: its weight is not divided */
 	u32 nr_active;
 	u32 level; /* 0: root */
 };
@@ -92,7 +91,7 @@ static __always_inline u64 node_weight(const struct tree_node __arena *n)
 	if (n->kind < NODE_FAIR)
 		return n->weight;
 	g = outer_of(n, struct group, node);
-	return g->ledger && g->level ? ledger_part(g->ledger, n->weight, g->load) : n->weight;
+	return g->ledger ? ledger_part(g->ledger, n->weight, g->load) : n->weight;
 }
 
 #endif

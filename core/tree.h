@@ -179,43 +179,29 @@ static __always_inline void tree_deactivate(struct tree_node __arena *n)
 /* What a group adds to its parent's load: an account in several queues the weight with which it competes in this one. */
 static __always_inline u64 group_load_above(const struct group __arena *g)
 {
-	const struct group __arena *in = g->node.parent;
-
 	if (!g->ledger)
 		return g->load;
-	if (!g->load)
-		return 0;
-	return ledger_load_of(in ? in->ledger : NULL, load_of_weight(node_weight(&g->node)),
-			      g->nr_loads);
+	return g->load ? load_of_weight(node_weight(&g->node)) : 0;
 }
 
 /*
- * `nr` tasks of `g` become runnable, or cease to be: both may be negative. With none, the groups above follow what accounts
- * have become in other queues. The sums of the root's ledger are the host's.
+ * A task of `g` becomes runnable, or ceases to be: `load` may be negative. With none, the groups above follow what accounts
+ * have become in other queues.
  */
-core_fn tree_load(struct group __arena *g in_arena, u64 load, u64 nr)
+core_fn tree_load(struct group __arena *g in_arena, u64 load)
 {
 	while (can_loop) {
-		struct group __arena *in;
-		struct ledger __arena *l;
 		u64 above;
 
 		if (!g)
 			break;
-		in = g->node.parent;
-		l = g->level ? g->ledger : NULL;
 		g->load += load;
-		g->nr_loads += nr;
-		if (l && load)
-			__sync_fetch_and_add(&l->load, load);
+		if (g->ledger && load)
+			__sync_fetch_and_add(&g->ledger->load, load);
 		above = group_load_above(g);
 		load = above - g->load_above;
 		g->load_above = above;
-		if (l && load)
-			__sync_fetch_and_add(&l->above, load);
-		if (l && in && in->ledger)
-			ledger_entitle(l, in->ledger);
-		g = in;
+		g = g->node.parent;
 	}
 	return 0;
 }

@@ -89,16 +89,6 @@ u64 core_load_of_weight(u64 weight)
 	return load_of_weight(weight);
 }
 
-u64 core_ledger_cpu_load(const struct ledger *l)
-{
-	return ledger_cpu_load(l);
-}
-
-u64 core_ledger_load_of(const struct ledger *l, u64 load, u64 nr)
-{
-	return ledger_load_of(l, load, nr);
-}
-
 u64 core_ledger_part(const struct ledger *l, u64 weight, u64 here)
 {
 	return ledger_part(l, weight, here);
@@ -161,9 +151,9 @@ void core_tree_deactivate(struct tree_node *n)
 	tree_deactivate(n);
 }
 
-void core_tree_load(struct group *g, u64 load, u64 nr)
+void core_tree_load(struct group *g, u64 load)
 {
-	tree_load(g, load, nr);
+	tree_load(g, load);
 }
 
 void core_tree_set_weight(struct tree_node *n, u64 weight)

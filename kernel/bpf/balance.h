@@ -32,7 +32,7 @@
 #define BALANCE_PAUSE_NS 2000000ULL
 
 /* How long one from which nothing could be taken is left alone, at most. */
-#define BALANCE_PAUSE_MAX_NS 640000000ULL
+#define BALANCE_PAUSE_MAX_NS 20000000ULL
 
 /* Whether tasks have to wait there: one does, or did a moment ago. */
 static inline bool is_loaded(const struct place __arena *pl, u64 now_ns)
@@ -112,17 +112,6 @@ core_fn place_keep_up(struct consort_cpu __arena *c in_arena, struct place __are
 	return 0;
 }
 
-/* What a place's tasks weigh is told to the root's ledger now and then: all wake-ups of the machine would meet there. */
-static inline void tell_load(struct place __arena *pl)
-{
-	u64 load = pl->root.load, told = pl->load_told;
-
-	if (load == told)
-		return;
-	pl->load_told = load;
-	__sync_fetch_and_add(&root_set->ledger.load, load - told);
-}
-
 /* All places from which a CPU chooses. */
 static inline void keep_up(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
 {
@@ -132,12 +121,9 @@ static inline void keep_up(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
 	bpf_local_irq_save(&flags);
 	lock_take(&s->lock);
 	for (u32 i = hidden(0); i < PLACES_OF_CPU && can_loop; i = hidden(i + 1)) {
-		struct place __arena *pl = i - 1 < SUBSETS ? &subset_at(s, i - 1)->place :
-					   i		   ? &s->place :
-							     &c->place;
+		struct place __arena *pl = place_of_choice(c, cpu, i);
 
-		tell_load(pl);
-		if (pl->root.nr_active && (i - 1 >= SUBSETS || subset_has(subset_at(s, i - 1), cpu)))
+		if (pl && pl->root.nr_active)
 			place_keep_up(c, pl, now_ns);
 	}
 	lock_release(&s->lock);

@@ -167,7 +167,7 @@ core_fn divide(struct task __arena *t in_arena, u64 ran_ns)
 static __always_inline void charge_begin(struct task __arena *t)
 {
 	if (t->member.node.active)
-		change_load(t, 0);
+		tree_load(group_in(t->home, t->place), 0);
 	else
 		count_load(t, true);
 }

@@ -84,7 +84,7 @@ core_fn set_weights(struct group_set __arena *set in_arena, u32 weight)
 		lock_take(&s->lock);
 		tree_set_weight(&group_in(set, nth_place(i))->node, weight);
 		if (!one_cpu)
-			tree_load(group_in(set, nth_place(i)), 0, 0);
+			tree_load(group_in(set, nth_place(i)), 0);
 		lock_release(&s->lock);
 		bpf_local_irq_restore(&flags);
 	}

@@ -54,30 +54,13 @@ static __always_inline void place_count(struct place __arena *pl, u32 place, s32
 	pl->window_ns = tunables.window_ns;
 }
 
-static __always_inline u64 load_in(const struct group __arena *g, const struct task __arena *t)
-{
-	return ledger_load_of(g->ledger, load_of_weight(t->member.node.weight), 1);
-}
-
-/*
- * Tells the ledgers of its accounts that `nr` more tasks are active, this one or none, or one fewer. With none, its accounts
- * follow what they have become elsewhere.
- */
-core_fn change_load(struct task __arena *t in_arena, s32 nr)
-{
-	struct group __arena *g = group_in(t->home, t->place);
-	u64 load = nr < 0 ? 0 : load_in(g, t);
-
-	USES_ARENA();
-	tree_load(g, load - t->load, nr);
-	t->load = load;
-	return 0;
-}
-
+/* Tells the ledgers of its accounts that a task has become active, or ceases to be. */
 static __always_inline void count_load(struct task __arena *t, bool more)
 {
+	u64 load = load_of_weight(t->member.node.weight);
+
 	if (!one_cpu)
-		change_load(t, more ? 1 : -1);
+		tree_load(group_in(t->home, t->place), more ? load : -load);
 }
 
 /*
@@ -97,35 +80,31 @@ static __always_inline u64 clock_of_newcomers(const struct task __arena *t)
  * Before a task comes to a place beside its shard's, and becomes active there. While that was empty its clock stood: it may
  * not be behind. It may be ahead, by what others there have had: that is theirs, whether they are there still or sleep.
  */
-static __always_inline void place_beside_meets(struct task __arena *t, struct place __arena *pl)
+core_fn place_beside_meets(struct task __arena *t in_arena, struct place __arena *pl in_arena)
 {
 	u64 clock = clock_of_newcomers(t) - pl->offset, least;
 
+	USES_ARENA();
 	if (vtime_before(pl->root.vmin, clock)) {
 		if (!pl->root.nr_active)
 			place_go_to(pl, clock);
-		return;
+		return 0;
 	}
 	/* The others of a subset may have been served by other CPUs, which are further. */
 	least = pl->root.vmin - clock_slack(pl);
 	place_go_to(pl, is_own(t->place) ? clock : vtime_max(clock, least));
-}
-
-core_fn place_meets_on_many(struct task __arena *t in_arena, struct place __arena *pl in_arena)
-{
-	USES_ARENA();
-	/* While it was empty it was owed nothing. */
-	if (!pl->root.nr_active)
-		pl->line_offset = machine_line - pl->root.vmin;
-	if (t->place >= SHARDS_MAX)
-		place_beside_meets(t, pl);
 	return 0;
 }
 
 static __always_inline void place_meets(struct task __arena *t, struct place __arena *pl)
 {
-	if (!one_cpu)
-		place_meets_on_many(t, pl);
+	if (one_cpu)
+		return;
+	/* While it was empty it was owed nothing. */
+	if (!pl->root.nr_active)
+		pl->line_offset = machine_line - pl->root.vmin;
+	if (t->place >= SHARDS_MAX)
+		place_beside_meets(t, pl);
 }
 
 /*

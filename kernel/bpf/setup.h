@@ -45,14 +45,6 @@ static inline void directory_fill(void)
 	}
 }
 
-/* The root's weight is not divided, but the machine's CPUs are, among the accounts in it. */
-static inline void ledger_fill(void)
-{
-	root_set->ledger.cpus = (u64)topology.nr_cpus << LEDGER_CPU_SHIFT;
-	for (u32 i = hidden(0); !one_cpu && i < nr_places() && can_loop; i = hidden(i + 1))
-		place_at(nth_place(i))->root.ledger = &root_set->ledger;
-}
-
 SEC("syscall")
 int consort_init_arena(struct consort_init_args *args)
 {
@@ -85,7 +77,6 @@ int consort_init_arena(struct consort_init_args *args)
 		}
 	}
 	directory_fill();
-	ledger_fill();
 	args->error = 0;
 	return 0;
 }

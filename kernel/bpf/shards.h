@@ -47,7 +47,7 @@ static inline void leave_shard(struct task __arena *t, const struct task_struct 
 #define STEAL_LOOKS 8
 
 /* By how many slices, as CPU time of its own, a task may lag behind those of another place. */
-#define BALANCE_SLICES 5
+#define BALANCE_SLICES 3
 
 /* How long a task waits before it goes where others wait for less. */
 #define BALANCE_WAIT_NS 20000000ULL
@@ -75,16 +75,15 @@ static inline u64 speed_of(const struct consort_cpu __arena *c, const struct pla
 }
 
 /* One that waited leaves a place: the others go on faster, as will be seen. One comes to another one. */
-core_fn speed_leave(struct place __arena *pl in_arena)
+static inline void speed_leave(struct place __arena *pl)
 {
 	u32 nr = pl->nr_runnable;
 
 	if (pl->speed != SPEED_ALONE)
 		pl->speed += pl->speed / (nr ?: 1);
-	return 0;
 }
 
-core_fn speed_come(struct place __arena *pl in_arena, u64 speed_before)
+static inline void speed_come(struct place __arena *pl, u64 speed_before)
 {
 	u32 nr = pl->nr_runnable;
 
@@ -92,7 +91,6 @@ core_fn speed_come(struct place __arena *pl in_arena, u64 speed_before)
 		pl->speed = nr > pl->nr_cpus ? speed_before : SPEED_ALONE;
 	else
 		pl->speed -= pl->speed / (nr ?: 1);
-	return 0;
 }
 
 /* What a task weighs below the root: how fast virtual time goes for it while it has a CPU. */

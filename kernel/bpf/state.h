@@ -108,7 +108,6 @@ struct task {
 	u32 client;
 	u32 slot;
 	u32 poll_seq; /* last one seen */
-	u64 load; /* what it is of its account's, while it is active */
 	u32 weight; /* from its nice value */
 	u8 demoted;
 	u8 stays; /* enum stay */

@@ -90,7 +90,7 @@ static void add_task_load(const struct task *t)
 
 	sum->of = g;
 	if (t->member.node.active)
-		sum->load += t->load;
+		sum->load += load_of_weight(t->member.node.weight);
 }
 
 static void check_load(void *context, struct group *g)

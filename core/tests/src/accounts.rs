@@ -113,7 +113,6 @@ impl Host {
             home,
             domain,
             weight,
-            load: 0,
             pays: null_mut(),
             ran_ns: 0,
             waits_since_ns: 0,

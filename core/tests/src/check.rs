@@ -195,7 +195,7 @@ pub fn tree(h: &Host) {
         }
         let tasks = (0..h.tasks.len())
             .filter(|&t| h.is_active(t) && h.group_at(h.tasks[t].home) == g)
-            .map(|t| h.tasks[t].load);
+            .map(|t| unsafe { core_load_of_weight((*h.node(t)).weight) });
         let nested = (0..h.groups.len()).map(|id| h.group_at(Some(id)));
         let nested = nested.filter(|&child| unsafe { (*child).node.parent == g });
         let nested = nested.map(|child| unsafe { (*child).load_above });

@@ -15,8 +15,6 @@ pub struct Task {
     pub domain: Option<usize>,
     /// What it was given last.
     pub weight: u64,
-    /// What it adds to the load of its account, while it is active.
-    pub load: u64,
     /// The seat that was picked for its run.
     pub pays: *mut tree_node,
     /// CPU time received, charged or not.
@@ -126,28 +124,11 @@ impl Host {
     }
 
     /// Tells the accounts above a task that it has become active, or ceases to be.
-    fn count_load(&mut self, t: usize, more: bool) {
-        self.change_load(t, if more { 1 } else { -1 });
-    }
-
-    /// An active task's accounts follow what they have become in other places.
-    pub fn follow_load(&mut self, t: usize) {
-        self.change_load(t, 0);
-    }
-
-    fn change_load(&mut self, t: usize, nr: i64) {
-        let account = self.group_at(self.tasks[t].home);
-        let before = self.tasks[t].load;
+    fn count_load(&self, t: usize, more: bool) {
         unsafe {
-            let load = match nr {
-                -1 => 0,
-                _ => {
-                    let weighs = core_load_of_weight((*self.node(t)).weight);
-                    core_ledger_load_of((*account).ledger, weighs, 1)
-                }
-            };
-            core_tree_load(account, load.wrapping_sub(before), nr as u64);
-            self.tasks[t].load = load;
+            let load = core_load_of_weight((*self.node(t)).weight);
+            let account = self.group_at(self.tasks[t].home);
+            core_tree_load(account, if more { load } else { load.wrapping_neg() });
         }
     }
 
