@@ -273,8 +273,7 @@ __weak __noinline int users_ask(u64 *ctx __arg_ctx, u32 cpu, struct task __arena
 }
 
 /* Whether there is a function to be asked: a look without the lock. */
-static inline bool users_are_to_be_asked(const struct shard __arena *s,
-					 const struct task __arena *t)
+static inline bool users_are_to_be_asked(const struct shard __arena *s, const struct task __arena *t)
 {
 	return s->nr_asks || (t && is_user_function(t->set));
 }

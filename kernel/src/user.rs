@@ -117,13 +117,14 @@ impl Scheduler {
         self.maps.df_records.as_fd()
     }
 
-    /// Has the kernel look at a program for `struct_ops/dispatch`.
+    /// Has the kernel look at a program for `struct_ops/dispatch`, which may name no map but that of the records.
     ///
     /// # Errors
     /// No process can be made, or this kernel's types are not known.
     pub fn verify_user(&self, code: &[u8]) -> Result<Verifying, Error> {
         let (attach_btf_id, attach_type) = dispatch()?;
-        Verifying::begin(code, attach_btf_id, attach_type)
+        let records = self.df_records().as_raw_fd();
+        Verifying::begin(code, records, attach_btf_id, attach_type)
     }
 
     /// Puts a program at a number, in the place of what was there, which answers until then.
@@ -186,7 +187,12 @@ impl Scheduler {
 }
 
 impl Verifying {
-    fn begin(code: &[u8], attach_btf_id: u32, attach_type: u32) -> Result<Self, Error> {
+    fn begin(
+        code: &[u8],
+        records: RawFd,
+        attach_btf_id: u32,
+        attach_type: u32,
+    ) -> Result<Self, Error> {
         let failed = |error| Error::system("cannot have a decision function verified", error);
         let (from, to) = UnixStream::pair().map_err(failed)?;
         from.set_nonblocking(true).map_err(failed)?;
@@ -204,7 +210,7 @@ impl Verifying {
         // SAFETY: what the child calls is safe after a fork, and allocates nothing.
         match unsafe { libc::fork() } {
             -1 => Err(failed(io::Error::last_os_error())),
-            0 => load(&mut args, &mut log, to.as_raw_fd()),
+            0 => load(&mut args, &mut log, to.as_raw_fd(), records),
             child => Ok(Verifying { child, from }),
         }
     }
@@ -275,13 +281,15 @@ impl Drop for Verifying {
 }
 
 /// In the child: loads, reports, ends. After a fork: no allocation.
-fn load(args: &mut LoadArgs, log: &mut [u8], to: RawFd) -> ! {
+fn load(args: &mut LoadArgs, log: &mut [u8], to: RawFd, records: RawFd) -> ! {
     let limit = libc::rlimit {
         rlim_cur: CPU_SECONDS,
         rlim_max: CPU_SECONDS,
     };
     // SAFETY: system calls on memory of our own.
     unsafe {
+        close_others([to, records]);
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         libc::setpriority(libc::PRIO_PROCESS, 0, 19);
         libc::setrlimit(libc::RLIMIT_CPU, &limit);
         let mut program = libc::syscall(
@@ -312,6 +320,22 @@ fn load(args: &mut LoadArgs, log: &mut [u8], to: RawFd) -> ! {
             libc::write(to, told.as_ptr().cast(), told.len());
         }
         libc::_exit(0)
+    }
+}
+
+/// Programs whose connections the daemon closes are to see that, and the next daemon is to have its lock.
+fn close_others(kept: [RawFd; 2]) {
+    let [one, other] = kept.map(|descriptor| descriptor as libc::c_uint);
+    let (low, high) = (one.min(other), one.max(other));
+    for (first, last) in [
+        (3, low.saturating_sub(1)),
+        (low + 1, high.saturating_sub(1)),
+        (high + 1, libc::c_uint::MAX),
+    ] {
+        if first <= last {
+            // SAFETY: the child uses none of these.
+            unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) };
+        }
     }
 }
 
@@ -471,5 +495,25 @@ mod tests {
         let large = "7: (b7) r1 = 1\nBPF program is too large. Processed 1000001 insn\nprocessed 1000001 insns (limit 1000000)\n";
         assert!(explain(&error, large).ends_with("Processed 1000001 insn"));
         assert!(explain(&error, "").contains("Invalid argument"));
+    }
+
+    /// Whatever this kernel thinks of it, and of us: the child has nothing of ours open but what it needs, and reports.
+    #[test]
+    fn what_cannot_be_loaded_is_reported() {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let records = std::fs::File::open("/dev/null").unwrap();
+        let mut verifying = Verifying::begin(&[0; 8], records.as_raw_fd(), 0, 0).unwrap();
+        drop(theirs);
+        let text = loop {
+            match verifying.look() {
+                Verified::NotYet(again) => verifying = again,
+                Verified::Refused(text, _) => break text,
+                Verified::Done(program) => panic!("{program:?}"),
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        assert!(text.contains("the kernel refuses it"), "{text}");
+        ours.set_nonblocking(true).unwrap();
+        assert_eq!((&ours).read(&mut [0]).unwrap(), 0);
     }
 }

@@ -99,8 +99,7 @@ static void check_asked(struct checking *c, const struct sim_task_ref *ref, cons
 	if (!one_cpu || !c->bounds.cpus_stay || f->kind != FUNCTION_USER || f->is_off ||
 	    !f->is_stale || state->running != t || !in_domain(t))
 		return;
-	if (state->compare_at_ns >
-	    *sim_host->now_ns + tunables.min_slice_ns + c->bounds.late_ns)
+	if (state->compare_at_ns > *sim_host->now_ns + tunables.min_slice_ns + c->bounds.late_ns)
 		broken(c, "unasked", "task %u runs on, and its group's function is not asked",
 		       ref->task->sim_task);
 }

@@ -5,25 +5,29 @@
 //! for, and put at a number of the scheduler's. The command asks for the outcome by a ticket. A group has the function of
 //! its owner's that its file names; another one that is loaded in its place is asked from the next choice on.
 
+mod hex;
+mod show;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     time::Instant,
 };
 
-use consort_df::{Kind, Object, OBJECT_BYTES_MAX};
+use consort_df::{Kind, Object};
 use consort_groups::function::Function;
-use consort_kernel::{UserStatus, USER_FUNCTIONS};
+use consort_kernel::USER_FUNCTIONS;
 use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
+use self::hex::{from_hex, to_hex};
+pub use self::show::{FunctionPage, FunctionRow, UserRow};
 use crate::{
     audit,
     groups::{
         host::{Looked, Verification},
         FileKey,
     },
-    pages::first_page,
     peer::Peer,
     service::Service,
     Refusal,
@@ -149,38 +153,6 @@ impl Functions {
     fn free(&self) -> Option<u32> {
         (0..USER_FUNCTIONS).find(|number| self.loaded.values().all(|one| one.number != *number))
     }
-}
-
-/// A function, as `consort df list` shows it.
-#[derive(Debug, Serialize)]
-pub struct FunctionRow {
-    pub row: usize,
-    pub name: String,
-    pub uid: u32,
-    /// `df_key` or `df_pick`.
-    pub kind: &'static str,
-    pub instructions: usize,
-    pub bytes: usize,
-    /// That one answer takes at most; `null`: it is not verified.
-    pub steps: Option<u32>,
-    pub refused: Option<String>,
-    pub groups: Vec<UserRow>,
-}
-
-/// What a function does for a group.
-#[derive(Debug, Serialize)]
-pub struct UserRow {
-    pub file: String,
-    pub group: String,
-    #[serde(flatten)]
-    pub status: UserStatus,
-}
-
-#[derive(Debug, Serialize)]
-pub struct FunctionPage {
-    pub functions: Vec<FunctionRow>,
-    /// Ask again with `after` set to the last one's `row`.
-    pub more: bool,
 }
 
 /// Does what is asked and returns the answer in JSON. `shown_uid`: whose functions are shown; `None`: everybody's.
@@ -518,38 +490,6 @@ impl Service {
         have.filter_map(|made| Some((made.file.clone(), made.group.name.clone(), made.id?)))
             .collect()
     }
-
-    /// The functions after row `after` that user `shown_uid` has, or everybody.
-    fn functions_page(&self, shown_uid: Option<u32>, after: Option<usize>) -> FunctionPage {
-        let first = after.map_or(0, |after| after.saturating_add(1));
-        let loaded = self.functions.loaded.iter();
-        let shown = loaded.filter(|((uid, _), _)| shown_uid.is_none_or(|shown| shown == *uid));
-        let rows = shown.enumerate().skip(first);
-        let (functions, more) = first_page(rows.map(|(row, (key, loaded))| FunctionRow {
-            row,
-            name: key.1.clone(),
-            uid: key.0,
-            kind: loaded.kind.symbol(),
-            instructions: loaded.instructions,
-            bytes: loaded.bytes,
-            steps: loaded.steps,
-            refused: loaded.refused.clone(),
-            groups: self.rows_with(key),
-        }));
-        FunctionPage { functions, more }
-    }
-
-    fn rows_with(&self, key: &Key) -> Vec<UserRow> {
-        let groups = self.groups_with(key).into_iter();
-        let rows = groups.filter_map(|(file, group, id)| {
-            Some(UserRow {
-                file: file.name,
-                group,
-                status: self.host.user_status(id).ok()?,
-            })
-        });
-        rows.collect()
-    }
 }
 
 fn checked(name: &str) -> Result<String, Refusal> {
@@ -562,33 +502,4 @@ fn checked(name: &str) -> Result<String, Refusal> {
         "{name:?} cannot be the name of a function: expected 1 to {max} of a-z, A-Z, 0-9, '-' and '_'"
     );
     Err(Refusal::new(Errno::EINVAL, text))
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn from_hex(text: &str) -> Result<Vec<u8>, Refusal> {
-    let wrong = || {
-        let text = "the object is to be sent in hexadecimal: two digits a byte";
-        Refusal::new(Errno::EINVAL, text)
-    };
-    if text.len() > 2 * OBJECT_BYTES_MAX {
-        let text = format!(
-            "the object has {} bytes: expected at most {OBJECT_BYTES_MAX}; compile without -g",
-            text.len() / 2
-        );
-        return Err(Refusal::new(Errno::EMSGSIZE, text));
-    }
-    if !text.is_ascii() || !text.len().is_multiple_of(2) {
-        return Err(wrong());
-    }
-    let digits = text.as_bytes().chunks(2);
-    let byte = |pair: &[u8]| {
-        let pair = std::str::from_utf8(pair)
-            .ok()
-            .filter(|pair| !pair.starts_with('+'))?;
-        u8::from_str_radix(pair, 16).ok()
-    };
-    digits.map(|pair| byte(pair).ok_or_else(wrong)).collect()
 }
