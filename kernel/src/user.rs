@@ -420,7 +420,7 @@ fn explain(error: &io::Error, log: &str) -> String {
             .is_some_and(|(at, _)| at.parse::<u32>().is_ok());
         !line.is_empty() && !is_other && !is_code
     };
-    match log.lines().filter(is_reason).next_back() {
+    match log.lines().rfind(is_reason) {
         Some(reason) if reason.contains("infinite loop") => {
             "it has a loop without an end: expected loops over at most a number that stands in the source".to_owned()
         }
