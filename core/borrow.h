@@ -42,12 +42,6 @@ struct place {
 	u32 nr_blocked; /* domains that have borrowed enough */
 	u32 nr_cpus; /* that choose from it; kept by the host */
 	u64 offset; /* what its virtual time is behind that of the place beside which CPUs choose from it; kept by the host */
-	u64 waited_at_ns; /* when the last that waited there was taken; kept by the host, as all that follow */
-	u64 line_offset; /* what its virtual time is behind the machine's, see balance.h */
-	u64 lagged; /* how far behind it was at most, since it was not */
-	u64 kept_up_ns; /* when that was last looked at */
-	u64 last_line; /* where it was then */
-	u64 speed; /* how fast it goes there */
 	u64 changes; /* of what its slice and window follow: how many of them are in these */
 	u64 unblocks_at_ns; /* of the last look: see place.h */
 };

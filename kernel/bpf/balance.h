@@ -1,195 +1,309 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Balance: which CPU takes a task from which place, so that shares are those of the machine.
+ * Balance: which shard takes a task from which, so that shares are those of the machine.
  *
  * Problem  Equal numbers of tasks are no equal shares: four heavy tasks and four light ones in one cache, eight light ones
  *          in another, and the light ones beside the heavy get nothing. Nor do equal rates exist where five tasks share two
- *          caches of two CPUs. And masks let some tasks go to some CPUs of another cache only.
- * Rule     The clocks of all places are on one time line, the machine's: what a place is behind, its tasks are owed. A CPU
- *          looks at some places from which it does not choose, in turns. It takes a task from one that is behind the place in
- *          which that task would wait here, by more than BALANCE_SLICES slices of the task's own CPU time, and in which tasks are served slower.
- *          So tasks that cannot be divided evenly take turns to be where less is had, and masks need no rule of their own.
- *          Shards that have a CPU for each of their tasks are never behind.
- *          Whoever is behind in a nested account is found by how long it waits: a task that has waited for BALANCE_WAIT_NS
- *          goes where nobody has waited for half as long.
- * Bound    A task has its share of the machine, as far as its mask allows, but for some slices.
+ *          caches of two CPUs.
+ * Rule     The virtual times of all shards are one clock: what a shard's is behind the machine's, its tasks are owed. A
+ *          shard that is ahead takes a task that waits from one in which tasks lag by more than BALANCE_LAG_NS and are
+ *          served no faster, as long as that does not catch up. Shards that have a CPU for each of their tasks are never
+ *          behind.
+ *          The clock is that of the shards' roots. Whoever is behind in a nested account is found by how long it waits: a
+ *          task that has waited for BALANCE_WAIT_NS goes where nobody has waited for half as long. Tasks that are bound to
+ *          some CPUs, and more than these can divide evenly, take turns to be in the fuller own place.
+ * Bound    A task that may run in all shards has its share of the machine but for some BALANCE_LAG_NS.
  * Source   proportional progress (Baruah et al.), in units of caches; distributed weighted round-robin (Li et al. 2009)
  *          bounds lag between queues by moving tasks likewise.
- * Limits   A place that cannot be helped, as masks bind its tasks, is asked seldom, and a shard's lag forgotten.
+ * Limits   A shard that cannot be helped, as masks bind its tasks, is asked seldom, and its lag forgotten.
  */
 #ifndef CONSORT_BALANCE_H
 #define CONSORT_BALANCE_H
 
 #include "shards.h"
 
-/* How often a CPU looks whether places are behind its own. */
+/* How often a CPU looks whether its shard is ahead of others. */
 #define BALANCE_NS 20000000ULL
 
-/* At how many it looks. */
-#define BALANCE_LOOKS 16
+/* By how much the tasks of a shard may lag behind those of another one, on the average. */
+#define BALANCE_LAG_NS 40000000ULL
 
-/* How long a place is left alone that has given a task. */
-#define BALANCE_PAUSE_NS 2000000ULL
+/* What is not remembered of it. */
+#define BALANCE_LAG_MAX_NS (10 * BALANCE_LAG_NS)
 
-/* How long one from which nothing could be taken is left alone, at most. */
-#define BALANCE_PAUSE_MAX_NS 20000000ULL
+/* How long a task waits before it goes where others wait for less. */
+#define BALANCE_WAIT_NS 100000000ULL
 
-/* Whether tasks have to wait there: one does, or did a moment ago. */
+/* How long a shard is left alone that has given a task. */
+#define BALANCE_PAUSE_NS 5000000ULL
+
+/* How long tasks of a CPU's own place are in a faster one, until others have their turn. */
+#define BALANCE_SWAP_NS 50000000ULL
+
+/* How long a shard from which nothing could be taken is left alone, at most. */
+#define BALANCE_PAUSE_MAX_NS 640000000ULL
+
+/* A shard's virtual time by the machine's clock. */
+static inline u64 shard_clock(const struct shard __arena *s)
+{
+	return s->place.root.vmin + s->offset;
+}
+
+/* Whether tasks have to wait there. */
 static inline bool is_loaded(const struct place __arena *pl, u64 now_ns)
 {
-	return pl->waiters.first || (s64)(now_ns - pl->waited_at_ns) < (s64)BALANCE_NS;
+	return live_busy_ns(&pl->waiters, now_ns);
+}
+
+/* The same for a shard: in its place, or in one of its subsets'. */
+static inline bool is_shard_loaded(struct shard __arena *s, u64 now_ns)
+{
+	bool loaded = is_loaded(&s->place, now_ns);
+
+	for (u32 i = hidden(0); s->nr_in_subsets && i < SUBSETS && can_loop; i = hidden(i + 1))
+		loaded |= is_loaded(&subset_at(s, i)->place, now_ns);
+	return loaded;
+}
+
+/* What the tasks of a shard weigh, but for those that are bound to one of its CPUs. */
+static inline u64 shard_load(struct shard __arena *s)
+{
+	u64 load = s->place.root.load;
+
+	for (u32 i = hidden(0); s->nr_in_subsets && i < SUBSETS && can_loop; i = hidden(i + 1))
+		load += subset_at(s, i)->place.root.load;
+	return load;
+}
+
+/* The weight of its average task, as its root sees it. */
+static inline u64 mean_weight(const struct shard __arena *s)
+{
+	return s->place.root.weight_active / (s->place.nr_runnable ?: 1) ?: 1;
+}
+
+/* What a difference of clocks is to the average task of a shard, as CPU time. */
+static inline u64 lag_ns(const struct shard __arena *s, u64 vtime)
+{
+	return vtime_to_ns(vtime, mean_weight(s));
+}
+
+/* The machine's clock: that of the shard that is furthest ahead. */
+static inline u64 machine_clock(void)
+{
+	u64 clock = shard_clock(shard_at(0));
+
+	for (u32 i = 1; i < topology.nr_shards && can_loop; i++)
+		clock = vtime_max(clock, shard_clock(shard_at(i)));
+	return clock;
 }
 
 /*
- * How fast virtual time goes for the task of a place that has this CPU alone: what it weighs below the root. Its account's goes
- * as fast as that of all its tasks that run.
+ * How fast virtual time goes for the task of the shard's place that has this CPU alone: what it weighs below the root. Its
+ * account's goes as fast as that of all its tasks that run.
  */
-static inline u64 weight_alone(const struct consort_cpu __arena *c, const struct place __arena *pl)
+static inline u64 weight_alone(const struct consort_cpu __arena *c)
 {
 	struct task __arena *running = c->running;
+	struct tree_node __arena *n;
 
-	if (!running || place_at(running->place) != pl || !pays_of(running)->active)
+	if (!running || running->place != c->shard)
 		return 0;
-	return weight_of_task_below(running);
+	n = pays_of(running);
+	return n->active ? tree_share_if(n->parent, node_weight(n), 1) : 0;
 }
 
 /*
- * How far a place may be from its course on the line: its clock goes by slices of its members, and whoever is furthest ahead
- * says so every BALANCE_NS. As CPU time of the task that has waited for longest.
+ * By one of the shard's own CPUs. Where nobody has to wait its virtual time stands: its clock goes on as that of tasks that
+ * have a CPU each, and is never behind. Where tasks wait, no more than BALANCE_LAG_MAX_NS of what they are owed is remembered.
  */
-static inline u64 line_slack(const struct place __arena *pl)
+core_fn shard_keep_up(struct consort_cpu __arena *c in_arena, struct shard __arena *s in_arena,
+		      u64 clock, u64 now_ns)
 {
-	struct waiter __arena *w = pl->waiters.first;
-	struct task __arena *t;
-
-	if (!w)
-		return clock_slack(pl);
-	t = task_of_node(&outer_of(w, struct member, waiter)->node);
-	return clock_slack(pl) + vtime_of_ns(BALANCE_NS + LAG_MAX_NS, weight_of_task_below(t));
-}
-
-/* How fast a loaded place has gone on the line, on the average of what was known and what was seen since. */
-static inline void look_at_speed(struct place __arena *pl, u64 at, u64 gone_ns)
-{
-	u64 went = at - pl->last_line, speed;
-
-	if (went > SPEED_WENT_MAX)
-		went = 0;
-	speed = (went << SPEED_SHIFT) / gone_ns;
-	pl->speed = pl->speed == SPEED_ALONE ? speed : (pl->speed + speed) / 2;
-}
-
-/*
- * A place from which a CPU chooses. Where nobody has to wait its virtual time stands: on the line it goes on as that of tasks
- * that have a CPU each, and is never behind. Where tasks wait, what they are owed is remembered for as long as it grows: as the
- * gaps between the places of a CPU (clocks.h), it is forgotten once it is being used. With the shard's lock held.
- */
-core_fn place_keep_up(struct consort_cpu __arena *c in_arena, struct place __arena *pl in_arena,
-		      u64 now_ns)
-{
-	u64 gone_ns = now_ns - pl->kept_up_ns, line = machine_line, at = place_line(pl), weight;
-
-	if (gone_ns < BALANCE_NS)
-		return 0;
-	look_at_speed(pl, at, gone_ns);
-	if (!is_loaded(pl, now_ns)) {
-		pl->speed = SPEED_ALONE;
-		if (gone_ns > BALANCE_NS)
-			gone_ns = BALANCE_NS;
-		weight = weight_alone(c, pl);
-		at = vtime_max(at + (weight ? vtime_of_ns(gone_ns, weight) : 0), line);
-	} else if (vtime_before(at, line)) {
-		if (gap_shrinks(&pl->lagged, line - at, line_slack(pl)))
-			at = line;
-	}
-	if (!vtime_before(at, line))
-		pl->lagged = 0;
-	pl->line_offset = at - pl->root.vmin;
-	pl->last_line = at;
-	pl->kept_up_ns = now_ns;
-	if (vtime_before(line, at))
-		machine_line = at;
-	return 0;
-}
-
-/* All places from which a CPU chooses. */
-static inline void keep_up(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
-{
-	struct shard __arena *s = shard_at(c->shard);
+	u64 gone_ns = now_ns - s->kept_up_ns, ahead, most, weight;
 	unsigned long flags;
 
 	bpf_local_irq_save(&flags);
 	lock_take(&s->lock);
-	for (u32 i = hidden(0); i < PLACES_OF_CPU && can_loop; i = hidden(i + 1)) {
-		struct place __arena *pl = place_of_choice(c, cpu, i);
-
-		if (pl && pl->root.nr_active)
-			place_keep_up(c, pl, now_ns);
+	if (!is_shard_loaded(s, now_ns)) {
+		if (gone_ns > BALANCE_NS)
+			gone_ns = BALANCE_NS;
+		weight = weight_alone(c);
+		ahead = shard_clock(s) + (weight ? vtime_of_ns(gone_ns, weight) : 0);
+		s->offset = vtime_max(ahead, clock) - s->place.root.vmin;
+	} else {
+		most = vtime_of_ns(BALANCE_LAG_MAX_NS, mean_weight(s));
+		s->offset = vtime_max(shard_clock(s), clock - most) - s->place.root.vmin;
 	}
+	s->kept_up_ns = now_ns;
 	lock_release(&s->lock);
 	bpf_local_irq_restore(&flags);
-}
-
-/* No place to take a task from. */
-static inline void pick_none(struct consort_cpu __arena *c)
-{
-	c->pick.place = PLACE_NONE;
-	c->pick.rule = TAKE_FIRST;
-}
-
-/* Whether the first that waits in a place may run on a CPU: a look without the lock. */
-static inline bool first_may_come(u32 place, u32 cpu)
-{
-	struct task_struct *p = first_in(place);
-	bool may;
-
-	if (!p)
-		return false;
-	may = bpf_cpumask_test_cpu(cpu, p->cpus_ptr);
-	bpf_task_release(p);
-	return may;
-}
-
-/* Picks a place if tasks there lag, or wait for long, and one of them may come here. */
-core_fn pick_if_behind(struct consort_cpu __arena *c in_arena, u32 cpu, u32 place, u64 now_ns)
-{
-	struct giver __arena *g = giver_of(place);
-	u64 wait_ns = longest_wait_ns(place_at(place), now_ns);
-
-	USES_ARENA();
-	if (!wait_ns || now_ns < g->at_ns)
-		return 0;
-	if (vtime_before(place_line(place_at(place)), line_of_cpu(c)))
-		c->pick.rule = TAKE_LAGGING;
-	else if (wait_ns >= BALANCE_WAIT_NS)
-		c->pick.rule = TAKE_OLDEST;
-	else
-		return 0;
-	if (!first_may_come(place, cpu))
-		return 0;
-	c->pick.place = place;
 	return 0;
 }
 
-/* Other shards' places all, of those of subsets and single CPUs some. */
-core_fn pick(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
+/* Whether a place has given no task too lately. What it lags by is to grow still: else it is catching up. */
+static inline bool may_give(struct giver __arena *g, u64 lag, u64 now_ns)
 {
-	u32 nr = nr_places() - topology.nr_shards;
-
-	for (u32 i = hidden(1); i < topology.nr_shards && can_loop; i = hidden(i + 1)) {
-		pick_if_behind(c, cpu, (c->shard + i) % topology.nr_shards, now_ns);
-		if (c->pick.place != PLACE_NONE)
-			return 0;
+	if (now_ns < g->at_ns)
+		return false;
+	if (lag < g->lag) {
+		g->lag = lag;
+		return false;
 	}
-	for (u32 i = hidden(0); i < BALANCE_LOOKS && i < nr && can_loop; i = hidden(i + 1)) {
-		u32 place = nth_place(topology.nr_shards + c->balance_from++ % nr);
+	return true;
+}
 
-		/* Of its own shard's subsets a CPU has those that its tasks may be in. */
-		if (is_own(place) ? place == place_of_cpu(cpu) : shard_of_place(place) == c->shard)
+/* For how long the task of a place has waited that has waited for longest: a look without the lock. */
+static inline u64 longest_wait_ns(const struct place __arena *pl, u64 now_ns)
+{
+	const struct waiter __arena *w =
+		*(struct waiter __arena *const volatile __arena *)&pl->waiters.first;
+	s64 ns = w ? now_ns - w->since_ns : 0;
+
+	return ns > 0 ? ns : 0;
+}
+
+/* Whether a task waits there for so long that it should try its luck elsewhere. */
+static inline bool gives_oldest(struct shard __arena *from, const struct shard __arena *to,
+				u64 now_ns)
+{
+	u64 wait_ns = longest_wait_ns(&from->place, now_ns);
+
+	return wait_ns >= BALANCE_WAIT_NS && longest_wait_ns(&to->place, now_ns) < wait_ns / 2 &&
+	       now_ns >= from->giver.at_ns;
+}
+
+/* Whether a shard's tasks are served no faster than those of another one: else they catch up as it is. */
+static inline bool is_slower(struct shard __arena *s, struct shard __arena *other)
+{
+	return shard_load(s) * other->nr_cpus >= shard_load(other) * s->nr_cpus;
+}
+
+/* Whether tasks of a shard's place lag so far behind those of `to` that one should move. */
+static inline bool shard_should_give(struct shard __arena *from, struct shard __arena *to,
+				     u64 clock, u64 now_ns)
+{
+	u64 lead = shard_clock(to) - shard_clock(from);
+
+	if (!is_shard_loaded(from, now_ns) || (s64)lead <= 0 ||
+	    lag_ns(from, lead) <= BALANCE_LAG_NS || !is_slower(from, to))
+		return false;
+	return may_give(&from->giver, clock - shard_clock(from), now_ns);
+}
+
+/* What a place is behind its shard's, as CPU time of a task there; what it cannot keep up with is forgotten. */
+static inline s64 side_lag_ns(const struct place __arena *side, const struct shard __arena *s)
+{
+	const struct group __arena *own = &side->root;
+	s64 lag = place_clock(&s->place) - place_clock(side);
+
+	return lag <= 0 ? 0 : vtime_to_ns(lag, own->weight_active / (own->nr_active ?: 1) ?: 1);
+}
+
+static inline s64 own_lag_ns(const struct consort_cpu __arena *c)
+{
+	return side_lag_ns(&c->place, shard_at(c->shard));
+}
+
+/* Whether tasks that are bound to some CPUs, one of which is this one, have less here than their part. */
+static inline bool cpu_should_give(struct consort_cpu __arena *from, u64 now_ns)
+{
+	return now_ns >= from->giver.at_ns && is_loaded(&from->place, now_ns) &&
+	       own_lag_ns(from) > LAG_MAX_NS;
+}
+
+/*
+ * Whether tasks in a CPU's own place, which has all of that CPU that it may have, are served slower than those in this one's,
+ * by what half a task weighs: they take turns to be in the faster one, as three cannot be divided over two CPUs.
+ */
+static inline bool cpu_should_swap(const struct consort_cpu __arena *from,
+				   const struct consort_cpu __arena *to, u64 now_ns)
+{
+	u64 load = from->place.root.load, half = load / 2 / (from->place.nr_runnable ?: 1);
+
+	return now_ns >= from->swap_at_ns && now_ns >= to->swap_at_ns && to->place.nr_runnable &&
+	       load > to->place.root.load + half && is_loaded(&from->place, now_ns) &&
+	       own_lag_ns(from) > 5 * LAG_MAX_NS;
+}
+
+/* The place from which a CPU is to take a task, in its `pick`; PLACE_NONE: none. */
+static inline void pick_none(struct consort_cpu __arena *c)
+{
+	c->pick.place = PLACE_NONE;
+	c->pick.giver = NULL;
+	c->pick.swaps = NULL;
+	c->pick.oldest = 0;
+	c->pick.lag = 0;
+}
+
+/* Another shard's, for one that is ahead; or that of one of which a CPU idles beside work. */
+core_fn pick_shard(struct consort_cpu __arena *c in_arena, u32 stuck, u64 clock, u64 now_ns)
+{
+	for (u32 i = hidden(0); i < topology.nr_shards && can_loop; i = hidden(i + 1)) {
+		struct shard __arena *from = shard_at(i), *own = shard_at(c->shard);
+		bool oldest = gives_oldest(from, own, now_ns);
+
+		if (i == c->shard ||
+		    (i != stuck && !oldest && !shard_should_give(from, own, clock, now_ns)))
 			continue;
-		pick_if_behind(c, cpu, place, now_ns);
-		if (c->pick.place != PLACE_NONE)
-			break;
+		c->pick.place = place_of_shard(i);
+		c->pick.giver = &from->giver;
+		c->pick.oldest = oldest;
+		c->pick.lag = clock - shard_clock(from);
+		break;
+	}
+	return 0;
+}
+
+/* That of another shard's subset which has all of its CPUs and yet lags behind its shard, for a shard that does not. */
+core_fn pick_subset(struct consort_cpu __arena *c in_arena, u64 now_ns)
+{
+	u64 clock = shard_clock(shard_at(c->shard));
+
+	for (u32 i = hidden(0); i < topology.nr_shards * SUBSETS && can_loop; i = hidden(i + 1)) {
+		struct shard __arena *from = shard_at(i / SUBSETS);
+		struct subset __arena *b = subset_at(from, i);
+
+		if (i / SUBSETS == c->shard || !b->place.nr_runnable || now_ns < b->giver.at_ns ||
+		    !is_loaded(&b->place, now_ns) || side_lag_ns(&b->place, from) <= LAG_MAX_NS ||
+		    vtime_before(clock, shard_clock(from)))
+			continue;
+		c->pick.place = place_of_subset(i / SUBSETS, i % SUBSETS);
+		c->pick.giver = &b->giver;
+		break;
+	}
+	return 0;
+}
+
+/* Of so many CPUs one looks at the own places. */
+#define BALANCE_CPUS 16
+
+/*
+ * Another CPU's own: for a CPU whose own has less, whose turn it is then; or for one whose shard is not behind that one's, which
+ * its own lags behind.
+ */
+core_fn pick_cpu(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
+{
+	u64 clock = shard_clock(shard_at(c->shard));
+	bool is_full = own_lag_ns(c) > LAG_MAX_NS;
+
+	for (u32 i = hidden(0); i < BALANCE_CPUS && i < topology.nr_cpus && can_loop;
+	     i = hidden(i + 1)) {
+		u32 other = c->balance_from++ % topology.nr_cpus;
+		struct consort_cpu __arena *from = cpu_at(other);
+
+		if (other == cpu)
+			continue;
+		if (cpu_should_swap(from, c, now_ns)) {
+			c->pick.swaps = from;
+			c->pick.oldest = 1;
+		} else if (!is_full && cpu_should_give(from, now_ns) &&
+			   !vtime_before(clock, shard_clock(shard_at(from->shard)))) {
+			c->pick.giver = &from->giver;
+		} else {
+			continue;
+		}
+		c->pick.place = place_of_cpu(other);
+		break;
 	}
 	return 0;
 }
@@ -197,28 +311,35 @@ core_fn pick(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 /* What came of a CPU's pick. What is noted of the giver several CPUs may write at a time: it is a hint. */
 core_fn pick_end(struct consort_cpu __arena *c in_arena, bool took, u64 now_ns)
 {
-	struct giver __arena *g = giver_of(c->pick.place);
+	struct giver __arena *g = c->pick.giver;
 
-	USES_ARENA();
+	if (c->pick.swaps) {
+		c->swap_at_ns = now_ns + BALANCE_SWAP_NS;
+		if (took)
+			c->pick.swaps->swap_at_ns = c->swap_at_ns;
+	}
+	if (!g)
+		return 0;
 	g->pause_ns = took ? BALANCE_PAUSE_NS : g->pause_ns * 2;
 	if (g->pause_ns < BALANCE_PAUSE_NS)
 		g->pause_ns = BALANCE_PAUSE_NS;
 	if (g->pause_ns > BALANCE_PAUSE_MAX_NS)
 		g->pause_ns = BALANCE_PAUSE_MAX_NS;
 	g->at_ns = now_ns + g->pause_ns;
+	g->lag = c->pick.lag;
 	return 0;
 }
 
-/* Takes a task from the place picked; where nobody of a stuck shard's place can come, one of a subset's may. */
+/* Takes a task from the place picked; where nobody of a shard's place can come, one of a subset's may. */
 static inline struct task_struct *pull(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
 {
 	u32 place = c->pick.place;
 	struct task_struct *p = NULL;
 
 	for (u32 i = hidden(0); !p && i <= SUBSETS && can_loop; i = hidden(i + 1)) {
-		if (i && (c->pick.rule != TAKE_FIRST || !shard_at(place)->nr_in_subsets))
+		if (i && (place >= SHARDS_MAX || !shard_at(place)->nr_in_subsets))
 			break;
-		p = steal_from(i ? place_of_subset(place, i - 1) : place, cpu, c->pick.rule,
+		p = steal_from(i ? place_of_subset(place, i - 1) : place, cpu, c->pick.oldest,
 			       now_ns);
 	}
 	pick_end(c, p, now_ns);
@@ -228,19 +349,25 @@ static inline struct task_struct *pull(struct consort_cpu __arena *c, u32 cpu, u
 core_fn balance(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 {
 	USES_ARENA();
+	struct shard __arena *own = shard_at(c->shard);
 	struct task_struct *p;
+	u64 clock;
 	u32 stuck;
 
 	if (now_ns < c->balance_at_ns)
 		return 0;
 	c->balance_at_ns = now_ns + BALANCE_NS;
 	stuck = attend_others(cpu, now_ns);
-	keep_up(c, cpu, now_ns);
+	clock = machine_clock();
+	shard_keep_up(c, own, clock, now_ns);
 	pick_none(c);
-	if (stuck != SHARDS_MAX && stuck != c->shard)
-		c->pick.place = place_of_shard(stuck);
-	else
-		pick(c, cpu, now_ns);
+	/* Whose own place has more than it can run does not take more of others. */
+	if (own_lag_ns(c) <= LAG_MAX_NS || stuck != SHARDS_MAX)
+		pick_shard(c, stuck, clock, now_ns);
+	if (c->pick.place == PLACE_NONE)
+		pick_subset(c, now_ns);
+	if (c->pick.place == PLACE_NONE)
+		pick_cpu(c, cpu, now_ns);
 	if (c->pick.place == PLACE_NONE)
 		return 0;
 	p = pull(c, cpu, now_ns);

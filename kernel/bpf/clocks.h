@@ -34,19 +34,6 @@ static __always_inline u64 place_clock(const struct place __arena *pl)
 	return pl->root.vmin + pl->offset;
 }
 
-/* The same on the time line of the machine, on which all places are, see balance.h. */
-static __always_inline u64 place_line(const struct place __arena *pl)
-{
-	return pl->root.vmin + pl->line_offset;
-}
-
-/* A place's virtual time goes to another value, though nobody has had anything: on the machine's line it stays. */
-static __always_inline void place_go_to(struct place __arena *pl, u64 vmin)
-{
-	pl->line_offset -= vmin - pl->root.vmin;
-	pl->root.vmin = vmin;
-}
-
 /* How far a place's clock may be from its course: it goes by slices of its members. */
 static __always_inline u64 clock_slack(const struct place __arena *pl)
 {
@@ -190,11 +177,14 @@ static __always_inline u64 rest_lag(const struct place __arena *pl)
 
 /*
  * A CPU serves a place beside its shard's. Nobody of its others in which no task waits wants it: what they are behind that one
- * they are not owed.
+ * they are not owed. While the shard's place is empty its virtual time is that of its subsets, for the other shards to compare
+ * theirs with.
  */
 core_fn clocks_rest(struct consort_cpu __arena *c in_arena, u32 cpu,
 		    struct task __arena *running in_arena, struct place __arena *served in_arena)
 {
+	struct place __arena *shared = &shard_at(c->shard)->place;
+
 	USES_ARENA();
 	for (u32 i = hidden(1); i < PLACES_OF_CPU && can_loop; i = hidden(i + 1)) {
 		struct place __arena *pl = place_of_choice(c, cpu, i);
@@ -206,7 +196,9 @@ core_fn clocks_rest(struct consort_cpu __arena *c in_arena, u32 cpu,
 		lag = place_clock(served) - place_clock(pl) - rest_lag(pl);
 		if (lag <= 0)
 			continue;
-		place_go_to(pl, pl->root.vmin + lag);
+		pl->root.vmin += lag;
+		if (pl == shared && (pl->root.nr_active || served == &c->place))
+			shard_at(c->shard)->offset -= lag;
 	}
 	return 0;
 }

@@ -127,24 +127,17 @@ static inline bool tell_idle(const struct cpumask *allowed, s32 pid, u32 place)
 	return false;
 }
 
-/* The thread that has waited for longest in a place, which the caller releases; NULL: none. Without its lock: a hint. */
-static inline struct task_struct *first_in(u32 place)
+/* Has a CPU look for the first that waits in a place that is not every CPU's. Without its lock: a hint. */
+static inline void tell_of_first(u32 place)
 {
 	struct waiter __arena *w =
 		*(struct waiter __arena *volatile __arena *)&place_at(place)->waiters.first;
 	s32 pid = w ? task_of_node(&outer_of(w, struct member, waiter)->node)->pid : 0;
-
-	return pid ? bpf_task_from_pid(pid) : NULL;
-}
-
-/* Has a CPU look for the first that waits in a place that is not every CPU's. */
-static inline void tell_of_first(u32 place)
-{
-	struct task_struct *p = first_in(place);
+	struct task_struct *p = pid ? bpf_task_from_pid(pid) : NULL;
 
 	if (!p)
 		return;
-	tell_idle(p->cpus_ptr, p->pid, place);
+	tell_idle(p->cpus_ptr, pid, place);
 	bpf_task_release(p);
 }
 

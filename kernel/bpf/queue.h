@@ -87,23 +87,18 @@ core_fn place_beside_meets(struct task __arena *t in_arena, struct place __arena
 	USES_ARENA();
 	if (vtime_before(pl->root.vmin, clock)) {
 		if (!pl->root.nr_active)
-			place_go_to(pl, clock);
+			pl->root.vmin = clock;
 		return 0;
 	}
 	/* The others of a subset may have been served by other CPUs, which are further. */
 	least = pl->root.vmin - clock_slack(pl);
-	place_go_to(pl, is_own(t->place) ? clock : vtime_max(clock, least));
+	pl->root.vmin = is_own(t->place) ? clock : vtime_max(clock, least);
 	return 0;
 }
 
 static __always_inline void place_meets(struct task __arena *t, struct place __arena *pl)
 {
-	if (one_cpu)
-		return;
-	/* While it was empty it was owed nothing. */
-	if (!pl->root.nr_active)
-		pl->line_offset = machine_line - pl->root.vmin;
-	if (t->place >= SHARDS_MAX)
+	if (!one_cpu && t->place >= SHARDS_MAX)
 		place_beside_meets(t, pl);
 }
 
@@ -188,10 +183,8 @@ static __always_inline void wait_no_more(struct task __arena *t)
 	struct place __arena *pl = place_at(t->place);
 
 	place_wait_no_more(pl, &t->member);
-	if (one_cpu || pl->waiters.first)
-		return;
-	pl->waited_at_ns = bpf_ktime_get_ns();
-	live_busy_until(&pl->waiters, pl->waited_at_ns);
+	if (!one_cpu && !pl->waiters.first)
+		live_busy_until(&pl->waiters, bpf_ktime_get_ns());
 }
 
 static __always_inline void take_alone(struct task __arena *t)

@@ -46,95 +46,8 @@ static inline void leave_shard(struct task __arena *t, const struct task_struct 
 /* How many tasks of a place are looked at: those of CPUs' own places may be bound elsewhere. */
 #define STEAL_LOOKS 8
 
-/* By how many slices, as CPU time of its own, a task may lag behind those of another place. */
-#define BALANCE_SLICES 3
-
-/* How long a task waits before it goes where others wait for less. */
-#define BALANCE_WAIT_NS 20000000ULL
-
-/* Where those are on the machine's time line whom a CPU serves. */
-static inline u64 line_of_cpu(const struct consort_cpu __arena *c)
-{
-	struct task __arena *running = c->running;
-
-	return running ? place_line(place_at(running->place)) : machine_line;
-}
-
-/* How fast a place goes on the line: virtual time for each ns. Where nobody has to wait it is as fast as it can be. */
-#define SPEED_SHIFT 8
-#define SPEED_WENT_MAX (1ULL << 55)
-#define SPEED_ALONE (~0ULL)
-
-static inline u64 speed_of(const struct consort_cpu __arena *c, const struct place __arena *pl)
-{
-	struct task __arena *running = c->running;
-
-	if (pl->nr_runnable)
-		return pl->speed;
-	return running ? place_at(running->place)->speed : SPEED_ALONE;
-}
-
-/* One that waited leaves a place: the others go on faster, as will be seen. One comes to another one. */
-static inline void speed_leave(struct place __arena *pl)
-{
-	u32 nr = pl->nr_runnable;
-
-	if (pl->speed != SPEED_ALONE)
-		pl->speed += pl->speed / (nr ?: 1);
-}
-
-static inline void speed_come(struct place __arena *pl, u64 speed_before)
-{
-	u32 nr = pl->nr_runnable;
-
-	if (pl->speed == SPEED_ALONE)
-		pl->speed = nr > pl->nr_cpus ? speed_before : SPEED_ALONE;
-	else
-		pl->speed -= pl->speed / (nr ?: 1);
-}
-
-/* What a task weighs below the root: how fast virtual time goes for it while it has a CPU. */
-static inline u64 weight_of_task_below(struct task __arena *t)
-{
-	struct tree_node __arena *n = member_pays(&t->member);
-
-	return tree_share_if(n->parent, node_weight(n), 1);
-}
-
-/* For how long the task of a place has waited that has waited for longest: a look without the lock. */
-static inline u64 longest_wait_ns(const struct place __arena *pl, u64 now_ns)
-{
-	const struct waiter __arena *w =
-		*(struct waiter __arena *const volatile __arena *)&pl->waiters.first;
-	s64 ns = w ? now_ns - w->since_ns : 0;
-
-	return ns > 0 ? ns : 0;
-}
-
-/*
- * Whether a task that waits would be better off in a place in which it may wait for `cpu`: its own place is behind that one by
- * what it takes to move it, and goes on slower; or nobody waits there for nearly as long as it does.
- */
-core_fn is_better_off(struct task __arena *t in_arena, u32 place, u32 cpu, u32 rule, u64 now_ns)
-{
-	struct place __arena *to = place_at(place), *from = place_at(t->place);
-	const struct consort_cpu __arena *c = cpu_at(cpu);
-	s64 lag;
-
-	USES_ARENA();
-	if (rule == TAKE_OLDEST) {
-		u64 wait_ns = now_ns - t->member.waiter.since_ns;
-
-		return wait_ns >= BALANCE_WAIT_NS && longest_wait_ns(to, now_ns) < wait_ns / 2;
-	}
-	if (speed_of(c, to) <= from->speed)
-		return false;
-	lag = (to->nr_runnable ? place_line(to) : line_of_cpu(c)) - place_line(from);
-	return lag > 0 && vtime_to_ns(lag, weight_of_task_below(t)) > BALANCE_SLICES * from->quantum_ns;
-}
-
-/* Whether a CPU may take a task. An idle one takes none into its own place if somebody is there: that one is not idle for long. */
-static inline bool may_take(struct task __arena *t, u32 cpu, u32 rule, u64 now_ns)
+/* Whether a CPU may take a task: into its own place only if nobody is there, or if it `crowds`. */
+static inline bool may_take(const struct task __arena *t, u32 cpu, bool crowds)
 {
 	struct task_struct *p = bpf_task_from_pid(t->pid);
 	u32 place;
@@ -144,8 +57,7 @@ static inline bool may_take(struct task __arena *t, u32 cpu, u32 rule, u64 now_n
 		return false;
 	if (may_run_on(t, p, cpu)) {
 		place = place_for(p, cpu, t->stays, false);
-		may = rule != TAKE_FIRST ? is_better_off(t, place, cpu, rule, now_ns) :
-					   !is_own(place) || !place_at(place)->root.nr_active;
+		may = crowds || !is_own(place) || !place_at(place)->root.nr_active;
 	}
 	bpf_task_release(p);
 	return may;
@@ -155,7 +67,7 @@ static inline bool may_take(struct task __arena *t, u32 cpu, u32 rule, u64 now_n
  * Of the tasks that a place would run next, takes the first that may run on `cpu` from its queue: the CPU's `own_choice`.
  * With the place's lock held.
  */
-core_fn take_first_for(struct place __arena *pl in_arena, u32 cpu, u32 rule, u64 now_ns)
+core_fn take_first_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 {
 	struct choice __arena *best = &cpu_at(cpu)->own_choice;
 	struct task __arena *t, *others = NULL;
@@ -168,7 +80,7 @@ core_fn take_first_for(struct place __arena *pl in_arena, u32 cpu, u32 rule, u64
 		if (!best->task)
 			break;
 		t = task_of_node(best->task);
-		if (may_take(t, cpu, rule, now_ns)) {
+		if (may_take(t, cpu, false)) {
 			task_take(t);
 			break;
 		}
@@ -187,7 +99,7 @@ core_fn take_first_for(struct place __arena *pl in_arena, u32 cpu, u32 rule, u64
 }
 
 /* Takes the task that has waited for longest of those that may run on `cpu`. With the place's lock held. */
-core_fn take_oldest_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
+core_fn take_oldest_for(struct place __arena *pl in_arena, u32 cpu, bool crowds)
 {
 	struct choice __arena *best = &cpu_at(cpu)->own_choice;
 	struct waiter __arena *w = pl->waiters.first;
@@ -197,7 +109,7 @@ core_fn take_oldest_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 	for (u32 look = 0; w && look < STEAL_LOOKS && can_loop; look++) {
 		struct task __arena *t = task_of_node(&outer_of(w, struct member, waiter)->node);
 
-		if (may_take(t, cpu, TAKE_OLDEST, now_ns)) {
+		if (may_take(t, cpu, crowds)) {
 			task_take(t);
 			best->task = &t->member.node;
 			break;
@@ -240,7 +152,7 @@ static inline bool somebody_waits(struct place __arena *pl)
 }
 
 /* Steals from `from` for `cpu`: the task is then inactive, in the place where it may wait there, and marked as being stolen. */
-static inline struct task_struct *steal_from(u32 from, u32 cpu, u32 rule, u64 now_ns)
+static inline struct task_struct *steal_from(u32 from, u32 cpu, bool oldest, u64 now_ns)
 {
 	struct place __arena *pl = place_at(from);
 	struct lock __arena *l = &shard_at(shard_of_place(from))->lock;
@@ -257,17 +169,15 @@ static inline struct task_struct *steal_from(u32 from, u32 cpu, u32 rule, u64 no
 	if (!becomes_thief(from, l))
 		return NULL;
 	lock_take(l);
-	if (rule == TAKE_OLDEST)
-		take_oldest_for(pl, cpu, now_ns);
+	if (oldest)
+		take_oldest_for(pl, cpu, from >= SHARDS_MAX);
 	else
-		take_first_for(pl, cpu, rule, now_ns);
+		take_first_for(pl, cpu, now_ns);
 	ends_thieving(from);
 	if (best->task) {
 		t = task_of_node(best->task);
 		p = bpf_task_from_pid(t->pid);
 		t->thief = p ? cpu + 1 : 0;
-		speed_leave(pl);
-		cpu_at(cpu)->pick.speed = pl->speed;
 		task_change_shard(t, p ? place_for(p, cpu, t->stays, false) : place_of_cpu(cpu));
 	}
 	lock_release(l);
@@ -290,7 +200,6 @@ static inline bool take_over(struct task __arena *t, const struct task_struct *p
 	if (t->place != place)
 		task_move(t, t->home, t->set, place, t->demoted);
 	task_activate(t, now_ns);
-	speed_come(place_at(place), cpu_at(cpu)->pick.speed);
 	count_on(cpu)->steals++;
 	return true;
 }
@@ -333,7 +242,7 @@ core_fn steal(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 		if (place == own || place == place_of_cpu(cpu) ||
 		    (place >= PLACE_SUBSETS && shard_of_place(place) == c->shard))
 			continue;
-		p = steal_from(place, cpu, TAKE_FIRST, now_ns);
+		p = steal_from(place, cpu, false, now_ns);
 		if (p)
 			break;
 	}

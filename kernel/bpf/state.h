@@ -131,24 +131,20 @@ struct task {
 /* A place that others take tasks from, see balance.h. */
 struct giver {
 	u64 at_ns; /* when one may next be taken */
+	u64 lag; /* what it was behind when that last happened, or less if it has caught up since */
 	u64 pause_ns; /* how long it is left alone then */
 };
 
 /* Those among which a CPU chooses: its own, those of its shard's subsets, its shard's. */
 #define PLACES_OF_CPU (SUBSETS + 2)
 
-/* Which task a CPU takes from a place, see shards.h. */
-enum take_rule {
-	TAKE_FIRST, /* the one that would run next there: an idle CPU does */
-	TAKE_LAGGING, /* the first that would be served faster here */
-	TAKE_OLDEST, /* one that has waited for longer than anybody here */
-};
-
 /* From where a CPU takes a task, see balance.h. */
 struct pick {
+	struct giver __arena *giver; /* NULL: nothing is noted */
+	struct consort_cpu __arena *swaps; /* the CPU with whose own place it takes turns; NULL: none */
+	u64 lag; /* what the giver is behind */
 	u32 place;
-	u32 rule; /* enum take_rule */
-	u64 speed; /* of the place from which it took one, see shards.h */
+	u32 oldest; /* takes what has waited for longest */
 };
 
 struct consort_cpu {
@@ -171,7 +167,8 @@ struct consort_cpu {
 	u32 gives_way_to; /* 1 + the CPU that is to take the task which has just run here; 0: none */
 	s64 own_lead_ns; /* beside classes: by how much places beside its shard's have had more of it than their part */
 	u64 balance_at_ns; /* when this CPU next compares its shard with the others */
-	u32 balance_from; /* the place of a subset or a CPU at which it looks next */
+	u64 swap_at_ns; /* when its own place next takes a task from another one's that has more, or gives one */
+	u32 balance_from; /* the CPU at whose own place it looks next */
 	u32 told; /* 1 + the place of a task that it has been told of, and has not looked for yet; 0: none */
 	u32 asks; /* the group whose own function it asks, or asked last; 0: none's */
 	u32 asks_nr; /* the members of the one that it last told something of */
@@ -179,6 +176,7 @@ struct consort_cpu {
 	u32 seen_idle; /* 1 + the CPU that it saw idle beside work when it last looked; 0: none */
 	u32 shard;
 	u32 online;
+	struct giver giver;
 	struct pick pick;
 	struct choice choice; /* of the shard's place, and what came of it */
 	struct choice own_choice; /* of the CPU's own place, of a subset's, or of one that it steals from */
@@ -188,6 +186,7 @@ struct consort_cpu {
 /* Some of a shard's CPUs, see subsets.h. */
 struct subset {
 	u64 cpus[MASK_WORDS]; /* a bit for each; none: nobody has needed it yet */
+	struct giver giver;
 	struct place place;
 };
 
@@ -203,6 +202,9 @@ struct shard {
 	u32 nr_asks; /* groups whose own functions are to be asked, see user.h, */
 	u32 asks[USER_ASKS]; /* and their numbers, the first that came first */
 	u32 look_at; /* the CPU at which the next of its tasks that begins to wait looks, see wake.h */
+	u64 offset; /* what its virtual time is behind the machine's clock, see balance.h */
+	u64 kept_up_ns; /* when that was last looked at */
+	struct giver giver;
 	struct place place;
 	struct subset subsets[SUBSETS];
 };
@@ -227,15 +229,11 @@ struct place_entry {
 	u32 shard;
 	u32 index;
 	u32 kind; /* enum place_kind */
-	struct giver giver;
 };
 
 enum place_kind { PLACE_OF_SHARD, PLACE_OF_CPU, PLACE_OF_SUBSET };
 
 struct place_entry __arena *directory; /* by place */
-
-/* Where the place is that is furthest ahead on the machine's time line, see balance.h. Several CPUs move it at a time: a hint. */
-u64 machine_line;
 
 static inline struct consort_cpu __arena *cpu_at(u32 cpu)
 {
@@ -299,11 +297,6 @@ static inline u32 subsets_of_shard(void)
 static inline bool is_own(u32 place)
 {
 	return directory[place].kind == PLACE_OF_CPU;
-}
-
-static inline struct giver __arena *giver_of(u32 place)
-{
-	return &directory[place].giver;
 }
 
 static inline u32 place_index(u32 place)

@@ -202,7 +202,7 @@ pub const MUTATIONS: [Mutation; 31] = [
     Mutation {
         name: "place-begins-behind",
         file: "kernel/bpf/queue.h",
-        from: "if (!pl->root.nr_active)\n\t\t\tplace_go_to(pl, clock);",
+        from: "if (!pl->root.nr_active)\n\t\t\tpl->root.vmin = clock;",
         to: "",
     },
     Mutation {
