@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A storm of requests to a daemon that holds 10 000 reservations: new ones, changes, refusals, releases; and credits."""
+"""A storm of requests to a daemon that holds 10 000 reservations: all kinds of them, and credits."""
 
 from ..commits import SERVICE
 from ..guest import BUILT

@@ -14,7 +14,7 @@ from ..workloads import Length
 PROGRAM = built_static("consort-tests")
 PLAYERS = 12
 REPLACEMENTS = 5
-# A sample: a thousand are made on this machine, in daemon/tests/reservations/kills.rs, where each takes no emulated second.
+# A sample: a thousand are made on the host, in daemon/tests/reservations/kills.rs, where each is cheap.
 KILLS = 200
 RESERVED = 64
 PROCESSES = 3000

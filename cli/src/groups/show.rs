@@ -6,6 +6,7 @@ use serde_json::{json, Map, Value};
 use crate::{
     args::ShowArgs,
     connection::Connection,
+    df,
     failure::Failure,
     status::{print, word},
     table::{short_time, Paint},
@@ -142,6 +143,9 @@ fn describe_group(file: &Value, group: &Value, depth: usize, paint: Paint, text:
     }
     if let Some(doing) = group["doing"].as_str() {
         parts.push(doing_in_words(doing).to_owned());
+    }
+    if !group["user"].is_null() {
+        parts.push(df::user(&group["user"]));
     }
     *text += &format!("{indent}{}: {}\n", word(&group["name"]), parts.join(", "));
     for member in list(group, "members") {
@@ -317,6 +321,15 @@ names that no group file has
   show: 3 (player), not bound
 ";
         assert_eq!(text, expected);
+        let mut users = example();
+        users["files"][0]["groups"][1]["user"] = json!({"asked": 90, "corrected": 3, "missing": 0, "slow": 16, "took_max_ns": 60_000, "off": true});
+        let text = describe(&users, Paint(false));
+        let function =
+            "asked 90 times, 3 corrected, 16 slow, 60 us at most; too slow, and not asked any more";
+        assert!(
+            text.contains(&format!("a member waits for a CPU, {function}\n")),
+            "{text}"
+        );
         assert_eq!(describe(&tree(vec![]), Paint(false)), "no group files\n");
     }
 }
