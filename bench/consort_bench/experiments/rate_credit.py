@@ -13,7 +13,7 @@ ROUND_S = 0.8
 def experiment(_length: Length) -> Experiment:
     runs = (run("consort", Scheduler.CONSORT, ROUNDS * ROUND_S, "credit", "--rounds", str(ROUNDS)),)
     rows = (
-        # How far a task is off the new shares at most, from the begin of a call on; and from a time without one.
+        # How far a task is off the new shares at most, from a call on; and from a time without one.
         Row(
             "rate.credit.settle_slices",
             "slices",
