@@ -6,7 +6,7 @@ use consort_sim::scenario;
 use std::path::Path;
 
 /// Of sim/scenarios/mixes: those that hold.
-const HOLD: [&str; 40] = [
+const HOLD: [&str; 41] = [
     "audio",
     "audio8",
     "churn_8_8_3",
@@ -40,6 +40,7 @@ const HOLD: [&str; 40] = [
     "pins",
     "pins_in_turns",
     "pins_leave",
+    "pins_two_caches",
     "place2",
     "preempt",
     "service",

@@ -3,7 +3,7 @@
 
 use super::Mutation;
 
-pub const IN_GROUPS: [Mutation; 17] = [
+pub const IN_GROUPS: [Mutation; 16] = [
     Mutation {
         name: "interval-left-at-its-beginning",
         file: "core/function/plan.h",
@@ -93,12 +93,6 @@ pub const IN_GROUPS: [Mutation; 17] = [
         file: "core/function/user.h",
         from: "return f->is_stale ? now_ns : f->ask_at_ns;",
         to: "return f->ask_at_ns;",
-    },
-    Mutation {
-        name: "to-be-asked-and-gone",
-        file: "kernel/bpf/members.h",
-        from: "\tif (is_user_function(set))\n\t\tusers_forget(id);\n",
-        to: "",
     },
     Mutation {
         name: "marked-for-ever",
