@@ -8,10 +8,9 @@ use consort_sim::{run_against_ideal, scenario};
 use std::path::Path;
 
 const CLOCKS: &str = "kernel/bpf/clocks.h";
-const WAY: &str = "kernel/bpf/way.h";
 
 /// Each with the mix that it breaks, and how far, in slices, nobody is behind there without it.
-const BUGS: [(Mutation, &str, f64); 7] = [
+const BUGS: [(Mutation, &str, f64); 6] = [
     (
         Mutation {
             name: "gaps-stay",
@@ -71,16 +70,6 @@ const BUGS: [(Mutation, &str, f64); 7] = [
         },
         "part",
         3.0,
-    ),
-    (
-        Mutation {
-            name: "nobody-gives-way",
-            file: WAY,
-            from: "c->gives_way_to = c->elsewhere + 1;",
-            to: "return 0;",
-        },
-        "pins_two_caches",
-        LAG_MAX_SLICES,
     ),
 ];
 
