@@ -25,13 +25,13 @@ pub const TESTS: &[Test] = &[
     },
     Test {
         name: "df.swapped_while_it_runs",
-        cpus: Cpus::Any,
+        cpus: Cpus::Many,
         needs: Needs::Daemon,
         run: swapped,
     },
     Test {
         name: "df.refused",
-        cpus: Cpus::One,
+        cpus: Cpus::Many,
         needs: Needs::Daemon,
         run: refused,
     },
