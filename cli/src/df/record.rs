@@ -201,7 +201,7 @@ fn key(key: &u64) -> Value {
     }
 }
 
-/// Who goes first, by number: those without a key last, in the order of the file.
+/// The members in the order in which they go, by number: those without a key last, in the order of the file.
 fn order(keys: &[Value]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..keys.len()).collect();
     order.sort_by_key(|index| keys[*index].as_u64().unwrap_or(u64::MAX));
