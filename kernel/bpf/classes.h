@@ -74,7 +74,7 @@ static inline struct class_set __arena *class_create(u32 id)
 		return NULL;
 	class->set.parent = root_set;
 	class->set.level = 1;
-	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+	for (u32 i = hidden(0); i < nr_places() && can_loop; i = hidden(i + 1)) {
 		struct group __arena *top = &place_at(nth_place(i))->top;
 		struct group __arena *g = group_in(&class->set, nth_place(i));
 
@@ -99,7 +99,7 @@ static inline void class_follow(struct class_set __arena *class, u32 id)
 	u64 now_ns = bpf_ktime_get_ns();
 
 	set_weights(&class->set, capacity_of(id));
-	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+	for (u32 i = hidden(0); i < nr_places() && can_loop; i = hidden(i + 1)) {
 		struct group __arena *g = group_in(&class->set, nth_place(i));
 
 		g->capacity = (u64)capacity_of(id) * topology.nr_cpus;
@@ -116,7 +116,7 @@ static inline u32 classes_check(void)
 {
 	if (!class_table.flexible)
 		return EINVAL;
-	for (u32 id = 0; id < CLASSES_MAX && can_loop; id++) {
+	for (u32 id = hidden(0); id < CLASSES_MAX && can_loop; id = hidden(id + 1)) {
 		struct class_set __arena *class = find_class(id);
 		u32 capacity = capacity_of(id);
 
@@ -137,7 +137,7 @@ int consort_classes(struct consort_classes_args *args)
 	args->error = classes_check();
 	if (args->error)
 		return 0;
-	for (u32 id = 0; id < CLASSES_MAX && can_loop; id++) {
+	for (u32 id = hidden(0); id < CLASSES_MAX && can_loop; id = hidden(id + 1)) {
 		struct class_set __arena *class = find_class(id);
 
 		if (!class)
@@ -166,7 +166,7 @@ core_fn reservation_set(struct reservation __arena *r in_arena, u32 rate, u64 pe
 	u64 turn_vtime = rate ? vtime_of_ns(tunables.min_slice_ns, rate) : 0;
 	unsigned long flags;
 
-	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+	for (u32 i = hidden(0); i < nr_places() && can_loop; i = hidden(i + 1)) {
 		struct shard __arena *s = shard_at(shard_of_place(nth_place(i)));
 		struct tree_node __arena *n = &group_in(&r->set, nth_place(i))->node;
 
@@ -186,7 +186,7 @@ core_fn reservation_set(struct reservation __arena *r in_arena, u32 rate, u64 pe
  */
 static inline void reservation_begin_late(struct reservation __arena *r)
 {
-	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+	for (u32 i = hidden(0); i < nr_places() && can_loop; i = hidden(i + 1)) {
 		struct tree_node __arena *n = &group_in(&r->set, nth_place(i))->node;
 
 		n->vtime += n->turn_vtime;
@@ -254,7 +254,7 @@ core_fn set_move(struct group_set __arena *set in_arena, struct group_set __aren
 {
 	unsigned long flags;
 
-	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+	for (u32 i = hidden(0); i < nr_places() && can_loop; i = hidden(i + 1)) {
 		u32 place = nth_place(i);
 		struct shard __arena *s = shard_at(shard_of_place(place));
 
@@ -442,7 +442,7 @@ static inline u64 reservation_ran_ns(struct reservation __arena *r)
 {
 	u64 ran_ns = 0;
 
-	for (u32 i = 0; i < nr_places() && can_loop; i++)
+	for (u32 i = hidden(0); i < nr_places() && can_loop; i = hidden(i + 1))
 		ran_ns += group_in(&r->set, nth_place(i))->ran_ns;
 	return ran_ns;
 }

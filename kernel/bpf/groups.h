@@ -56,7 +56,7 @@ core_fn group_set_init(struct group_set __arena *set in_arena, u64 id,
 	set->parent = parent;
 	set->level = parent->level + 1;
 	set->weight = weight;
-	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+	for (u32 i = hidden(0); i < nr_places() && can_loop; i = hidden(i + 1)) {
 		u32 place = nth_place(i);
 		struct group __arena *g = group_in(set, place);
 
@@ -77,7 +77,7 @@ core_fn set_weights(struct group_set __arena *set in_arena, u32 weight)
 	unsigned long flags;
 
 	set->weight = weight;
-	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+	for (u32 i = hidden(0); i < nr_places() && can_loop; i = hidden(i + 1)) {
 		struct shard __arena *s = shard_at(shard_of_place(nth_place(i)));
 
 		bpf_local_irq_save(&flags);

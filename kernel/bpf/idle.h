@@ -75,7 +75,7 @@ core_fn tell_workless(s32 pid, u32 place)
 
 	USES_ARENA();
 	bpf_rcu_read_lock(); /* timers' programs are verified as ones that may sleep */
-	for (u32 cpu = 0; cpu < topology.nr_cpus && can_loop; cpu++) {
+	for (u32 cpu = hidden(0); cpu < topology.nr_cpus && can_loop; cpu = hidden(cpu + 1)) {
 		if (!*(volatile u64 *)workless_word(cpu)) {
 			cpu |= WORD_BITS - 1;
 			continue;

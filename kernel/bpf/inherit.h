@@ -252,7 +252,7 @@ core_fn lend_on(struct task __arena *t in_arena, struct task __arena *payer in_a
 	struct task __arena *holder;
 	int change;
 
-	for (u32 link = 0; link < CHAIN_MAX && can_loop; link++) {
+	for (u32 link = hidden(0); link < CHAIN_MAX && can_loop; link = hidden(link + 1)) {
 		holder = t->holder;
 		if (!holder)
 			break;

@@ -93,7 +93,9 @@ static inline void task_clear(struct task __arena *t)
 	struct seat __arena *spare = t->member.spare;
 	word_t __arena *word = (word_t __arena *)t;
 
-	for (u32 i = 0; i < __builtin_offsetof(struct task, brought) / sizeof(u64) && can_loop; i++)
+	for (u32 i = hidden(0);
+	     i < __builtin_offsetof(struct task, brought) / sizeof(u64) && can_loop;
+	     i = hidden(i + 1))
 		word[i] = 0;
 	t->member.spare = spare;
 }
@@ -191,7 +193,7 @@ static inline void domain_set_init(struct domain_set __arena *set, u32 id,
 	set->flags = args->flags;
 	set->grace_ns = grace_ns;
 	set->function = function;
-	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+	for (u32 i = hidden(0); i < nr_places() && can_loop; i = hidden(i + 1)) {
 		u32 place = nth_place(i);
 		struct domain __arena *d = domain_in(set, place);
 
@@ -234,7 +236,7 @@ static inline struct function __arena *function_create(u32 kind, u32 user)
 	f->is_booted = 1;
 	f->ask_at_ns = NEVER_NS;
 	user_begin(f, user);
-	for (u32 i = 0; i < ROLES_MAX && can_loop; i++) {
+	for (u32 i = hidden(0); i < ROLES_MAX && can_loop; i = hidden(i + 1)) {
 		struct role __arena *r = &f->roles[i];
 
 		r->function = f;
@@ -256,7 +258,7 @@ static inline void function_free(struct function __arena *f)
 {
 	if (!f)
 		return;
-	for (u32 i = 0; i < ROLES_MAX && can_loop; i++)
+	for (u32 i = hidden(0); i < ROLES_MAX && can_loop; i = hidden(i + 1))
 		plan_free(f->roles[i].plan);
 	plan_free(f->staged);
 	free_pages(f, sizeof(struct function));

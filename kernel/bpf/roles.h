@@ -143,7 +143,7 @@ core_fn roles_renew(struct task __arena *t in_arena, u64 now_ns)
 	struct function __arena *f = t->set->function;
 	u32 shard = shard_of_place(t->place);
 
-	for (u32 i = 0; i < f->nr_roles && i < ROLES_MAX && can_loop; i++) {
+	for (u32 i = hidden(0); i < f->nr_roles && i < ROLES_MAX && can_loop; i = hidden(i + 1)) {
 		struct role __arena *r = &f->roles[i];
 		struct task __arena *other;
 
@@ -223,6 +223,9 @@ static inline void role_wakes(struct task __arena *t, u64 now_ns)
 		leader->submitted_ns = now_ns;
 	function_wake(&t->member, now_ns);
 	asks_note(t);
+	/* One that was moved while it ran: nobody waits, so nothing else would have its CPU ask. */
+	if (is_user_function(t->set) && cpu_at(t->cpu)->running == t)
+		kick(t->cpu, KICK(PREEMPT));
 }
 
 /* When a member that is about to run is to be compared with others of its group. Its interval may be over by now. */

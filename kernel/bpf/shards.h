@@ -75,7 +75,7 @@ core_fn take_first_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 	USES_ARENA();
 	/* Who runs there is in no queue: the virtual time must not pass it, nor those that are only looked at. */
 	best->looks = 1;
-	for (u32 look = 0; look < STEAL_LOOKS && can_loop; look++) {
+	for (u32 look = hidden(0); look < STEAL_LOOKS && can_loop; look = hidden(look + 1)) {
 		place_choose(pl, NULL, NULL, now_ns, best);
 		if (!best->task)
 			break;
@@ -106,7 +106,7 @@ core_fn take_oldest_for(struct place __arena *pl in_arena, u32 cpu, bool crowds)
 
 	USES_ARENA();
 	best->task = NULL;
-	for (u32 look = 0; w && look < STEAL_LOOKS && can_loop; look++) {
+	for (u32 look = hidden(0); w && look < STEAL_LOOKS && can_loop; look = hidden(look + 1)) {
 		struct task __arena *t = task_of_node(&outer_of(w, struct member, waiter)->node);
 
 		if (may_take(t, cpu, crowds)) {
@@ -236,7 +236,7 @@ core_fn steal(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	u32 own = place_of_shard(c->shard), first = c->shard + 1;
 	struct task_struct *p = NULL;
 
-	for (u32 i = 0; i < nr_places() && can_loop; i++) {
+	for (u32 i = hidden(0); i < nr_places() && can_loop; i = hidden(i + 1)) {
 		u32 place = nth_place((first + i) % nr_places());
 
 		if (place == own || place == place_of_cpu(cpu) ||
@@ -317,7 +317,7 @@ core_fn attend_others(u32 here, u64 now_ns)
 	USES_ARENA();
 	u32 bound = CPUS_MAX, idle = 0, seen = cpu_at(here)->seen_idle;
 
-	for (u32 cpu = 0; cpu < topology.nr_cpus && can_loop; cpu++) {
+	for (u32 cpu = hidden(0); cpu < topology.nr_cpus && can_loop; cpu = hidden(cpu + 1)) {
 		struct consort_cpu __arena *c = cpu_at(cpu);
 		bool idles = idles_beside_work(cpu);
 

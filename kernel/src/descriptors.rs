@@ -5,7 +5,7 @@
 use std::{
     collections::BTreeMap,
     io,
-    os::fd::{AsFd, BorrowedFd, OwnedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
 };
 
 use libbpf_rs::{MapHandle, MapInfo};
@@ -42,7 +42,7 @@ impl Kept {
         let (identity, link) = of_kind(LINK).pop_first()?;
         Some(Kept {
             identity,
-            link,
+            link: above(&link, maps.values().map(AsFd::as_fd)).unwrap_or(link),
             programs,
             maps,
         })
@@ -53,7 +53,7 @@ impl Kept {
         let programs = self.programs.keys().map(|name| format!("{PROGRAM}{name}"));
         let maps = self.maps.keys().map(|name| format!("{MAP}{name}"));
         let link = std::iter::once(link_name(&self.identity));
-        link.chain(programs).chain(maps).collect()
+        programs.chain(maps).chain(link).collect()
     }
 
     /// Whether it is what this build would load with the same options.
@@ -159,6 +159,28 @@ named! {
 pub(crate) fn duplicate(descriptor: &impl AsFd) -> Result<OwnedFd, Error> {
     let copy = descriptor.as_fd().try_clone_to_owned();
     copy.map_err(|error| Error::system("cannot duplicate a descriptor of the scheduler", error))
+}
+
+/// The link again, with a number above those of these maps. Of a process that is killed the kernel closes the highest number
+/// first, and the scheduler must be out of the kernel before the map of its timers is let go: Linux 6.18 frees each timer
+/// under a lock and wakes a worker meanwhile, and a scheduler that is still in charge starts the timer as it enqueues that
+/// worker. It would wait for ever for a lock that its own CPU holds.
+pub(crate) fn above<'a>(
+    link: &OwnedFd,
+    maps: impl Iterator<Item = BorrowedFd<'a>>,
+) -> Result<OwnedFd, Error> {
+    let above_all = maps.map(|map| map.as_raw_fd() + 1).max().unwrap_or(0);
+    // SAFETY: plain duplication of an open descriptor.
+    let copy = unsafe { libc::fcntl(link.as_raw_fd(), libc::F_DUPFD_CLOEXEC, above_all) };
+    if copy < 0 {
+        let error = io::Error::last_os_error();
+        return Err(Error::system(
+            "cannot give the scheduler's link a number above its maps'",
+            error,
+        ));
+    }
+    // SAFETY: just made, and nobody else's.
+    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
 }
 
 fn handle(map: &libbpf_rs::MapMut<'_>) -> Result<MapHandle, Error> {

@@ -11,7 +11,7 @@ use tracing::info;
 
 use crate::{
     counters,
-    descriptors::{duplicate, link_name, Kept, Maps, Programs},
+    descriptors::{above, duplicate, link_name, Kept, Maps, Programs},
     exit,
     globals::{read, write, Globals},
     handover::{forget_domain, note_domain, DomainLabel},
@@ -94,6 +94,7 @@ impl Scheduler {
         pages: Pages,
         options: &Options,
     ) -> Result<Self, Error> {
+        let link = above(&link, maps.named().iter().map(|(_, map)| *map))?;
         Ok(Scheduler {
             link,
             identity: identity(options),
@@ -114,9 +115,10 @@ impl Scheduler {
 
     /// All that another daemon needs to take it over, by name.
     pub fn descriptors(&self) -> Vec<(String, BorrowedFd<'_>)> {
-        let mut named = vec![(link_name(&self.identity), self.link.as_fd())];
-        named.extend(self.programs.named());
+        let mut named = self.programs.named();
         named.extend(self.maps.named());
+        // Last: the service manager closes the newest first.
+        named.push((link_name(&self.identity), self.link.as_fd()));
         named
     }
 

@@ -178,7 +178,13 @@ fn a_program_with_more_rights_than_its_user_is_not_led_into_others_directories()
         return;
     }
     fs::set_permissions(&planted, PermissionsExt::from_mode(0o777)).unwrap();
-    fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    // Another process copies: a child that another test forks would hold the copy open for writing, and then nobody can
+    // run it.
+    let copied = Command::new("cp")
+        .arg(std::env::current_exe().unwrap())
+        .arg(&copy)
+        .status();
+    assert!(copied.unwrap().success());
     chown(&copy, Some(user), None).unwrap();
     fs::set_permissions(&copy, PermissionsExt::from_mode(0o4755)).unwrap();
     fs::set_permissions(&program.0, PermissionsExt::from_mode(0o755)).unwrap();

@@ -108,8 +108,8 @@ mod tests {
 {"type": "frame", "player": 0, "frame": 2, "due_ns": 1500000000, "dispatch_ns": 1501000000, "shown": false}
 "#;
 
-    fn read(text: &str, players: usize) -> Result<Figures, DemoFailure> {
-        let name = format!("consort-demo-log-{}-{players}", std::process::id());
+    fn read(name: &str, text: &str, players: usize) -> Result<Figures, DemoFailure> {
+        let name = format!("consort-demo-log-{}-{name}", std::process::id());
         let path = std::env::temp_dir().join(name);
         fs::write(&path, text).unwrap();
         let figures = Figures::read(
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn counts_what_was_due_in_the_window() {
-        let figures = read(LOG, 1).unwrap();
+        let figures = read("whole", LOG, 1).unwrap();
         assert_eq!(figures.frames_per_s, [1.0]);
         assert_eq!(
             (figures.mean_ms(), figures.p99_ms(), figures.max_ms()),
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn a_player_without_frames_and_a_log_that_was_cut_off_are_errors() {
-        assert!(read(LOG, 2).is_err());
-        assert!(read(&LOG[..LOG.len() - 20], 1).is_err());
+        assert!(read("missing", LOG, 2).is_err());
+        assert!(read("cut", &LOG[..LOG.len() - 20], 1).is_err());
     }
 }

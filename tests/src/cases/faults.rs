@@ -9,7 +9,10 @@ use crate::{
     check,
     suite::{
         board::Field,
-        consort::{await_members, await_state, consort, members, status, Daemon, SOCKET},
+        consort::{
+            await_members, await_state, check_that_the_scheduler_goes_before_its_timers, consort,
+            members, status, Daemon, SOCKET,
+        },
         machine::possible_cpus,
         process::{wait_until, Role, ALICE, PATIENCE},
         Cpus, Needs, Outcome, Test,
@@ -160,7 +163,9 @@ fn daemon_killed() -> Outcome {
         Role::ready("ticker orphans 10")?,
         Role::ready("hog")?,
     ];
-    let daemon = nix::unistd::Pid::from_raw(Daemon::running_pid()? as i32);
+    let daemon = Daemon::running_pid()?;
+    check_that_the_scheduler_goes_before_its_timers(daemon)?;
+    let daemon = nix::unistd::Pid::from_raw(daemon as i32);
     nix::sys::signal::kill(daemon, Signal::SIGKILL).map_err(|errno| errno.to_string())?;
     let killed_ns = consort::now_ns();
     await_state("disabled")?;

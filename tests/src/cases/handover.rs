@@ -12,8 +12,8 @@ use crate::{
         board::Field,
         client::{request, Client},
         consort::{
-            await_members, await_state, consort, members, reservations, slice_ns, status, Daemon,
-            SOCKET,
+            await_members, await_state, check_that_the_scheduler_goes_before_its_timers, consort,
+            members, reservations, slice_ns, status, Daemon, SOCKET,
         },
         machine::{attached, possible_cpus, scheduler_state},
         manager::Manager,
@@ -203,6 +203,7 @@ fn killed() -> Outcome {
         // A program that comes meanwhile waits for the next one.
         let early = Client::connect()?;
         daemon = manager.start_daemon(&[])?;
+        check_that_the_scheduler_goes_before_its_timers(daemon.pid())?;
         let answer = early.ask(&request(CONSORT_HELLO))?;
         check!(
             answer.error == 0,

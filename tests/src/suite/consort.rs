@@ -352,6 +352,40 @@ impl Drop for Daemon {
     }
 }
 
+/// Of a process that is killed the kernel closes the highest descriptor first: the scheduler must have left the kernel before
+/// the map of its timers is let go.
+pub fn check_that_the_scheduler_goes_before_its_timers(daemon: u32) -> Outcome {
+    let (mut links, mut timers) = (Vec::new(), Vec::new());
+    let descriptors = std::fs::read_dir(format!("/proc/{daemon}/fdinfo"))
+        .map_err(|error| format!("cannot list the daemon's descriptors: {error}"))?;
+    for descriptor in descriptors.flatten() {
+        let name = descriptor.file_name().to_string_lossy().into_owned();
+        let number: u32 = name.parse().map_err(|_| format!("descriptor {name:?}"))?;
+        // One that has been closed since has no text.
+        let info = std::fs::read_to_string(descriptor.path()).unwrap_or_default();
+        if info.contains("link_type:") {
+            links.push(number);
+        } else if is_array_of_timers(&info) {
+            timers.push(number);
+        }
+    }
+    check!(
+        !timers.is_empty() && links.iter().max() > timers.iter().max(),
+        "the daemon's link is {links:?}, and its timers are {timers:?}: killed, it would let the timers go first"
+    );
+    Ok(())
+}
+
+/// An array (BPF_MAP_TYPE_ARRAY) of what is as large as a `struct bpf_timer`.
+fn is_array_of_timers(info: &str) -> bool {
+    let field = |name: &str| {
+        info.lines()
+            .find_map(|line| line.strip_prefix(name))
+            .map(str::trim)
+    };
+    field("map_type:") == Some("2") && field("value_size:") == Some("16")
+}
+
 pub fn await_state(state: &str) -> Outcome {
     wait_until(PATIENCE, &format!("the scheduler to be {state}"), || {
         let now = machine::scheduler_state();
