@@ -113,14 +113,18 @@ pub fn run_one(name: &str) -> ExitCode {
 /// Runs all tests that fit this machine. The last line of the output says that the suite came to its end.
 pub fn run(patterns: &[&str]) -> ExitCode {
     let one_cpu = machine::possible_cpus() == 1;
-    let chosen = cases::all().filter(|test| {
-        (patterns.is_empty() || patterns.iter().any(|pattern| test.name.contains(pattern)))
-            && match test.cpus {
-                Cpus::Any => true,
-                Cpus::One => one_cpu,
-                Cpus::Many => !one_cpu,
-            }
-    });
+    let mut chosen: Vec<&Test> = cases::all()
+        .filter(|test| {
+            (patterns.is_empty() || patterns.iter().any(|pattern| test.name.contains(pattern)))
+                && match test.cpus {
+                    Cpus::Any => true,
+                    Cpus::One => one_cpu,
+                    Cpus::Many => !one_cpu,
+                }
+        })
+        .collect();
+    // Loading takes longer than most tests: those that share a daemon come after those that have their own.
+    chosen.sort_by_key(|test| test.needs == Needs::Daemon);
     let mut failed = 0;
     for test in chosen {
         let began = Instant::now();
