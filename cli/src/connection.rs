@@ -22,6 +22,7 @@ use nix::{
         },
         time::{TimeVal, TimeValLike},
     },
+    unistd::geteuid,
 };
 use serde_json::Value;
 
@@ -32,6 +33,18 @@ const ANSWER_TIMEOUT_S: i64 = 10;
 
 pub struct Connection {
     socket: OwnedFd,
+}
+
+/// Why there may be no answer. The daemon leaves the messages of a user unread who has used up the time that it has for that
+/// user.
+fn unanswered() -> String {
+    let own = match geteuid().is_root() {
+        true => "",
+        false => {
+            ", or has no time left for your requests (cpu_percent of its [limits]): wait and try again"
+        }
+    };
+    format!("it did not answer within {ANSWER_TIMEOUT_S} s: it is overloaded or stuck{own}")
 }
 
 impl Connection {
@@ -60,9 +73,7 @@ impl Connection {
     pub fn control(&self, command: &Value) -> Result<Value, Failure> {
         let broken = |errno: Errno| {
             Failure::Connection(match errno {
-                Errno::EAGAIN => format!(
-                    "it did not answer within {ANSWER_TIMEOUT_S} s: it is overloaded or stuck"
-                ),
+                Errno::EAGAIN => unanswered(),
                 errno => io::Error::from(errno).to_string(),
             })
         };

@@ -19,6 +19,12 @@ use crate::{Error, Member};
 /// A name that is none; [`Error::AlreadyMember`]; [`Error::NoFreeSlot`]; [`Error::System`].
 pub fn announce(name: &str) -> Result<Announced, Error> {
     check_name(name)?;
+    // What group files can say.
+    let is_known = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_known) {
+        let name = name.to_owned();
+        return Err(Error::ThreadName { name });
+    }
     let terms = Terms {
         wants: Wants::Name,
         name: message_name(name)?,

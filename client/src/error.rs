@@ -41,6 +41,8 @@ pub enum Error {
         "domain name {name:?} contains {bad:?}: names are visible ASCII characters other than '/'"
     )]
     NameCharacter { name: String, bad: char },
+    #[error("thread name {name:?} is none: 1 to {NAME_MAX} of a-z, A-Z, 0-9, '-' and '_' are expected")]
+    ThreadName { name: String },
     #[error("domain name is not ASCII text: names are visible ASCII characters other than '/'")]
     NameEncoding,
     #[error("longest event of {event_ns} ns is out of range: {EVENT_MIN_NS} to {EVENT_MAX_NS} ns is expected, or 0 for the scheduler's choice")]
@@ -139,6 +141,7 @@ impl Error {
             | Error::NoEpoll { .. }
             | Error::VariableRange { .. }
             | Error::NameCharacter { .. }
+            | Error::ThreadName { .. }
             | Error::NameEncoding
             | Error::EventRange { .. }
             | Error::RateRange { .. }

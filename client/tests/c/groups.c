@@ -19,6 +19,7 @@ int main(void)
 		errx(1, "nobody has said when it begins");
 	if (consort_set_state(member, CONSORT_VARIABLES, 0) != -22 ||
 	    consort_get_control(member, 0, NULL) != -22 || consort_announce(NULL, &member) != -22 ||
+	    consort_announce("a.b", &member) != -22 || consort_announce("", &member) != -22 ||
 	    consort_announce("again", &member) != -17 || consort_set_state(NULL, 0, 0) != -22)
 		errx(1, "what is wrong is not refused");
 	if (consort_begin_submission(member) || consort_end_submission(member) ||
