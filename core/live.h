@@ -11,7 +11,8 @@
  * Bound    A runnable task waits for LIVE_WAIT_NS and LIVE_PART slices for each that has waited for longer than it.
  * Source   000 section 2.3.3 has no such rule; the stock scheduler bounds waits by bounding lags.
  *          A host that chooses between places takes the one that has waited for longer first, whatever else they say.
- * Limits   One list a place: a task that is moved, or changed in weight, begins to wait anew.
+ *          One that it moves to another place goes on waiting there.
+ * Limits   One list a place: a task that is changed in weight, or comes to another group, begins to wait anew.
  */
 #ifndef CORE_LIVE_H
 #define CORE_LIVE_H
@@ -25,7 +26,11 @@ struct waiter {
 	struct waiter __arena *before;
 	struct waiter __arena *next;
 	u64 since_ns;
+	u64 came_ns; /* since when it has waited in this place */
 };
+
+/* So many waiters are looked at from either end for the place of one that comes from elsewhere. */
+#define LIVE_LOOKS 16
 
 struct waiters {
 	struct waiter __arena *first;
@@ -68,6 +73,7 @@ static __always_inline void live_wait(struct waiters __arena *all, struct waiter
 	w->before = last;
 	w->next = NULL;
 	w->since_ns = now_ns;
+	w->came_ns = now_ns;
 	all->last = w;
 	if (last)
 		last->next = w;
@@ -87,6 +93,58 @@ static __always_inline void live_wait_no_more(struct waiters __arena *all, struc
 		next->before = before;
 	else
 		all->last = before;
+}
+
+/* The first of the list that has waited for less, of those within reach; NULL: none has. */
+static __always_inline struct waiter __arena *live_first_after(const struct waiters __arena *all,
+							       u64 since_ns)
+{
+	struct waiter __arena *last = all->last, *after = NULL;
+	u32 looks;
+
+	for (looks = 0; looks < LIVE_LOOKS && last && can_loop; looks++) {
+		if ((s64)(last->since_ns - since_ns) <= 0)
+			return after;
+		after = last;
+		last = last->before;
+	}
+	after = all->first;
+	for (looks = 0; looks < LIVE_LOOKS && after && can_loop; looks++) {
+		if ((s64)(after->since_ns - since_ns) > 0)
+			break;
+		after = after->next;
+	}
+	return after;
+}
+
+/*
+ * A waiter has come from another place, where it has waited since then. Where it belongs out of reach, in a long list, it is
+ * taken for one that has waited as long as the one before which it comes.
+ */
+core_fn live_wait_on(struct waiters __arena *all in_arena, struct waiter __arena *w in_arena,
+		     u64 since_ns)
+{
+	struct waiter __arena *next, *before;
+
+	live_wait_no_more(all, w);
+	next = live_first_after(all, since_ns);
+	before = next ? next->before : all->last;
+	if (before && (s64)(before->since_ns - since_ns) > 0)
+		since_ns = before->since_ns;
+	if (next && (s64)(since_ns - next->since_ns) > 0)
+		since_ns = next->since_ns;
+	w->since_ns = since_ns;
+	w->before = before;
+	w->next = next;
+	if (before)
+		before->next = w;
+	else
+		all->first = w;
+	if (next)
+		next->before = w;
+	else
+		all->last = w;
+	return 0;
 }
 
 /* For how long, up to now, tasks have waited: what others had before that was not owed to anybody. */

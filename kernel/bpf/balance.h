@@ -152,12 +152,15 @@ static inline bool may_give(struct giver __arena *g, u64 lag, u64 now_ns)
 	return true;
 }
 
-/* For how long the task of a place has waited that has waited for longest: a look without the lock. */
+/*
+ * For how long the task of a place that has waited for longest has waited there, and not elsewhere before: else it would go to and
+ * fro. A look without the lock.
+ */
 static inline u64 longest_wait_ns(const struct place __arena *pl, u64 now_ns)
 {
 	const struct waiter __arena *w =
 		*(struct waiter __arena *const volatile __arena *)&pl->waiters.first;
-	s64 ns = w ? now_ns - w->since_ns : 0;
+	s64 ns = w ? now_ns - w->came_ns : 0;
 
 	return ns > 0 ? ns : 0;
 }

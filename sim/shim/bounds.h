@@ -218,6 +218,14 @@ static u64 place_wait_ns(const struct checking *c, const struct task *t, u64 ns,
 	return part_of(ns, weight_everywhere(), weight / (nr_cpus ?: 1));
 }
 
+/* Whatever the weights: all others may have waited for longer, wherever they are (core/live.h). */
+static u64 live_ns(const struct checking *c, const struct sim_task_ref *ref)
+{
+	u64 nr_others = c->nr_tasks + ref->nr_ended, rounds = LIVE_PART * (nr_others + 1);
+
+	return LIVE_WAIT_NS + 2 * rounds * quantum_ns(c);
+}
+
 static void check_starvation(struct checking *c, const struct sim_task_ref *ref)
 {
 	struct task *t = find_task(ref->task);
@@ -239,11 +247,13 @@ static void check_starvation(struct checking *c, const struct sim_task_ref *ref)
 	}
 	/* The lightest may wait for longer than fits into the sums below. */
 	if (ns > PATIENCE_MAX_NS)
-		return;
+		ns = PATIENCE_MAX_NS;
 	/* Twice: a group may have come in the meantime, and an event may have been interrupted. */
 	ns = patience_ns + 2 * ns;
 	/* A task that has ended was before it, and is not among those that are there. */
 	ns += ref->nr_ended * 2 * quantum_ns(c);
+	if (ns > live_ns(c, ref))
+		ns = live_ns(c, ref);
 	if (ref->waits_ns > ns + c->bounds.late_ns)
 		broken(c, "starvation",
 		       "task %u has waited for %llu us, at its rate it may for %llu us",

@@ -19,7 +19,6 @@ struct past {
 	u64 held; /* as given */
 	u32 place;
 	u32 nr_lost; /* by its CPU: whoever it could not hand over waits anew */
-	u64 nr_steals; /* between the two looks it may have been moved there and back */
 	bool slept; /* was asleep, beside others, and nothing has changed about it since */
 	bool active;
 	bool waited;
@@ -181,33 +180,26 @@ static void check_sleeper(struct checking *c, struct past *old, const struct tas
 		look_at_sleeper(c, old, t, number);
 }
 
-/*
- * ---- waiters: a task begins to wait anew only when it has run, or was moved or changed (core/live.h). Between two looks it may
- * have been moved there and back. ----
- */
+/* ---- waiters: a task begins to wait anew only when it has run, or was changed (core/live.h) ---- */
 
 static void check_patience(struct checking *c, struct past *old, const struct task *t,
 			   const struct sim_task_ref *ref)
 {
 	u64 since_ns = t->member.waiter.since_ns;
 	bool waits = t->member.node.ready.queued, same;
-	u64 nr_steals = 0;
 	u32 nr_lost = 0;
 
-	for (u32 cpu = 0; cpu < topology.nr_cpus; cpu++) {
+	for (u32 cpu = 0; cpu < topology.nr_cpus; cpu++)
 		nr_lost += counters[cpu].lost;
-		nr_steals += counters[cpu].steals;
-	}
 	/* It is the scheduler's all the while, which has not tried to give it back. */
 	same = waits && old->waited && is_same(old, t) && ref->held == old->held;
 	if (c->bounds.weights_stay && c->bounds.seats_stay && same && old->nr_lost == nr_lost &&
-	    old->nr_steals == nr_steals && since_ns > old->since_ns)
+	    since_ns > old->since_ns)
 		broken(c, "waiters", "task %u is taken for one that has waited for %llu us less",
 		       ref->task->sim_task, (since_ns - old->since_ns) / 1000);
 	old->waited = waits;
 	old->since_ns = since_ns;
 	old->nr_lost = nr_lost;
-	old->nr_steals = nr_steals;
 	old->held = ref->held;
 }
 

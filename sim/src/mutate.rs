@@ -24,7 +24,7 @@ pub struct Mutation {
 const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
 
 /// One of each kind that schedulers are known for.
-pub const MUTATIONS: [Mutation; 31] = [
+pub const MUTATIONS: [Mutation; 32] = [
     Mutation {
         name: "unsigned-virtual-time",
         file: "core/vtime.h",
@@ -48,6 +48,12 @@ pub const MUTATIONS: [Mutation; 31] = [
         file: "kernel/bpf/custody.h",
         from: "bpf_cpumask_test_cpu(cpu, p->cpus_ptr)",
         to: "true",
+    },
+    Mutation {
+        name: "waits-anew-where-it-comes-to",
+        file: "kernel/bpf/shards.h",
+        from: "\t\t\tlive_wait_on(&place_at(t->place)->waiters, w, since_ns);\n",
+        to: "",
     },
     Mutation {
         name: "leaked-timer",
