@@ -41,7 +41,9 @@ pub enum Error {
         "domain name {name:?} contains {bad:?}: names are visible ASCII characters other than '/'"
     )]
     NameCharacter { name: String, bad: char },
-    #[error("thread name {name:?} is none: 1 to {NAME_MAX} of a-z, A-Z, 0-9, '-' and '_' are expected")]
+    #[error(
+        "thread name {name:?} is none: 1 to {NAME_MAX} of a-z, A-Z, 0-9, '-' and '_' are expected"
+    )]
     ThreadName { name: String },
     #[error("domain name is not ASCII text: names are visible ASCII characters other than '/'")]
     NameEncoding,

@@ -74,6 +74,11 @@ void core_live_wait(struct waiters *all, struct waiter *w, u64 now_ns)
 	live_wait(all, w, now_ns);
 }
 
+void core_live_wait_on(struct waiters *all, struct waiter *w, u64 since_ns)
+{
+	live_wait_on(all, w, since_ns);
+}
+
 void core_live_wait_no_more(struct waiters *all, struct waiter *w)
 {
 	live_wait_no_more(all, w);

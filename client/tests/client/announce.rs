@@ -208,7 +208,7 @@ isolated!(variables_that_a_page_has_not_are_not_looked_for, {
 
 isolated!(names_are_checked_before_anybody_is_asked, {
     let daemon = Daemon::start();
-    for name in ["two words", "a/b", "\u{e4}", &"x".repeat(64)] {
+    for name in ["", "a.b", "two words", "a/b", "\u{e4}", &"x".repeat(64)] {
         assert!(announce(name).is_err(), "{name}");
     }
     assert!(daemon.requests().is_empty());

@@ -126,3 +126,52 @@ fn a_crowd_that_waits_for_too_long_takes_one_slice_of_some() {
     let least = 1.0 - 1.0 / PART as f64;
     assert!(got >= least - 0.01, "the hog got {got}, may have {least}");
 }
+
+/// The waiters of a list, in its order; its links are those of a list.
+fn listed(all: &waiters) -> Vec<*mut waiter> {
+    let (mut list, mut before, mut at) = (Vec::new(), std::ptr::null_mut(), all.first);
+    while !at.is_null() {
+        assert_eq!(unsafe { (*at).before }, before);
+        list.push(at);
+        (before, at) = (at, unsafe { (*at).next });
+    }
+    assert_eq!(all.last, before);
+    list
+}
+
+proptest! {
+    /// A task that comes from another place is before all that have waited for less, and the list stays in order. Where both
+    /// ends of a long list are too far it is taken for one that has waited for longer, never for less.
+    #[test]
+    fn who_comes_from_elsewhere_goes_on_waiting(
+        began_ns in u64::MAX - 10_000..u64::MAX,
+        gaps in prop::collection::vec(0u64..100, 0..60),
+        comes_ns in 0u64..6_000,
+    ) {
+        let mut all: waiters = unsafe { std::mem::zeroed() };
+        let mut slots: Vec<waiter> = vec![unsafe { std::mem::zeroed() }; gaps.len() + 1];
+        let mut now_ns = began_ns;
+        let since_ns = began_ns.wrapping_add(comes_ns);
+
+        for (w, gap) in slots.iter_mut().skip(1).zip(&gaps) {
+            now_ns = now_ns.wrapping_add(*gap);
+            unsafe { core_live_wait(&mut all, w, now_ns) };
+        }
+        let w: *mut waiter = &mut slots[0];
+        let now_ns = now_ns.wrapping_add(comes_ns);
+        unsafe {
+            core_live_wait(&mut all, w, now_ns);
+            core_live_wait_on(&mut all, w, since_ns);
+        }
+        let list = listed(&all);
+        prop_assert_eq!(list.len(), gaps.len() + 1);
+        let age_ns = |w: *mut waiter| now_ns.wrapping_sub(unsafe { (*w).since_ns });
+        prop_assert!(list.windows(2).all(|pair| age_ns(pair[0]) >= age_ns(pair[1])));
+        let is_exact = age_ns(w) == now_ns.wrapping_sub(since_ns);
+        prop_assert!(age_ns(w) >= now_ns.wrapping_sub(since_ns));
+        let at = list.iter().position(|it| *it == w).unwrap();
+        let reach = LIVE_LOOKS as usize;
+        prop_assert!(is_exact || (at + 1 >= reach && list.len() - at >= reach));
+        prop_assert_eq!(unsafe { (*w).came_ns }, now_ns);
+    }
+}
