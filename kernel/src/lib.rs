@@ -23,6 +23,7 @@ mod safe;
 mod safe_skeleton;
 mod scheduler;
 mod skeleton;
+mod struct_ops;
 mod syscall;
 mod topology;
 pub mod trace;

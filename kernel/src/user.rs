@@ -17,7 +17,7 @@ use crate::{
     skeleton::interface::{
         consort_user_args, CONSORT_USER_FUNCTIONS, CONSORT_USER_SET, CONSORT_USER_STATUS,
     },
-    syscall, Error, Scheduler,
+    struct_ops, syscall, Error, Scheduler,
 };
 
 /// Functions that are loaded at a time.
@@ -122,7 +122,7 @@ impl Scheduler {
     /// # Errors
     /// No process can be made, or this kernel's types are not known.
     pub fn verify_user(&self, code: &[u8]) -> Result<Verifying, Error> {
-        let (attach_btf_id, attach_type) = dispatch()?;
+        let (attach_btf_id, attach_type) = struct_ops::dispatch()?;
         let records = self.df_records().as_raw_fd();
         Verifying::begin(code, records, attach_btf_id, attach_type)
     }
@@ -442,42 +442,6 @@ fn steps(program: BorrowedFd<'_>) -> Result<u32, Error> {
             "cannot look at a decision function",
             io::Error::last_os_error(),
         )),
-    }
-}
-
-/// The kernel's numbers of `struct sched_ext_ops` and of its member `dispatch`.
-fn dispatch() -> Result<(u32, u32), Error> {
-    let unknown = || Error::Load {
-        doing: "name the type of its decision functions",
-        detail: "there is no struct sched_ext_ops in its BTF".to_owned(),
-    };
-    // SAFETY: libbpf's own objects, asked as its documentation says; names are looked at while they are there.
-    unsafe {
-        let btf = libbpf_sys::btf__load_vmlinux_btf();
-        if btf.is_null() {
-            return Err(unknown());
-        }
-        let id = libbpf_sys::btf__find_by_name_kind(
-            btf,
-            c"sched_ext_ops".as_ptr(),
-            libbpf_sys::BTF_KIND_STRUCT,
-        );
-        let found = u32::try_from(id).ok().and_then(|id| {
-            let at = libbpf_sys::btf__type_by_id(btf, id);
-            if at.is_null() {
-                return None;
-            }
-            let members = at.add(1).cast::<libbpf_sys::btf_member>();
-            let is_dispatch = |index: &u32| {
-                let name =
-                    libbpf_sys::btf__name_by_offset(btf, (*members.add(*index as usize)).name_off);
-                !name.is_null() && std::ffi::CStr::from_ptr(name) == c"dispatch"
-            };
-            let index = (0..(*at).info & 0xffff).find(is_dispatch)?;
-            Some((id, index))
-        });
-        libbpf_sys::btf__free(btf);
-        found.ok_or_else(unknown)
     }
 }
 

@@ -5,6 +5,7 @@
 //! for, and put at a number of the scheduler's. The command asks for the outcome by a ticket. A group has the function of
 //! its owner's that its file names; another one that is loaded in its place is asked from the next choice on.
 
+mod command;
 mod hex;
 mod show;
 
@@ -17,9 +18,9 @@ use consort_df::{Kind, Object};
 use consort_groups::function::Function;
 use consort_kernel::USER_FUNCTIONS;
 use nix::errno::Errno;
-use serde::{Deserialize, Serialize};
 use tracing::{info, warn};
 
+pub use self::command::{FunctionCommand, Outcome, Ticket};
 use self::hex::{from_hex, to_hex};
 pub use self::show::{FunctionPage, FunctionRow, UserRow};
 use crate::{
@@ -38,58 +39,6 @@ const FUNCTIONS_OF_USER_MAX: usize = 16;
 /// Functions that wait to be verified, and outcomes that nobody has asked for yet.
 const WAITING_MAX: usize = 64;
 const OUTCOMES_MAX: usize = 256;
-
-/// Names a verification.
-pub type Ticket = u64;
-
-#[derive(Debug, Deserialize)]
-#[serde(tag = "doing", rename_all = "snake_case")]
-pub enum FunctionCommand {
-    /// `object`: the object file, in hexadecimal. `replaces`: there is one of that name, which answers until the new one does.
-    Load {
-        name: String,
-        object: String,
-        #[serde(default)]
-        replaces: bool,
-    },
-    /// What has become of it.
-    Outcome {
-        ticket: Ticket,
-    },
-    /// `uid`: somebody else's, by root.
-    Remove {
-        name: String,
-        uid: Option<u32>,
-    },
-    List {
-        after: Option<usize>,
-    },
-}
-
-impl FunctionCommand {
-    /// Whether it only looks.
-    pub fn is_a_question(&self) -> bool {
-        matches!(
-            self,
-            FunctionCommand::Outcome { .. } | FunctionCommand::List { .. }
-        )
-    }
-}
-
-/// What has become of a function that was to be loaded.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(tag = "outcome", rename_all = "snake_case")]
-pub enum Outcome {
-    Verifying,
-    Loaded {
-        /// That one answer takes at most.
-        steps: u32,
-        verified_us: u64,
-    },
-    Refused {
-        why: String,
-    },
-}
 
 /// A function that is loaded, or was when the daemon ended.
 #[derive(Debug)]

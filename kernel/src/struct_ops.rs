@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: GPL-2.0-only
+//! Where the kernel's BTF has what programs of a scheduler are loaded for.
+
+use crate::Error;
+
+/// The kernel's numbers of `struct sched_ext_ops` and of its member `dispatch`.
+pub(crate) fn dispatch() -> Result<(u32, u32), Error> {
+    let unknown = || Error::Load {
+        doing: "name the type of its decision functions",
+        detail: "there is no struct sched_ext_ops in its BTF".to_owned(),
+    };
+    // SAFETY: libbpf's own objects, asked as its documentation says; names are looked at while they are there.
+    unsafe {
+        let btf = libbpf_sys::btf__load_vmlinux_btf();
+        if btf.is_null() {
+            return Err(unknown());
+        }
+        let id = libbpf_sys::btf__find_by_name_kind(
+            btf,
+            c"sched_ext_ops".as_ptr(),
+            libbpf_sys::BTF_KIND_STRUCT,
+        );
+        let found = u32::try_from(id).ok().and_then(|id| {
+            let at = libbpf_sys::btf__type_by_id(btf, id);
+            if at.is_null() {
+                return None;
+            }
+            let members = at.add(1).cast::<libbpf_sys::btf_member>();
+            let is_dispatch = |index: &u32| {
+                let name =
+                    libbpf_sys::btf__name_by_offset(btf, (*members.add(*index as usize)).name_off);
+                !name.is_null() && std::ffi::CStr::from_ptr(name) == c"dispatch"
+            };
+            let index = (0..(*at).info & 0xffff).find(is_dispatch)?;
+            Some((id, index))
+        });
+        libbpf_sys::btf__free(btf);
+        found.ok_or_else(unknown)
+    }
+}
