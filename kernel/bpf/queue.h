@@ -194,6 +194,7 @@ static __always_inline void take_alone(struct task __arena *t)
 }
 
 static inline void role_wakes(struct task __arena *t, u64 now_ns);
+static inline void role_moved(const struct task __arena *t);
 
 core_fn task_activate(struct task __arena *t in_arena, u64 now_ns)
 {
@@ -394,6 +395,8 @@ core_fn task_move(struct task __arena *t in_arena, struct group_set __arena *hom
 	}
 	if (was_waiting)
 		task_wait(t, bpf_ktime_get_ns());
+	if (was_active)
+		role_moved(t);
 	return 0;
 }
 

@@ -223,8 +223,12 @@ static inline void role_wakes(struct task __arena *t, u64 now_ns)
 		leader->submitted_ns = now_ns;
 	function_wake(&t->member, now_ns);
 	asks_note(t);
-	/* One that was moved while it ran: nobody waits, so nothing else would have its CPU ask. */
-	if (is_user_function(t->set) && cpu_at(t->cpu)->running == t)
+}
+
+/* One that runs or waits was moved: no wake-up follows, which would have its CPU ask. */
+static inline void role_moved(const struct task __arena *t)
+{
+	if (is_user_function(t->set))
 		kick(t->cpu, KICK(PREEMPT));
 }
 
