@@ -7,8 +7,29 @@ use crate::error::Error;
 use crate::setup::Setup;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// A run that takes longer is stuck.
-const RUN_MAX_S: u32 = 30;
+/// A run that has computed for longer is stuck, however busy the machine is.
+const COMPUTING_MAX_S: libc::time_t = 30;
+/// One that waits for longer, too.
+const RUN_MAX_S: u32 = 600;
+
+/// A run begins. The process dies if it does not end.
+fn begin_run() {
+    let timer = libc::itimerval {
+        it_interval: libc::timeval {
+            tv_sec: 0,
+            tv_usec: 0,
+        },
+        it_value: libc::timeval {
+            tv_sec: COMPUTING_MAX_S,
+            tv_usec: 0,
+        },
+    };
+    // SAFETY: plain system calls on a value that outlives them.
+    unsafe {
+        libc::setitimer(libc::ITIMER_PROF, &timer, std::ptr::null_mut());
+        libc::alarm(RUN_MAX_S);
+    }
+}
 
 /// How a run in a process of its own ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +37,7 @@ pub enum Verdict {
     Fine,
     /// A promise was broken; which one, as a number.
     Broken(u8),
-    /// The process died of this signal; SIGALRM: the run was stuck.
+    /// The process died of this signal; SIGPROF or SIGALRM: the run was stuck.
     Died(i32),
 }
 
@@ -57,11 +78,10 @@ fn fork(work: impl FnOnce() -> u8) -> Result<libc::pid_t, Error> {
         }),
         0 => {
             drop(turn);
-            // SAFETY: plain system calls.
-            unsafe {
-                libc::alarm(RUN_MAX_S);
-                libc::_exit(i32::from(work()));
-            }
+            begin_run();
+            let number = work();
+            // SAFETY: a plain system call.
+            unsafe { libc::_exit(i32::from(number)) }
         }
         pid => Ok(pid),
     }
@@ -117,8 +137,7 @@ impl Worker {
             while seed < end {
                 // SAFETY: mapped for as long as the parent lives.
                 unsafe { (*progress).seed.store(seed, Ordering::Relaxed) };
-                // SAFETY: a plain system call: each run has its time.
-                unsafe { libc::alarm(RUN_MAX_S) };
+                begin_run();
                 if let Some(violation) = kind.attempt(&kind.generate(seed), library) {
                     return number_of(violation.rule);
                 }
