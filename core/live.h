@@ -8,10 +8,10 @@
  *          LIVE_WAIT_NS runs next, for a slice, whatever virtual times say, and is charged for it as for any run. Of
  *          every LIVE_PART slices one at most is given away like that. Its lead is forgotten beforehand: a task that gets a
  *          slice each time that it must would else be ahead for ever.
- * Bound    A runnable task waits for LIVE_WAIT_NS and LIVE_PART slices for each that has waited for longer than it.
- * Source   000 section 2.3.3 has no such rule; the stock scheduler bounds waits by bounding lags.
  *          A host that chooses between places takes the one that has waited for longer first, whatever else they say.
  *          One that it moves to another place goes on waiting there.
+ * Bound    A runnable task waits for LIVE_WAIT_NS and LIVE_PART slices for each that has waited for longer than it.
+ * Source   000 section 2.3.3 has no such rule; the stock scheduler bounds waits by bounding lags.
  * Limits   One list a place: a task that is changed in weight, or comes to another group, begins to wait anew.
  */
 #ifndef CORE_LIVE_H
