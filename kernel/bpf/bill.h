@@ -39,8 +39,7 @@ core_fn task_bill(struct task __arena *t in_arena, u64 ns, u64 now_ns)
 	return 0;
 }
 
-SEC("syscall")
-int consort_bill(struct consort_bill_args *args)
+call_fn consort_bill(struct consort_bill_args *args)
 {
 	USES_ARENA();
 	struct held_task h;

@@ -128,8 +128,7 @@ static inline u32 classes_check(void)
 	return 0;
 }
 
-SEC("syscall")
-int consort_classes(struct consort_classes_args *args)
+call_fn consort_classes(struct consort_classes_args *args)
 {
 	USES_ARENA();
 	u64 none = 0;
@@ -193,8 +192,7 @@ static inline void reservation_begin_late(struct reservation __arena *r)
 	}
 }
 
-SEC("syscall")
-int consort_reservation_create(struct consort_reservation_args *args)
+call_fn consort_reservation_create(struct consort_reservation_args *args)
 {
 	USES_ARENA();
 	struct class_set __arena *class = find_class(args->class);
@@ -276,8 +274,7 @@ static inline void reservation_move(struct reservation __arena *r, struct class_
 	r->set.parent = &to->set;
 }
 
-SEC("syscall")
-int consort_reservation_change(struct consort_reservation_args *args)
+call_fn consort_reservation_change(struct consort_reservation_args *args)
 {
 	USES_ARENA();
 	struct reservation __arena *r = find_reservation(args->reservation);
@@ -305,8 +302,7 @@ static inline void task_reserve(struct task __arena *t, struct reservation __are
 	task_move(t, &r->set, t->set, t->place, t->demoted);
 }
 
-SEC("syscall")
-int consort_reservation_add(struct consort_reservation_args *args)
+call_fn consort_reservation_add(struct consort_reservation_args *args)
 {
 	USES_ARENA();
 	struct reservation __arena *r = find_reservation(args->reservation);
@@ -334,8 +330,7 @@ static inline struct group_set __arena *find_cgroup(u64 id)
 	return set != root_set && set->id == id ? set : NULL;
 }
 
-SEC("syscall")
-int consort_reservation_adopt(struct consort_reservation_args *args)
+call_fn consort_reservation_adopt(struct consort_reservation_args *args)
 {
 	USES_ARENA();
 	struct reservation __arena *r = find_reservation(args->reservation);
@@ -407,8 +402,7 @@ static inline void unreserve_all(struct reservation __arena *r)
 	bpf_rcu_read_unlock();
 }
 
-SEC("syscall")
-int consort_reservation_end(struct consort_reservation_args *args)
+call_fn consort_reservation_end(struct consort_reservation_args *args)
 {
 	USES_ARENA();
 	u32 id = args->reservation;
@@ -447,8 +441,7 @@ static inline u64 reservation_ran_ns(struct reservation __arena *r)
 	return ran_ns;
 }
 
-SEC("syscall")
-int consort_reservation_usage(struct consort_reservation_args *args)
+call_fn consort_reservation_usage(struct consort_reservation_args *args)
 {
 	USES_ARENA();
 	struct reservation __arena *r = find_reservation(args->reservation);

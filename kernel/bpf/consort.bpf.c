@@ -9,20 +9,15 @@
  */
 #include "alone.h"
 #include "balance.h"
-#include "bill.h"
+#include "calls.h"
 #include "choose.h"
 #include "dump.h"
 #include "exit.h"
-#include "functions.h"
 #include "groups.h"
-#include "handover.h"
 #include "higher.h"
 #include "life.h"
-#include "members.h"
-#include "setup.h"
 #include "shards.h"
 #include "subsets.h"
-#include "user.h"
 #include "wake.h"
 
 char _license[] SEC("license") = "GPL";

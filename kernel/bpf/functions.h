@@ -181,8 +181,7 @@ static inline u32 plan_load(struct function __arena *f, const struct consort_pla
 	return 0;
 }
 
-SEC("syscall")
-int consort_plan(struct consort_plan_args *args)
+call_fn consort_plan(struct consort_plan_args *args)
 {
 	USES_ARENA();
 	struct domain_set __arena *set = find_function(args->domain, args->role, &args->error);
@@ -296,8 +295,7 @@ static inline u32 role_do(struct function __arena *f, const struct held_role *h,
 	return EINVAL;
 }
 
-SEC("syscall")
-int consort_role(struct consort_role_args *args)
+call_fn consort_role(struct consort_role_args *args)
 {
 	USES_ARENA();
 	struct domain_set __arena *set = find_function(args->domain, args->role, &args->error);

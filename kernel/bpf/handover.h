@@ -82,8 +82,7 @@ static inline void leave_if_unconnected(struct task __arena *t, const struct tas
 	bpf_local_irq_restore(&flags);
 }
 
-SEC("syscall")
-int consort_leave_others(struct consort_init_args *args)
+call_fn consort_leave_others(struct consort_init_args *args)
 {
 	struct task_struct *p;
 

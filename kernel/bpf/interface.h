@@ -127,7 +127,10 @@ struct consort_exit_info {
 	char dump[CONSORT_DUMP_BYTES]; /* what the kernel and the scheduler said of each CPU and task; empty without a fault */
 };
 
-/* Arguments of the syscall programs; `error` is 0 or a positive errno. */
+/*
+ * Arguments of what the daemon calls: consort_call, with one of these structs at the beginning of its own, consort_member_tell
+ * and consort_keep_pages. `error` is 0 or a positive errno.
+ */
 struct consort_init_args {
 	unsigned int error;
 };
@@ -328,6 +331,32 @@ struct consort_reservation_args {
 	unsigned long long cgroup; /* adopt: in */
 	unsigned long long period_ns; /* create, change: in */
 	unsigned long long start_ticks; /* add: when the thread started, as /proc tells; 0: not known */
+};
+
+enum consort_call {
+	CONSORT_CALL_INIT_ARENA,
+	CONSORT_CALL_DOMAIN_CREATE,
+	CONSORT_CALL_DOMAIN_DESTROY,
+	CONSORT_CALL_JOIN,
+	CONSORT_CALL_LEAVE,
+	CONSORT_CALL_LEAVE_OTHERS,
+	CONSORT_CALL_BILL,
+	CONSORT_CALL_PLAN,
+	CONSORT_CALL_ROLE,
+	CONSORT_CALL_USER,
+	CONSORT_CALL_CLASSES,
+	CONSORT_CALL_RESERVATION_CREATE,
+	CONSORT_CALL_RESERVATION_CHANGE,
+	CONSORT_CALL_RESERVATION_ADD,
+	CONSORT_CALL_RESERVATION_ADOPT,
+	CONSORT_CALL_RESERVATION_END,
+	CONSORT_CALL_RESERVATION_USAGE,
+};
+
+#define CONSORT_CALL_BYTES 504
+struct consort_call_args {
+	unsigned char args[CONSORT_CALL_BYTES]; /* the call's own struct, and zeros */
+	unsigned long long call; /* enum consort_call */
 };
 
 /*

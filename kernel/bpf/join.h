@@ -58,8 +58,7 @@ static inline void member_join(struct task __arena *t, struct domain_set __arena
 	__sync_fetch_and_add(&set->nr_members, 1);
 }
 
-SEC("syscall")
-int consort_join(struct consort_join_args *args)
+call_fn consort_join(struct consort_join_args *args)
 {
 	USES_ARENA();
 	struct domain_set __arena *set = find_domain_set(args->domain);
@@ -97,8 +96,7 @@ static inline void leave(struct task __arena *t, const struct task_struct *p)
 	reservation_forget(t);
 }
 
-SEC("syscall")
-int consort_leave(struct consort_leave_args *args)
+call_fn consort_leave(struct consort_leave_args *args)
 {
 	USES_ARENA();
 	struct held_task h;

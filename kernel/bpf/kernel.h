@@ -17,6 +17,8 @@
  * types, which keeps the number of paths below what Linux 6.18 is willing to follow.
  */
 #define core_fn __attribute__((noinline)) __weak int
+/* What the daemon calls, through the one program for all of it (calls.h). */
+#define call_fn static __always_inline int
 #define in_arena __attribute__((btf_decl_tag("arg:arena")))
 
 /* A loop that uses this needs no bound that the verifier can see: the kernel keeps one at run time. */

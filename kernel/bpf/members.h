@@ -268,8 +268,7 @@ u64 births; /* of domains and groups */
 
 static inline void users_forget(u32 id);
 
-SEC("syscall")
-int consort_domain_create(struct consort_domain_args *args)
+call_fn consort_domain_create(struct consort_domain_args *args)
 {
 	USES_ARENA();
 	struct domain_set __arena *set;
@@ -314,8 +313,7 @@ int consort_domain_create(struct consort_domain_args *args)
 	return 0;
 }
 
-SEC("syscall")
-int consort_domain_destroy(struct consort_domain_args *args)
+call_fn consort_domain_destroy(struct consort_domain_args *args)
 {
 	USES_ARENA();
 	u32 id = args->domain;

@@ -225,10 +225,13 @@ static inline void role_wakes(struct task __arena *t, u64 now_ns)
 	asks_note(t);
 }
 
-/* One that runs or waits was moved: no wake-up follows, which would have its CPU ask. */
+/*
+ * One that runs or waits was moved: no wake-up follows, which would have its CPU ask, or compare it with those of its group
+ * that are where it has come to.
+ */
 static inline void role_moved(const struct task __arena *t)
 {
-	if (is_user_function(t->set))
+	if (has_function(t))
 		kick(t->cpu, KICK(PREEMPT));
 }
 

@@ -45,8 +45,7 @@ static inline void directory_fill(void)
 	}
 }
 
-SEC("syscall")
-int consort_init_arena(struct consort_init_args *args)
+call_fn consort_init_arena(struct consort_init_args *args)
 {
 	USES_ARENA();
 	args->error = ENOMEM;

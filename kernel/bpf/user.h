@@ -297,8 +297,7 @@ static inline void users_forget(u32 id)
 	}
 }
 
-SEC("syscall")
-int consort_user(struct consort_user_args *args)
+call_fn consort_user(struct consort_user_args *args)
 {
 	USES_ARENA();
 	struct domain_set __arena *set = find_domain_set(args->domain);

@@ -118,24 +118,9 @@ macro_rules! named {
 named! {
     Programs, progs, PROGRAM, OwnedFd, duplicate,
     |kept: &Kept, name| duplicate(&kept.program(name)?);
-    domain_create = consort_domain_create,
-    domain_destroy = consort_domain_destroy,
-    join = consort_join,
-    leave = consort_leave,
-    bill = consort_bill,
+    call = consort_call,
     member_tell = consort_member_tell,
-    leave_others = consort_leave_others,
     keep_pages = consort_keep_pages,
-    classes = consort_classes,
-    plan = consort_plan,
-    role = consort_role,
-    user = consort_user,
-    reservation_create = consort_reservation_create,
-    reservation_change = consort_reservation_change,
-    reservation_add = consort_reservation_add,
-    reservation_adopt = consort_reservation_adopt,
-    reservation_end = consort_reservation_end,
-    reservation_usage = consort_reservation_usage,
 }
 
 named! {

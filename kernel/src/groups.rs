@@ -5,13 +5,15 @@ use crate::{
     globals::write,
     skeleton::interface::{
         consort_domain_args, consort_interval, consort_join_args, consort_leave_args,
-        consort_plan_args, consort_role_args, CONSORT_NO_ROLE, CONSORT_PLAN_PART,
-        CONSORT_ROLE_AWAKE, CONSORT_ROLE_BEGIN, CONSORT_ROLE_BLOCKED, CONSORT_ROLE_ON,
-        CONSORT_ROLE_OUTSIDE, CONSORT_ROLE_RUNS, CONSORT_ROLE_STATE, CONSORT_ROLE_STATUS,
-        CONSORT_ROLE_TELL, CONSORT_ROLE_TERMS, CONSORT_TELL_DONE, CONSORT_TELL_SUBMITTED,
+        consort_plan_args, consort_role_args, CONSORT_CALL_DOMAIN_CREATE, CONSORT_CALL_JOIN,
+        CONSORT_CALL_LEAVE, CONSORT_CALL_PLAN, CONSORT_CALL_ROLE, CONSORT_NO_ROLE,
+        CONSORT_PLAN_PART, CONSORT_ROLE_AWAKE, CONSORT_ROLE_BEGIN, CONSORT_ROLE_BLOCKED,
+        CONSORT_ROLE_ON, CONSORT_ROLE_OUTSIDE, CONSORT_ROLE_RUNS, CONSORT_ROLE_STATE,
+        CONSORT_ROLE_STATUS, CONSORT_ROLE_TELL, CONSORT_ROLE_TERMS, CONSORT_TELL_DONE,
+        CONSORT_TELL_SUBMITTED,
     },
-    syscall, BindArgs, DomainOptions, Error, Function, Interval, Missed, RoleStatus, RoleTerms,
-    Scheduler, Tell, VARIABLES,
+    BindArgs, DomainOptions, Error, Function, Interval, Missed, RoleStatus, RoleTerms, Scheduler,
+    Tell, VARIABLES,
 };
 
 impl Scheduler {
@@ -31,8 +33,7 @@ impl Scheduler {
             reservation: reservation.unwrap_or_default(),
             ..Default::default()
         };
-        let program = &self.programs.domain_create;
-        syscall::call(program, &mut args, "make a domain")?;
+        self.call(CONSORT_CALL_DOMAIN_CREATE, &mut args, "make a domain")?;
         Ok(args.domain)
     }
 
@@ -75,8 +76,7 @@ impl Scheduler {
             reservation: reservation.unwrap_or_default(),
             ..Default::default()
         };
-        let program = &self.programs.domain_create;
-        syscall::call(program, &mut args, "make a group")?;
+        self.call(CONSORT_CALL_DOMAIN_CREATE, &mut args, "make a group")?;
         Ok(args.domain)
     }
 
@@ -134,7 +134,7 @@ impl Scheduler {
             write!(self.bss, from.start_ns, plan_part[index].start_ns);
             write!(self.bss, from.end_ns, plan_part[index].end_ns);
         }
-        syscall::call(&self.programs.plan, args, "load a plan")
+        self.call(CONSORT_CALL_PLAN, args, "load a plan")
     }
 
     /// Sets the time at which relative times of a group's plans are 0: now for a beginning, earlier to go on in the middle,
@@ -169,8 +169,7 @@ impl Scheduler {
             role: bind.role.unwrap_or(CONSORT_NO_ROLE),
             ..Default::default()
         };
-        let program = &self.programs.join;
-        syscall::call(program, &mut args, "bind a thread to a group")
+        self.call(CONSORT_CALL_JOIN, &mut args, "bind a thread to a group")
     }
 
     /// Takes a thread out of the group in which it plays a role.
@@ -182,8 +181,11 @@ impl Scheduler {
             tid,
             ..Default::default()
         };
-        let program = &self.programs.leave;
-        syscall::call(program, &mut args, "take a thread out of a group")
+        self.call(
+            CONSORT_CALL_LEAVE,
+            &mut args,
+            "take a thread out of a group",
+        )
     }
 
     /// Sets a member's state variables: those of a thread that has no page, or has not published yet.
@@ -262,7 +264,7 @@ impl Scheduler {
         mut args: consort_role_args,
         doing: &'static str,
     ) -> Result<consort_role_args, Error> {
-        syscall::call(&self.programs.role, &mut args, doing)?;
+        self.call(CONSORT_CALL_ROLE, &mut args, doing)?;
         Ok(args)
     }
 }

@@ -18,8 +18,8 @@ use crate::{
     pages::{self, Pages},
     prepared::Prepared,
     skeleton::interface::{
-        consort_domain_label, consort_init_args, consort_join_args, CLIENTS_MAX, DOMAINS_MAX,
-        RESERVATIONS_MAX,
+        consort_domain_label, consort_init_args, consort_join_args, CLIENTS_MAX,
+        CONSORT_CALL_LEAVE_OTHERS, DOMAINS_MAX, RESERVATIONS_MAX,
     },
     syscall, DomainOptions, Error, JoinArgs, Scheduler, Thread,
 };
@@ -57,7 +57,7 @@ impl Kept {
     fn detach(&self) -> Result<(), Error> {
         let mut args = consort_init_args::default();
         let keep_pages = self.program("consort_keep_pages")?;
-        syscall::call(&keep_pages, &mut args, "keep programs' pages")?;
+        syscall::call_program(&keep_pages, &mut args, "keep programs' pages")?;
         // SAFETY: the descriptor is open.
         let errno = unsafe { libbpf_sys::bpf_link_detach(self.link.as_raw_fd()) };
         if errno != 0 {
@@ -164,8 +164,8 @@ impl Scheduler {
         }
         write!(self.bss, connected, connected);
         let mut args = consort_init_args::default();
-        syscall::call(
-            &self.programs.leave_others,
+        self.call(
+            CONSORT_CALL_LEAVE_OTHERS,
             &mut args,
             "let those leave who have gone",
         )
@@ -252,7 +252,7 @@ fn tell_member(program: &impl AsFd, thread: Thread) -> Result<Option<Membership>
         start_ticks: thread.start,
         ..Default::default()
     };
-    match syscall::call(program, &mut args, "tell where a thread is a member") {
+    match syscall::call_program(program, &mut args, "tell where a thread is a member") {
         Ok(()) => Ok(Some(Membership {
             client: args.client,
             slot: args.slot,

@@ -17,7 +17,7 @@ use crate::{
     pages::Pages,
     scheduler::{from_kernel, write_tunables},
     skeleton::{
-        interface::{consort_init_args, CPUS_MAX, SHARDS_MAX},
+        interface::{consort_init_args, CONSORT_CALL_INIT_ARENA, CPUS_MAX, SHARDS_MAX},
         types, ConsortSkel, ConsortSkelBuilder, OpenConsortSkel,
     },
     syscall, Error, Options, Scheduler, Topology,
@@ -47,7 +47,12 @@ impl Prepared {
             .load()
             .map_err(|error| kernel::explain_load(&error, &log::take()))?;
         let mut init = consort_init_args::default();
-        syscall::call(&skeleton.progs.consort_init_arena, &mut init, "start")?;
+        syscall::call(
+            &skeleton.progs.consort_call,
+            CONSORT_CALL_INIT_ARENA,
+            &mut init,
+            "start",
+        )?;
         Ok(Prepared {
             skeleton,
             options,

@@ -22,12 +22,16 @@ use crate::{
     skeleton::{
         interface::{
             consort_bill_args, consort_classes_args, consort_domain_args, consort_join_args,
-            consort_leave_args, consort_reservation_args,
+            consort_leave_args, consort_reservation_args, CONSORT_CALL_BILL, CONSORT_CALL_CLASSES,
+            CONSORT_CALL_DOMAIN_DESTROY, CONSORT_CALL_JOIN, CONSORT_CALL_LEAVE,
+            CONSORT_CALL_RESERVATION_ADD, CONSORT_CALL_RESERVATION_ADOPT,
+            CONSORT_CALL_RESERVATION_CHANGE, CONSORT_CALL_RESERVATION_CREATE,
+            CONSORT_CALL_RESERVATION_END, CONSORT_CALL_RESERVATION_USAGE,
         },
         types,
     },
-    syscall, ClassTable, Counters, Error, ExitReport, JoinArgs, LeaveArgs, Options,
-    ReservationUsage, Tardiness, Terms, Thread, Tunables,
+    ClassTable, Counters, Error, ExitReport, JoinArgs, LeaveArgs, Options, ReservationUsage,
+    Tardiness, Terms, Thread, Tunables,
 };
 
 /// The loaded scheduler. Dropping it gives every task back to the stock scheduler, unless somebody else has its
@@ -167,8 +171,7 @@ impl Scheduler {
             domain,
             ..Default::default()
         };
-        let program = &self.programs.domain_destroy;
-        syscall::call(program, &mut args, "remove a domain")?;
+        self.call(CONSORT_CALL_DOMAIN_DESTROY, &mut args, "remove a domain")?;
         forget_domain(&self.maps, domain);
         Ok(())
     }
@@ -188,8 +191,7 @@ impl Scheduler {
             ..Default::default()
         };
         records::begin(&self.maps.records, join.client, join.slot);
-        let program = &self.programs.join;
-        let joined = syscall::call(program, &mut args, "let a thread join");
+        let joined = self.call(CONSORT_CALL_JOIN, &mut args, "let a thread join");
         if joined.is_err() {
             records::end(&self.maps.records, join.client, join.slot);
         }
@@ -213,8 +215,7 @@ impl Scheduler {
             ..Default::default()
         };
         records::end(&self.maps.records, leave.client, leave.slot);
-        let program = &self.programs.leave;
-        syscall::call(program, &mut args, "let a thread leave")
+        self.call(CONSORT_CALL_LEAVE, &mut args, "let a thread leave")
     }
 
     /// Charges a thread, and the accounts above it, for what the caller has done on its behalf: a second of CPU time at most.
@@ -228,7 +229,7 @@ impl Scheduler {
             ns: spent.as_nanos().try_into().unwrap_or(u64::MAX),
             ..Default::default()
         };
-        syscall::call(&self.programs.bill, &mut args, "bill a thread")
+        self.call(CONSORT_CALL_BILL, &mut args, "bill a thread")
     }
 
     /// Gives the classes their capacities: all of them, or none when there is an error.
@@ -241,8 +242,11 @@ impl Scheduler {
         write!(self.bss, table.flexible, class_table.flexible);
         write!(self.bss, table.order, class_table.order);
         let mut args = consort_classes_args::default();
-        let program = &self.programs.classes;
-        syscall::call(program, &mut args, "divide the machine into classes")
+        self.call(
+            CONSORT_CALL_CLASSES,
+            &mut args,
+            "divide the machine into classes",
+        )
     }
 
     /// The shortest period of all reservations, by which slices beside them are cut; 0 when there are none.
@@ -262,8 +266,11 @@ impl Scheduler {
             period_ns: terms.period_ns,
             ..Default::default()
         };
-        let program = &self.programs.reservation_create;
-        syscall::call(program, &mut args, "make a reservation")?;
+        self.call(
+            CONSORT_CALL_RESERVATION_CREATE,
+            &mut args,
+            "make a reservation",
+        )?;
         Ok(args.reservation)
     }
 
@@ -279,8 +286,11 @@ impl Scheduler {
             period_ns: terms.period_ns,
             ..Default::default()
         };
-        let program = &self.programs.reservation_change;
-        syscall::call(program, &mut args, "change a reservation")
+        self.call(
+            CONSORT_CALL_RESERVATION_CHANGE,
+            &mut args,
+            "change a reservation",
+        )
     }
 
     /// Lets a thread, and what it will start, use a reservation.
@@ -295,8 +305,11 @@ impl Scheduler {
             start_ticks: thread.start,
             ..Default::default()
         };
-        let program = &self.programs.reservation_add;
-        syscall::call(program, &mut args, "reserve for a thread")
+        self.call(
+            CONSORT_CALL_RESERVATION_ADD,
+            &mut args,
+            "reserve for a thread",
+        )
     }
 
     /// Makes a reservation that of a cgroup: of all that is in it, and below it, whoever that is.
@@ -309,8 +322,11 @@ impl Scheduler {
             cgroup,
             ..Default::default()
         };
-        let program = &self.programs.reservation_adopt;
-        syscall::call(program, &mut args, "reserve for a cgroup")
+        self.call(
+            CONSORT_CALL_RESERVATION_ADOPT,
+            &mut args,
+            "reserve for a cgroup",
+        )
     }
 
     /// Ends a reservation; its threads are as all others again.
@@ -322,8 +338,7 @@ impl Scheduler {
             reservation,
             ..Default::default()
         };
-        let program = &self.programs.reservation_end;
-        syscall::call(program, &mut args, "end a reservation")
+        self.call(CONSORT_CALL_RESERVATION_END, &mut args, "end a reservation")
     }
 
     /// What a reservation's threads have had through it.
@@ -335,8 +350,11 @@ impl Scheduler {
             reservation,
             ..Default::default()
         };
-        let program = &self.programs.reservation_usage;
-        syscall::call(program, &mut args, "tell a reservation's use")?;
+        self.call(
+            CONSORT_CALL_RESERVATION_USAGE,
+            &mut args,
+            "tell a reservation's use",
+        )?;
         Ok(ReservationUsage {
             tasks: args.tasks,
             ran_ns: args.ran_ns,

@@ -15,9 +15,10 @@ use libbpf_rs::{MapCore, MapFlags};
 
 use crate::{
     skeleton::interface::{
-        consort_user_args, CONSORT_USER_FUNCTIONS, CONSORT_USER_SET, CONSORT_USER_STATUS,
+        consort_user_args, CONSORT_CALL_USER, CONSORT_USER_FUNCTIONS, CONSORT_USER_SET,
+        CONSORT_USER_STATUS,
     },
-    struct_ops, syscall, Error, Scheduler,
+    struct_ops, Error, Scheduler,
 };
 
 /// Functions that are loaded at a time.
@@ -181,7 +182,7 @@ impl Scheduler {
             user,
             ..Default::default()
         };
-        syscall::call(&self.programs.user, &mut args, "look at a group's function")?;
+        self.call(CONSORT_CALL_USER, &mut args, "look at a group's function")?;
         Ok(args)
     }
 }
