@@ -28,12 +28,13 @@ BAD = GOOD.replace("ok b 1.0", "FAILED b 1.0\n    why")
 
 
 class TryingAgain(unittest.TestCase):
-    def outcome(self, cpus: int, first: str, second: str) -> tuple[int, int, int]:
+    def outcome(self, counts: bool, first: str, second: str) -> tuple[int, int, int]:
         """How many passed, failed, and were tried again."""
         report = tests_run.Report()
-        guest = tests_run.Guest("7", cpus, ["a", "b", "c"])
+        guest = tests_run.Guest("7", 1, ["a", "b", "c"], counts)
 
         def command(of, _out: Path) -> list[str]:
+            self.assertEqual(of.counts, counts or of.is_second)
             return ["printf", "%s", second if of.is_second else first]
 
         with tempfile.TemporaryDirectory() as logs, redirect_stdout(io.StringIO()):
@@ -41,25 +42,25 @@ class TryingAgain(unittest.TestCase):
         return report.passed, report.failed, report.tried_again
 
     def test_all_is_well_at_once(self) -> None:
-        self.assertEqual(self.outcome(4, GOOD, ""), (3, 0, 0))
+        self.assertEqual(self.outcome(False, GOOD, ""), (3, 0, 0))
 
     def test_one_that_fails_once_where_the_clock_is_the_hosts(self) -> None:
-        self.assertEqual(self.outcome(4, BAD, "ok b 1.0\nend of suite\n"), (3, 0, 1))
+        self.assertEqual(self.outcome(False, BAD, "ok b 1.0\nend of suite\n"), (3, 0, 1))
 
     def test_one_that_fails_twice(self) -> None:
-        self.assertEqual(self.outcome(4, BAD, "FAILED b 1.0\n    why\nend of suite\n"), (2, 1, 1))
+        self.assertEqual(self.outcome(False, BAD, "FAILED b 1.0\n    why\nend of suite\n"), (2, 1, 1))
 
     def test_none_where_instructions_are_counted(self) -> None:
-        self.assertEqual(self.outcome(1, BAD, GOOD), (2, 1, 0))
+        self.assertEqual(self.outcome(True, BAD, GOOD), (2, 1, 0))
 
     def test_none_where_many_fail(self) -> None:
-        self.assertEqual(self.outcome(4, GOOD.replace("ok", "FAILED"), GOOD), (0, 3, 0))
+        self.assertEqual(self.outcome(False, GOOD.replace("ok", "FAILED"), GOOD), (0, 3, 0))
 
     def test_none_of_a_guest_that_did_not_get_to_its_end(self) -> None:
-        self.assertEqual(self.outcome(4, BAD.replace("end of suite\n", ""), GOOD), (2, 2, 0))
+        self.assertEqual(self.outcome(False, BAD.replace("end of suite\n", ""), GOOD), (2, 2, 0))
 
     def test_the_second_guest_does_not_get_to_its_end(self) -> None:
-        self.assertEqual(self.outcome(4, BAD, ""), (2, 1, 1))
+        self.assertEqual(self.outcome(False, BAD, ""), (2, 1, 1))
 
 
 if __name__ == "__main__":

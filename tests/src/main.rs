@@ -13,8 +13,8 @@ mod suite;
 use std::process::ExitCode;
 
 const USAGE: &str = "\
-Usage: consort-tests list                  names of all tests, and the CPUs that each wants
-       consort-tests suite [PATTERN...]    run the tests whose names contain a PATTERN (as root, in a guest)
+Usage: consort-tests list                  names of all tests, the CPUs and the daemon that each wants
+       consort-tests suite [PATTERN...]    run the tests with that name, or whose names contain it (as root, in a guest)
        consort-tests test NAME             run one test, beside a daemon that runs already
        consort-tests role NAME [ARG...]    be one of the programs that tests start
        consort-tests measure NAME [ARG...] measure something for the bench, as root, in a guest

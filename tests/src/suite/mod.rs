@@ -90,7 +90,11 @@ pub fn list() -> ExitCode {
             Cpus::One => "one",
             Cpus::Many => "many",
         };
-        println!("{} {cpus}", test.name);
+        let daemon = match test.needs {
+            Needs::Daemon => "shared",
+            Needs::NoDaemon | Needs::Ejection => "own",
+        };
+        println!("{} {cpus} {daemon}", test.name);
     }
     ExitCode::SUCCESS
 }
@@ -110,12 +114,18 @@ pub fn run_one(name: &str) -> ExitCode {
     }
 }
 
+/// Whether a test is meant: by its name, or by a part of the names of several.
+fn is_meant(test: &Test, pattern: &str) -> bool {
+    let is_name = cases::all().any(|test| test.name == pattern);
+    test.name == pattern || !is_name && test.name.contains(pattern)
+}
+
 /// Runs all tests that fit this machine. The last line of the output says that the suite came to its end.
 pub fn run(patterns: &[&str]) -> ExitCode {
     let one_cpu = machine::possible_cpus() == 1;
     let mut chosen: Vec<&Test> = cases::all()
         .filter(|test| {
-            (patterns.is_empty() || patterns.iter().any(|pattern| test.name.contains(pattern)))
+            (patterns.is_empty() || patterns.iter().any(|pattern| is_meant(test, pattern)))
                 && match test.cpus {
                     Cpus::Any => true,
                     Cpus::One => one_cpu,
