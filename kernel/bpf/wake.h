@@ -133,6 +133,13 @@ core_fn takes_over(struct task __arena *t in_arena, struct task __arena *running
 	return false;
 }
 
+/* Whether no other member of its domain goes before a member that has woken. */
+static inline bool is_first_of_domain(struct task __arena *t, u64 now_ns)
+{
+	return !in_domain(t) ||
+	       coop_first(domain_in(t->set, t->place), &t->member, now_ns) == &t->member;
+}
+
 /*
  * Several CPUs: whether the running task has not had a shortest slice yet. It is compared at the end of that: by its CPU's
  * timer, or else it is not protected, as the timer of another CPU cannot be armed.
@@ -167,8 +174,11 @@ core_fn wake_decide(struct consort_cpu __arena *c in_arena, u32 cpu,
 	/* Whoever was chosen for the CPU may not have begun to run yet: leave the order to the next choice. */
 	if (cpu != bpf_get_smp_processor_id() || task_of(bpf_get_current_task_btf()) != running)
 		return WAKE_KICK;
-	if (!is_due(t, now_ns))
-		return takes_over(t, running) ? WAKE_RUN : WAKE_WAIT;
+	if (!is_due(t, now_ns)) {
+		if (!takes_over(t, running))
+			return WAKE_WAIT;
+		return is_first_of_domain(t, now_ns) ? WAKE_RUN : WAKE_KICK;
+	}
 	/* As for any due event: it may be that only this one of the domain's seats may borrow. */
 	t->pays =
 		&domain_seat_for(place_at(t->place), domain_in(t->set, t->place), &t->member)->node;
