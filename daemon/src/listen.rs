@@ -15,8 +15,9 @@ use nix::{
     errno::Errno,
     fcntl::{fcntl, FcntlArg, OFlag},
     sys::socket::{
-        accept4, bind, getsockopt, listen, recvmsg, sendmsg, socket, sockopt, AddressFamily,
-        Backlog, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
+        accept4, bind, getsockopt, listen, recvmsg, sendmsg, shutdown, socket, sockopt,
+        AddressFamily, Backlog, ControlMessage, ControlMessageOwned, MsgFlags, Shutdown, SockFlag,
+        SockType, UnixAddr,
     },
 };
 
@@ -184,6 +185,12 @@ pub fn receive(socket: RawFd, buffer: &mut [u8]) -> Result<(usize, Vec<OwnedFd>)
     Ok((message.bytes, descriptors))
 }
 
+/// Ends what the peer may say, and takes one message that it has said already. Returns the descriptors that came with it.
+pub fn shut(socket: RawFd, buffer: &mut [u8]) -> Vec<OwnedFd> {
+    let _ = shutdown(socket, Shutdown::Read);
+    receive(socket, buffer).map_or_else(|_| Vec::new(), |(_, descriptors)| descriptors)
+}
+
 /// `SCM_MAX_FD`: the most that one message can bring; with less room the kernel would give the rest up in our time.
 const DESCRIPTORS_MAX: usize = 253;
 
@@ -235,5 +242,31 @@ pub fn unread_bytes(socket: RawFd) -> usize {
     match unsafe { outq(socket, &mut bytes) } {
         Ok(_) => usize::try_from(bytes).unwrap_or(0),
         Err(_) => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::socket::{recv, socketpair};
+
+    /// What a program gets that has said something before it is turned away: the answer, with `shuts`, or the kernel's error.
+    fn is_told(shuts: bool) -> Result<usize, Errno> {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let (program, daemon) =
+            socketpair(AddressFamily::Unix, SockType::SeqPacket, None, flags).unwrap();
+        nix::sys::socket::send(program.as_raw_fd(), b"hello", MsgFlags::MSG_NOSIGNAL).unwrap();
+        nix::sys::socket::send(daemon.as_raw_fd(), b"no", MsgFlags::MSG_NOSIGNAL).unwrap();
+        if shuts {
+            assert!(shut(daemon.as_raw_fd(), &mut [0; 8]).is_empty());
+        }
+        drop(daemon);
+        recv(program.as_raw_fd(), &mut [0; 8], MsgFlags::MSG_DONTWAIT)
+    }
+
+    #[test]
+    fn a_program_that_is_turned_away_is_told_why() {
+        assert_eq!(is_told(false), Err(Errno::ECONNRESET));
+        assert_eq!(is_told(true), Ok(2));
     }
 }

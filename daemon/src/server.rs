@@ -272,7 +272,11 @@ impl<'a> Server<'a> {
             socket.as_raw_fd(),
             &Reply::refused(CONSORT_HELLO as u16, refusal),
         );
-        self.closer.close(socket);
+        // With its HELLO unread the kernel would tell the program of a broken connection instead of the answer.
+        let unread = listen::shut(socket.as_raw_fd(), &mut self.buffer);
+        for file in unread.into_iter().chain([socket]) {
+            self.closer.close(file);
+        }
     }
 
     fn listen_to(&mut self, id: ConnectionId, socket: OwnedFd, now: Instant) {
