@@ -28,13 +28,13 @@ BAD = GOOD.replace("ok b 1.0", "FAILED b 1.0\n    why")
 
 
 class TryingAgain(unittest.TestCase):
-    def outcome(self, counts: bool, first: str, second: str) -> tuple[int, int, int]:
+    def outcome(self, counts: bool, first: str, second: str, cpus: int = 4) -> tuple[int, int, int]:
         """How many passed, failed, and were tried again."""
         report = tests_run.Report()
-        guest = tests_run.Guest("7", 1, ["a", "b", "c"], counts)
+        guest = tests_run.Guest("7", cpus, ["a", "b", "c"], counts)
 
         def command(of, _out: Path) -> list[str]:
-            self.assertEqual(of.counts, counts or of.is_second)
+            self.assertEqual(of.counts, counts or of.is_second and cpus == 1)
             return ["printf", "%s", second if of.is_second else first]
 
         with tempfile.TemporaryDirectory() as logs, redirect_stdout(io.StringIO()):
@@ -51,7 +51,10 @@ class TryingAgain(unittest.TestCase):
         self.assertEqual(self.outcome(False, BAD, "FAILED b 1.0\n    why\nend of suite\n"), (2, 1, 1))
 
     def test_none_where_instructions_are_counted(self) -> None:
-        self.assertEqual(self.outcome(True, BAD, GOOD), (2, 1, 0))
+        self.assertEqual(self.outcome(True, BAD, GOOD, 1), (2, 1, 0))
+
+    def test_all_that_fail_on_one_cpu_are_tried_again_where_instructions_are_counted(self) -> None:
+        self.assertEqual(self.outcome(False, GOOD.replace("ok", "FAILED"), GOOD, 1), (3, 0, 3))
 
     def test_none_where_many_fail(self) -> None:
         self.assertEqual(self.outcome(False, GOOD.replace("ok", "FAILED"), GOOD), (0, 3, 0))
