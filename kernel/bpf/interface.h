@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What the scheduler and its loader share: tunables, topology, counters, and the arguments of the syscall programs. */
+/* What the scheduler and its loader share: tunables, topology, counters, and the arguments of the daemon's calls. */
 #ifndef CONSORT_INTERFACE_H
 #define CONSORT_INTERFACE_H
 

@@ -2,7 +2,7 @@
 /*
  * Domains, and what becomes of their members: they sleep inside and outside of poll, and leave.
  *
- * The daemon decides who may join what and calls the syscall programs here and in join.h; nothing else changes membership.
+ * The daemon decides who may join what and calls what is here and in join.h; nothing else changes membership.
  */
 #ifndef CONSORT_MEMBERS_H
 #define CONSORT_MEMBERS_H
