@@ -472,7 +472,8 @@ static __always_inline u64 place_slice_ends_at_ns(struct place __arena *pl, u64 
 /*
  * When the task that is about to run in the seat `pays` should be compared again: the end of its slice if others wait, or
  * the next due time of a domain that may run then. A domain that is behind gets the CPU at its due time; one that is ahead,
- * when the running task has caught up (000 Figure 2.17).
+ * when the running task has caught up (000 Figure 2.17), but for a shortest slice: the others of a domain that asks for more than
+ * its share all the time would else be compared at each fraction of a slice that one of them has.
  */
 static __always_inline u64 place_compare_at_ns(struct place __arena *pl,
 					       struct tree_node __arena *pays, u64 now_ns, u64 slice)
@@ -487,6 +488,8 @@ static __always_inline u64 place_compare_at_ns(struct place __arena *pl,
 	if (pl->nr_blocked) {
 		place_look_unblocks(pl, pays, now_ns);
 		due_ns = pl->unblocks_at_ns;
+		if (due_ns < now_ns + pl->shortest_ns)
+			due_ns = now_ns + pl->shortest_ns;
 		if (due_ns < at_ns)
 			at_ns = due_ns;
 	}

@@ -22,7 +22,7 @@ static inline void look_at_contract(struct task __arena *t, u64 total_ns,
 		return;
 	}
 	seq = *(volatile u32 *)&s->poll_seq;
-	if (!t->demoted && task_overran(t, total_ns, c, now_ns)) {
+	if (!t->demoted && task_overran(t, total_ns, now_ns)) {
 		count_on(cpu)->overruns++;
 		slot_write_why(t, s, CONSORT_WHY_POLLED_LATE, now_ns - t->yield_by_ns);
 		task_set_demoted(t, 1);

@@ -97,6 +97,7 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		/* It has been charged until now; nobody has chosen it if it came down from a higher class. */
 		if (c->running != t) {
 			c->since_ns = now_ns;
+			contract_begin(t, now_ns);
 			if (!one_cpu)
 				flight_begin(c, pays_of(t), place_at(t->place)->quantum_ns);
 		}

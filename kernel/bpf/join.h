@@ -35,7 +35,7 @@ static inline void member_join(struct task __arena *t, struct domain_set __arena
 	t->poll_seq = s ? *(volatile u32 *)&s->poll_seq : 0;
 	t->is_new = !set->function;
 	t->resumes = 0;
-	t->yield_by_ns = NEVER_NS;
+	contract_begin(t, now_ns);
 	t->member.due_ns = now_ns;
 	t->member.run_due_ns = now_ns;
 	t->member.priority = PRIORITY_NONE;

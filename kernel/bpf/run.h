@@ -105,6 +105,21 @@ static __always_inline void task_has_cpu(struct consort_cpu __arena *c, u32 cpu,
 }
 
 /*
+ * By when a member is to poll: at `at_ns`, but nobody can before it has begun; and one that goes on is not told to sooner than it
+ * was, unless it still can.
+ */
+static inline u64 yield_by_ns(const struct consort_cpu __arena *c, struct task __arena *t,
+			      u64 at_ns, u64 now_ns)
+{
+	u64 earliest_ns;
+
+	if (c->running != t)
+		contract_begin(t, now_ns);
+	earliest_ns = t->yield_by_ns < now_ns ? t->yield_by_ns : now_ns;
+	return at_ns < earliest_ns ? earliest_ns : at_ns;
+}
+
+/*
  * A task is about to run, or goes on: decides when it is compared again, tells it, and arms the timer, as above. The task
  * does not wait.
  */
@@ -141,6 +156,7 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 			if (d->function)
 				at_ns = role_begins(c, t, at_ns, now_ns);
 		}
+		at_ns = yield_by_ns(c, t, at_ns, now_ns);
 		t->yield_by_ns = at_ns;
 		record_choice(t, now_ns);
 		s = slot_of(t);
@@ -151,8 +167,11 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 		}
 		if (in_domain(t) && at_ns != NEVER_NS && !d->preempt)
 			at_ns += d->grace_ns;
-		/* Whatever is due by now has just been found less urgent; what is due in a moment has not. */
-		else if (in_domain(t) && at_ns <= now_ns)
+		/*
+		 * Whatever is due by now has just been found less urgent; what is due in a moment has not. And who should have
+		 * polled by now has not had the CPU for as long.
+		 */
+		if (in_domain(t) && at_ns <= now_ns)
 			at_ns = now_ns + tunables.min_slice_ns;
 	}
 	if (!one_cpu)
@@ -179,17 +198,16 @@ static __always_inline void task_begin_here(struct consort_cpu __arena *c, u32 c
  * Whether a member has outstayed the time by which it was to poll, grace included, by the CPU time that it has had
  * since it was chosen: what interrupts and higher classes took from it is not its fault.
  */
-static inline bool task_overran(struct task __arena *t, u64 total_ns,
-				const struct consort_cpu __arena *c, u64 now_ns)
+static inline bool task_overran(const struct task __arena *t, u64 total_ns, u64 now_ns)
 {
 	struct domain __arena *d = domain_in(t->set, t->place);
-	u64 ran_ns = total_ns - t->charged_ns + c->estimated_ns + TIMER_EARLY_NS;
-	u64 since_ns = c->since_ns;
+	/* It may have been charged for more than the kernel has counted yet. */
+	s64 ran_ns = total_ns - t->began_charged_ns + TIMER_EARLY_NS;
 
 	if (t->yield_by_ns == NEVER_NS || d->preempt)
 		return false;
 	return now_ns + TIMER_EARLY_NS >= t->yield_by_ns + d->grace_ns &&
-	       (t->yield_by_ns < since_ns || ran_ns >= t->yield_by_ns - since_ns + d->grace_ns);
+	       ran_ns >= (s64)(t->yield_by_ns - t->began_ns + d->grace_ns);
 }
 
 #endif

@@ -114,6 +114,14 @@ static inline void slot_write_why(const struct task __arena *t, struct consort_s
 	s->why = why | (u32)late_us << CONSORT_WHY_BITS;
 }
 
+/* A member is about to run, or has just joined: it has not been told anything yet by which it could have polled. */
+static inline void contract_begin(struct task __arena *t, u64 now_ns)
+{
+	t->began_ns = now_ns;
+	t->began_charged_ns = t->charged_ns;
+	t->yield_by_ns = NEVER_NS;
+}
+
 /* Tells a member about the others, and by when to poll. */
 static inline void slot_write(struct consort_slot *s, struct domain __arena *d, u64 yield_by_ns)
 {

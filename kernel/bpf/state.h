@@ -101,6 +101,8 @@ struct task {
 	struct domain_set __arena *set; /* the domain that it has joined; NULL: none */
 	u64 charged_ns; /* of the kernel's sum_exec_runtime */
 	u64 yield_by_ns; /* as last written to its slot */
+	u64 began_ns; /* a member: when it was chosen for the run that it has now, or joined; */
+	u64 began_charged_ns; /* and its charged_ns then */
 	s32 pid;
 	u32 place; /* changes only while the lock of the shard that it names is held */
 	u32 cpu; /* that has last been told to run it */

@@ -174,11 +174,12 @@ core_fn wake_decide(struct consort_cpu __arena *c in_arena, u32 cpu,
 	/* Whoever was chosen for the CPU may not have begun to run yet: leave the order to the next choice. */
 	if (cpu != bpf_get_smp_processor_id() || task_of(bpf_get_current_task_btf()) != running)
 		return WAKE_KICK;
-	if (!is_due(t, now_ns)) {
-		if (!takes_over(t, running))
-			return WAKE_WAIT;
-		return is_first_of_domain(t, now_ns) ? WAKE_RUN : WAKE_KICK;
-	}
+	if (!is_due(t, now_ns) && !takes_over(t, running))
+		return WAKE_WAIT;
+	if (!is_first_of_domain(t, now_ns))
+		return WAKE_KICK;
+	if (!is_due(t, now_ns))
+		return WAKE_RUN;
 	/* As for any due event: it may be that only this one of the domain's seats may borrow. */
 	t->pays =
 		&domain_seat_for(place_at(t->place), domain_in(t->set, t->place), &t->member)->node;

@@ -24,7 +24,7 @@ pub struct Mutation {
 const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
 
 /// One of each kind that schedulers are known for.
-pub const MUTATIONS: [Mutation; 32] = [
+pub const MUTATIONS: [Mutation; 34] = [
     Mutation {
         name: "unsigned-virtual-time",
         file: "core/vtime.h",
@@ -48,6 +48,18 @@ pub const MUTATIONS: [Mutation; 32] = [
         file: "kernel/bpf/custody.h",
         from: "bpf_cpumask_test_cpu(cpu, p->cpus_ptr)",
         to: "true",
+    },
+    Mutation {
+        name: "late-before-it-began",
+        file: "kernel/bpf/run.h",
+        from: "\tif (c->running != t)\n\t\tcontract_begin(t, now_ns);\n",
+        to: "",
+    },
+    Mutation {
+        name: "late-while-it-waits",
+        file: "kernel/bpf/run.h",
+        from: "t->yield_by_ns + d->grace_ns &&\n\t       ran_ns >=",
+        to: "t->yield_by_ns + d->grace_ns ||\n\t       ran_ns >=",
     },
     Mutation {
         name: "waits-anew-where-it-comes-to",

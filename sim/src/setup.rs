@@ -257,6 +257,19 @@ pub struct Domain {
     pub preempt: bool,
 }
 
+impl Domain {
+    /// Of a domain that leaves it to the scheduler.
+    const EVENT_MAX_NS: u64 = 2_000_000;
+
+    /// For how long a member may run beyond the time by which it was to poll, at least.
+    pub fn grace_ns(&self) -> u64 {
+        match self.event_ns {
+            0 => Self::EVENT_MAX_NS,
+            ns => ns,
+        }
+    }
+}
+
 /// From the lowest class upwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Policy {

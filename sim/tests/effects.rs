@@ -155,7 +155,7 @@ fn slow_to_poll(options: &str, run: &str) -> String {
              "tasks": {{ "slow": {{ "instance": 2, {}, "hog": {{ "hog": true }},
                          "ticker": {{ "phases": {{ "begin": {{ "join": "d", "run": "100us" }},
                            "tick": {{ "loop": -1, "run": "200us", "poll": {{ "due": {{ "timer": "unique", "period": "10ms" }} }} }} }} }} }} }}"#,
-        &member(run, r#""due": "60ms", "priority": 1"#)[1..]
+        &member(run, r#""due": "200ms", "priority": 1"#)[1..]
     )
 }
 

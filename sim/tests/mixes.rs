@@ -6,7 +6,7 @@ use consort_sim::scenario;
 use std::path::Path;
 
 /// Of sim/scenarios/mixes: those that hold.
-const HOLD: [&str; 40] = [
+const HOLD: [&str; 41] = [
     "audio",
     "audio8",
     "churn_8_8_3",
@@ -42,6 +42,7 @@ const HOLD: [&str; 40] = [
     "pins_leave",
     "place2",
     "preempt",
+    "scarce",
     "service",
     "single",
     "under",

@@ -26,7 +26,6 @@ pub const LAG_MAX_SLICES: f64 = 8.0;
 const GRANULARITY_NS: u64 = 4_000_000;
 const MIN_SLICE_NS: u64 = 500_000;
 const WINDOW_NS: u64 = 6_000_000;
-const EVENT_MAX_NS: u64 = 2_000_000;
 /// What a timer and its interrupt add to each slice.
 const LATE_NS: u64 = 50_000;
 /// Nobody is taken to be further ahead, in slices.
@@ -126,11 +125,7 @@ impl Plan {
             min_slice_ns,
             window_ns,
         } = setup.tunables;
-        let event_ns = |of: &crate::setup::Domain| match of.event_ns {
-            0 => EVENT_MAX_NS,
-            ns => ns,
-        };
-        let events_ns = setup.domains.iter().map(event_ns);
+        let events_ns = setup.domains.iter().map(crate::setup::Domain::grace_ns);
         let may_borrow = (0..setup.tasks.len()).any(|task| setup.may_join(task));
         let borrowed_ns = match events_ns.max().filter(|_| may_borrow) {
             Some(event_ns) => window_ns.unwrap_or(WINDOW_NS) + event_ns + event_ns / 8,

@@ -78,7 +78,10 @@ impl Kernel {
         self.cpus[index].in_dispatch = true;
         let scheduler = self.scheduler();
         // SAFETY: the scheduler lives as long as the kernel.
+        let demotions = unsafe { (*scheduler).demoted(cpu).count };
+        // SAFETY: as above.
         unsafe { (*scheduler).dispatch(self, cpu, prev) };
+        self.check_demotion(cpu, prev, demotions);
         self.cpus[index].in_dispatch = false;
         let dispatched = std::mem::take(&mut self.cpus[index].dispatched);
         for one in &dispatched {
@@ -111,6 +114,7 @@ impl Kernel {
         }
         self.tasks[index].custody = Custody::Dispatching;
         self.tasks[index].was_overtaken = one.was_queueing;
+        self.begin_run(one.task);
         match one.dsq {
             dsq if dsq == SCX_DSQ_LOCAL as u64 => self.hand_to_local(cpu, cpu, one.task, one.flags),
             dsq if dsq & DSQ_LOCAL_ON == DSQ_LOCAL_ON => {

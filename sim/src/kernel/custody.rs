@@ -110,6 +110,7 @@ impl Kernel {
                 Dsq::Global
             }
         };
+        self.begin_run(task);
         self.dispatch_enqueue(dsq, task, flags);
         self.tasks[task as usize].custody = Custody::None;
     }

@@ -81,6 +81,7 @@ impl Kernel {
             cgroup: plan.cgroup,
             waits_since_ns: NEVER_NS,
             wait_max_ns: 0,
+            ran_before_ns: 0,
             allowed_since_ns: self.now_ns,
             changed_since_ns: self.now_ns,
             was_overtaken: false,

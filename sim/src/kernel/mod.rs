@@ -9,6 +9,7 @@ mod attach;
 mod balance;
 mod change;
 mod check;
+mod contract;
 mod custody;
 mod hotplug;
 mod idle;
@@ -158,6 +159,8 @@ pub(crate) struct Task {
     /// Since when it has been waiting for a CPU; NEVER_NS: it does not.
     pub waits_since_ns: u64,
     pub wait_max_ns: u64,
+    /// What it had run for when the scheduler chose it last.
+    pub ran_before_ns: u64,
     /// Since when it may run where it may run now.
     pub allowed_since_ns: u64,
     /// Since when nothing about it has been changed from outside.

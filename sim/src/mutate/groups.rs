@@ -109,7 +109,7 @@ pub const IN_GROUPS: [Mutation; 18] = [
     Mutation {
         name: "wakes-before-its-group",
         file: "kernel/bpf/wake.h",
-        from: "is_first_of_domain(t, now_ns) ? WAKE_RUN : WAKE_KICK",
-        to: "WAKE_RUN",
+        from: "if (!is_first_of_domain(t, now_ns))",
+        to: "if (false)",
     },
 ];
