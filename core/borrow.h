@@ -100,7 +100,8 @@ static __always_inline u64 seat_repays_ns(const struct place __arena *pl,
  * The lowest group in which a node, or an account above it, is too far ahead to be put further ahead: itself by more than
  * `allowed_ns`, an account by more than `above_ns`. NULL: none is. `at`: that group's floor from which on it is not any more.
  */
-static __always_inline struct group __arena *node_blocked_in(const struct tree_node __arena *n,
+static __always_inline struct group __arena *node_blocked_in(const struct place __arena *pl,
+							     const struct tree_node __arena *n,
 							     u64 allowed_ns, u64 above_ns, u64 *at)
 {
 	while (can_loop) {
@@ -110,7 +111,7 @@ static __always_inline struct group __arena *node_blocked_in(const struct tree_n
 			break;
 		if (g->node.kind != NODE_RC) {
 			*at = node_may_borrow_at(n, allowed_ns);
-			if (vtime_before(fair_floor(g), *at))
+			if (vtime_before(fair_mean(g, pl->shortest_ns), *at))
 				return g;
 		}
 		allowed_ns = above_ns;
@@ -124,7 +125,7 @@ core_fn node_may_take_over(struct place __arena *pl in_arena, struct tree_node _
 {
 	u64 allowed_ns = pl->window_ns + pl->quantum_ns, at;
 
-	return !node_blocked_in(n, allowed_ns, allowed_ns, &at);
+	return !node_blocked_in(pl, n, allowed_ns, allowed_ns, &at);
 }
 
 /*
@@ -159,10 +160,10 @@ static __always_inline struct group __arena *seat_blocked_in(const struct place 
 	*at = seat_may_borrow_at(s, pl->window_ns + slices_ns);
 	if (m && m->seat == s && vtime_before(m->own_vtime, *at))
 		*at = m->own_vtime;
-	if (vtime_before(fair_floor(g), *at))
+	if (vtime_before(fair_mean(g, pl->shortest_ns), *at))
 		return g;
 	slices_ns += seat_repays_ns(pl, s);
-	return node_blocked_in(&g->node, slices_ns, slices_ns, at);
+	return node_blocked_in(pl, &g->node, slices_ns, slices_ns, at);
 }
 
 /* Whether a seat can be picked at all: while nobody of the domain is active, it will be one that has members. */
@@ -357,7 +358,7 @@ core_fn place_unblock(struct place __arena *pl in_arena, struct tree_node __aren
 			break;
 		while (can_loop) {
 			top = g->blocked.top;
-			if (!top || vtime_before(fair_floor(g), top->major))
+			if (!top || vtime_before(fair_mean(g, pl->shortest_ns), top->major))
 				break;
 			place_refresh(pl, domain_of_upcoming(top));
 		}
@@ -375,7 +376,8 @@ core_fn place_unblock_top(struct place __arena *pl in_arena)
 	while (can_loop) {
 		struct heap_link __arena *top = pl->top.blocked.top;
 
-		if (!top || (pl->root.node.parent && vtime_before(fair_floor(&pl->top), top->major)))
+		if (!top || (pl->root.node.parent &&
+			     vtime_before(fair_mean(&pl->top, pl->shortest_ns), top->major)))
 			break;
 		place_refresh(pl, domain_of_upcoming(top));
 		if (pl->top.blocked.top == top)

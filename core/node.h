@@ -48,6 +48,7 @@ struct group {
 	struct heap ahead; /* NODE_PERIOD: the others that wait, see decide/period.h */
 	struct heap blocked; /* domains that have borrowed enough here, by the virtual time at which they may again */
 	u64 vmin; /* smallest virtual time of the active members; with periods: its own; never goes back */
+	u64 mean; /* while domains have borrowed enough here: where its members are on average, see decide/fair.h */
 	u64 weight_all; /* with periods: sum over all members, kept by the host */
 	u64 capacity; /* NODE_RC: what its members have in sum, WEIGHT_ONE for each CPU; kept by the host */
 	u64 weight_active; /* sum over active members */

@@ -414,13 +414,33 @@ static __always_inline int place_choose_plain(struct place __arena *pl,
 #define AHEAD_MARGIN_NS 1000
 
 /*
+ * For how long the seat `n` must have the CPU until a domain may borrow again that has borrowed enough in a group above it, or
+ * in its own; NEVER_NS if that takes others, too. While more than one member is to catch up, all of them do, on average: if
+ * each did so for itself, they would be compared at fractions of a slice.
+ */
+static __always_inline u64 unblocks_after_ns(const struct tree_node __arena *n, u64 may_borrow_at)
+{
+	struct group __arena *g = n->parent;
+	struct tree_node __arena *first = group_first(g);
+	u64 mean = vtime_max(g->mean, g->vmin);
+
+	if (!first || !vtime_before(first->vtime, may_borrow_at))
+		return vtime_before(n->vtime, may_borrow_at) ?
+			       vtime_to_ns(may_borrow_at - n->vtime, node_weight(n)) :
+			       NEVER_NS;
+	return vtime_before(mean, may_borrow_at) ?
+		       vtime_to_ns(may_borrow_at - mean, g->weight_active) :
+		       NEVER_NS;
+}
+
+/*
  * When the first of the domains is due and may borrow again that have borrowed enough, if the seat `n` has the CPU till
  * then: the place's `unblocks_at_ns`.
  */
 core_fn place_look_unblocks(struct place __arena *pl in_arena, struct tree_node __arena *n in_arena,
 			    u64 now_ns)
 {
-	u64 first_ns = NEVER_NS, at_ns, due_ns;
+	u64 first_ns = NEVER_NS, after_ns, at_ns, due_ns;
 
 	while (can_loop) {
 		struct group __arena *g = n->parent;
@@ -428,9 +448,9 @@ core_fn place_look_unblocks(struct place __arena *pl in_arena, struct tree_node 
 
 		if (!g)
 			break;
-		if (blocked && vtime_before(n->vtime, blocked->major)) {
-			at_ns = now_ns + AHEAD_MARGIN_NS +
-				vtime_to_ns(blocked->major - n->vtime, node_weight(n));
+		after_ns = blocked ? unblocks_after_ns(n, blocked->major) : NEVER_NS;
+		if (after_ns != NEVER_NS) {
+			at_ns = now_ns + AHEAD_MARGIN_NS + after_ns;
 			due_ns = domain_next_due_ns(domain_of_upcoming(blocked));
 			if (due_ns > at_ns)
 				at_ns = due_ns;
@@ -472,8 +492,7 @@ static __always_inline u64 place_slice_ends_at_ns(struct place __arena *pl, u64 
 /*
  * When the task that is about to run in the seat `pays` should be compared again: the end of its slice if others wait, or
  * the next due time of a domain that may run then. A domain that is behind gets the CPU at its due time; one that is ahead,
- * when the running task has caught up (000 Figure 2.17), but for a shortest slice: the others of a domain that asks for more than
- * its share all the time would else be compared at each fraction of a slice that one of them has.
+ * when the running task has caught up (000 Figure 2.17).
  */
 static __always_inline u64 place_compare_at_ns(struct place __arena *pl,
 					       struct tree_node __arena *pays, u64 now_ns, u64 slice)
@@ -488,8 +507,6 @@ static __always_inline u64 place_compare_at_ns(struct place __arena *pl,
 	if (pl->nr_blocked) {
 		place_look_unblocks(pl, pays, now_ns);
 		due_ns = pl->unblocks_at_ns;
-		if (due_ns < now_ns + pl->shortest_ns)
-			due_ns = now_ns + pl->shortest_ns;
 		if (due_ns < at_ns)
 			at_ns = due_ns;
 	}

@@ -115,6 +115,20 @@ static __always_inline u64 fair_floor(struct group __arena *g)
 }
 
 /*
+ * Where the members of a group are on average, as far as domains that have borrowed enough wait for that; `most_ns` of nice 0
+ * before its floor at most. The floor alone does not move for as long as a single member has not had its slice, however much
+ * all the others have had. Where somebody waits for what it was owed when it went to sleep, it is that one who is waited for.
+ */
+static __always_inline u64 fair_mean(struct group __arena *g, u64 most_ns)
+{
+	u64 floor = fair_floor(g), most = floor + vtime_of_ns(most_ns, WEIGHT_ONE);
+
+	if (g->node.kind != NODE_FAIR || floor != g->vmin || !vtime_before(floor, g->mean))
+		return floor;
+	return vtime_before(most, g->mean) ? most : g->mean;
+}
+
+/*
  * A member has had `ns` of CPU time. The group's minimum follows where nobody else is active; else the next choice moves
  * it: of the others some may run, with a smaller virtual time, and only the host knows. Where nobody is active any more it
  * follows by that run alone: the next newcomer does not begin behind all of it, and what the member was ahead before stays.
@@ -123,6 +137,8 @@ static __always_inline void fair_charge(struct group __arena *g, struct tree_nod
 {
 	u64 run = vtime_of_ns(ns, node_weight(n)), lead;
 
+	if (g->blocked.top && g->weight_active)
+		g->mean = vtime_max(g->mean, g->vmin) + vtime_of_ns(ns, g->weight_active);
 	n->vtime += run;
 	if (n->ready.queued)
 		fair_follow(g, n);

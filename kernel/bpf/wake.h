@@ -103,6 +103,9 @@ static inline bool wake_beats(struct consort_cpu __arena *c, u32 cpu, struct tas
 		if (running->set == t->set)
 			return false;
 	}
+	/* Of two due events of several domains the earlier one is first, as in the next choice. */
+	if (is_due(t, now_ns) && is_due(running, now_ns))
+		return t->member.due_ns < running->member.due_ns;
 	if (!in_domain(running) && is_due(t, now_ns))
 		return true;
 	return vtime_beats(t, running, now_ns - c->since_ns - c->estimated_ns);
