@@ -39,6 +39,7 @@ struct place {
 	u64 window_ns; /* how far a domain may run ahead for due events, at its own rate */
 	u64 quantum_ns; /* a slice as it is now: what running by virtual time alone may put a member ahead */
 	u64 shortest_ns; /* the shortest slice that there is */
+	u64 first_ns; /* how long the first turn of a task that has just woken is; 0: there is none */
 	u32 nr_runnable; /* tasks */
 	u32 nr_blocked; /* domains that have borrowed enough */
 	u32 nr_cpus; /* that choose from it; kept by the host */

@@ -4,10 +4,13 @@
  *
  * Problem  Short slices cost switches, long ones cost timeliness.
  * Rule     max(granularity / runnable, min_slice), times the members that run on the slice of one domain.
- *          Beside reservations no slice is longer than their shortest period / 64, but min_slice: the period trades
- *          how finely a rate is given for switches.
- * Bound    N runnable tasks each run once within max(granularity, N * min_slice).
- * Source   000 equation 2.2 and Figure 2.17; 004 section 2 (what a period is for).
+ *          The first turn of a task that has just woken may be longer: half the granularity, while all of these last no
+ *          longer than FIRST_ROUNDS times the granularity. Beside reservations there is none, and no slice is longer than
+ *          their shortest period / 64, but min_slice: the period trades how finely a rate is given for switches.
+ * Bound    N runnable tasks each run once within max(granularity, N * min_slice), and N first turns last FIRST_ROUNDS times the
+ *          granularity at most. Nobody's share is another one by that: a turn is charged like any run.
+ * Source   000 equation 2.2 and Figure 2.17; 004 section 2 (what a period is for). That jobs one after the other are done sooner
+ *          than all of them in turns is known from batch systems; the stock scheduler protects slices of 2.8 ms.
  * Limits   The cut at the next due time is place.h's, which knows the due times.
  */
 #ifndef CORE_SLICE_H
@@ -23,6 +26,24 @@ static __always_inline u64 slice_ns(u64 granularity_ns, u64 min_slice_ns, u32 nr
 	if (slice < min_slice_ns)
 		slice = min_slice_ns;
 	return slice * (nr_members ? nr_members : 1);
+}
+
+/*
+ * How long the first turn of a task may last that has just woken. Most that sleep are done by then. In slices all that wake at a
+ * time would be done as late as the last of them, sleep as long, and wake at the same time again.
+ */
+#define FIRST_ROUNDS 32
+
+/*
+ * A task with a smaller part of the average share would make the others of its accounts wait for long until its first turn is
+ * repaid.
+ */
+#define FIRST_TURN_PARTS 4
+
+static __always_inline u64 first_turn_ns(u64 granularity_ns, u32 nr_runnable)
+{
+	return nr_runnable > 2 * FIRST_ROUNDS ? FIRST_ROUNDS * granularity_ns / nr_runnable :
+						granularity_ns / 2;
 }
 
 /* Slices in a period: several levels of the tree may each be late by one, and the rate still holds over the period. */

@@ -310,6 +310,30 @@ core_fn tree_is_first(struct tree_node __arena *n in_arena, struct group __arena
 	return 1;
 }
 
+/*
+ * Whether the share of a task is at least one part in `parts` of what it would be if it, and each account above it, weighed as
+ * much as the active members of its group do on average.
+ */
+core_fn tree_weighs_enough(const struct tree_node __arena *n in_arena, u32 parts)
+{
+	u64 left = (u64)parts << 8;
+
+	while (can_loop) {
+		const struct group __arena *g = n->parent;
+		u64 weighed;
+
+		if (!g)
+			break;
+		weighed = n->weight * g->nr_active;
+		if (weighed < g->weight_active)
+			left = left * weighed / g->weight_active;
+		if (left < 1 << 8)
+			return 0;
+		n = &g->node;
+	}
+	return 1;
+}
+
 /* The ancestor of `n`, or `n` itself, that is a member of `g`; NULL if `n` is not below `g`. */
 static __always_inline struct tree_node __arena *tree_member_above(struct tree_node __arena *n,
 								   struct group __arena *g)

@@ -62,6 +62,11 @@ u64 core_slice_ns(u64 granularity_ns, u64 min_slice_ns, u32 nr_runnable, u32 nr_
 	return slice_ns(granularity_ns, min_slice_ns, nr_runnable, nr_members);
 }
 
+u64 core_first_turn_ns(u64 granularity_ns, u32 nr_runnable)
+{
+	return first_turn_ns(granularity_ns, nr_runnable);
+}
+
 u64 core_slice_beside_ns(u64 slice, u64 min_slice_ns, u64 period_ns)
 {
 	return slice_beside_ns(slice, min_slice_ns, period_ns);
@@ -119,6 +124,11 @@ u64 core_node_weight(const struct tree_node *n)
 void core_group_exchange(struct group *g, struct tree_node *out, struct tree_node *in)
 {
 	group_exchange(g, out, in);
+}
+
+int core_tree_weighs_enough(const struct tree_node *n, u32 parts)
+{
+	return tree_weighs_enough(n, parts);
 }
 
 void core_tree_charge(struct tree_node *n, u64 ns)

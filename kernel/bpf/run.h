@@ -14,11 +14,27 @@
 #include "subsets.h"
 #include "timer.h"
 
-static inline u64 task_slice_ns(struct task __arena *t)
+static inline u64 task_slice_ns(struct task __arena *t, u64 now_ns)
 {
 	u64 slice = place_at(t->place)->quantum_ns;
 
-	return in_domain(t) ? slice * domain_in(t->set, t->place)->group.nr_active : slice;
+	if (in_domain(t))
+		slice *= domain_in(t->set, t->place)->group.nr_active;
+	return t->turn_until_ns > now_ns + slice ? t->turn_until_ns - now_ns : slice;
+}
+
+/*
+ * A task that has just woken begins its first turn, unless it is new: those that never sleep have none. One that weighs little
+ * would be ahead of its share for long after it.
+ */
+static __always_inline void turn_begin(struct task __arena *t, const struct place __arena *pl,
+				       u64 now_ns)
+{
+	const struct tree_node __arena *n = &t->member.node;
+
+	if (!n->has_run && pl->first_ns && t->charged_ns &&
+	    tree_weighs_enough(pays_of(t), FIRST_TURN_PARTS))
+		t->turn_until_ns = now_ns + pl->first_ns;
 }
 
 /* How often a CPU looks whose task runs alone: others of its shard may come to wait, and only their own CPUs are told. */
@@ -134,7 +150,8 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 	/* Nobody may ever come to this place, or go. */
 	if (pl->changes != tunables.changes)
 		place_count(pl, t->place, 0);
-	slice = task_slice_ns(t);
+	turn_begin(t, pl, now_ns);
+	slice = task_slice_ns(t, now_ns);
 	at_ns = place_compare_at_ns(pl, pays_of(t), now_ns, slice);
 
 	if (!one_cpu && at_ns > now_ns + slice) {
@@ -187,11 +204,13 @@ static __always_inline void task_begin_here(struct consort_cpu __arena *c, u32 c
 {
 	struct place __arena *pl = place_at(t->place);
 
-	if (one_cpu && !t->set && !place_has_domains(pl) && pl->changes == tunables.changes)
-		task_has_cpu(c, cpu, t, place_slice_ends_at_ns(pl, now_ns, pl->quantum_ns), now_ns,
-			     true);
-	else
+	if (one_cpu && !t->set && !place_has_domains(pl) && pl->changes == tunables.changes) {
+		turn_begin(t, pl, now_ns);
+		task_has_cpu(c, cpu, t, place_slice_ends_at_ns(pl, now_ns, task_slice_ns(t, now_ns)),
+			     now_ns, true);
+	} else {
 		task_begin(c, cpu, t, now_ns, true);
+	}
 }
 
 /*

@@ -85,6 +85,16 @@ core_fn vtime_beats(struct task __arena *t in_arena, struct task __arena *runnin
 	return false;
 }
 
+/* Whether a task has its first turn since it woke, and another one of its group that wakes is no heavier. */
+static inline bool in_first_turn(const struct task __arena *running, const struct task __arena *t,
+				 u64 now_ns)
+{
+	const struct tree_node __arena *n = &t->member.node, *other = &running->member.node;
+
+	return running->turn_until_ns > now_ns && n->parent == other->parent && !in_domain(t) &&
+	       n->weight <= other->weight;
+}
+
 static inline bool wake_beats(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t,
 			      u64 now_ns)
 {
@@ -108,6 +118,8 @@ static inline bool wake_beats(struct consort_cpu __arena *c, u32 cpu, struct tas
 		return t->member.due_ns < running->member.due_ns;
 	if (!in_domain(running) && is_due(t, now_ns))
 		return true;
+	if (in_first_turn(running, t, now_ns))
+		return false;
 	return vtime_beats(t, running, now_ns - c->since_ns - c->estimated_ns);
 }
 
@@ -199,8 +211,8 @@ core_fn wake_inform(struct consort_cpu __arena *c in_arena, u32 cpu,
 
 	if (running && running->place != t->place)
 		live_keep_busy(&place_at(running->place)->waiters, now_ns,
-			       now_ns + task_slice_ns(running));
-	if (!running || (!in_domain(t) && compare_at_ns <= now_ns + task_slice_ns(running)))
+			       now_ns + task_slice_ns(running, now_ns));
+	if (!running || (!in_domain(t) && compare_at_ns <= now_ns + task_slice_ns(running, now_ns)))
 		return 0;
 	task_begin(c, cpu, running, now_ns, cpu == bpf_get_smp_processor_id());
 	c->since_ns = since_ns;
@@ -223,7 +235,7 @@ static inline u32 look_around(struct shard __arena *s, const struct task __arena
 	s->look_at = cpu;
 	if (is_own(t->place) || !running || !may_use(t->place, cpu) || c->compare_at_ns == NEVER_NS)
 		return CPUS_MAX;
-	return c->compare_at_ns > now_ns + 2 * task_slice_ns(running) ? cpu : CPUS_MAX;
+	return c->compare_at_ns > now_ns + 2 * task_slice_ns(running, now_ns) ? cpu : CPUS_MAX;
 }
 
 /* On many CPUs: makes the CPU that should run the task look for it. An idle one, if any: a busy one may go on. */

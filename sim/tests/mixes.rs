@@ -6,12 +6,13 @@ use consort_sim::scenario;
 use std::path::Path;
 
 /// Of sim/scenarios/mixes: those that hold.
-const HOLD: [&str; 41] = [
+const HOLD: [&str; 42] = [
     "audio",
     "audio8",
     "churn_8_8_3",
     "churns_32_6_3",
     "company",
+    "crowd",
     "desktop",
     "desktop4",
     "domp",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! slice.h: 000 equation 2.2, and its bounds.
 
-use crate::policy::{core_slice_beside_ns, core_slice_ns};
+use crate::policy::{core_first_turn_ns, core_slice_beside_ns, core_slice_ns, FIRST_ROUNDS};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -75,6 +75,20 @@ proptest! {
         let one = slice_ns(granularity_ns, min_ns, nr_runnable, 1);
 
         prop_assert_eq!(slice_ns(granularity_ns, min_ns, nr_runnable, nr_members), one * u64::from(nr_members));
+    }
+
+    /// Half of the granularity while there is room for that; and all first turns together last FIRST_ROUNDS rounds at most.
+    #[test]
+    fn first_turns_are_bounded_one_by_one_and_together(
+        granularity_ns in 0..=1000 * MS, nr_runnable in 1u32..10_000,
+    ) {
+        let turn = unsafe { core_first_turn_ns(granularity_ns, nr_runnable) };
+
+        prop_assert!(turn <= granularity_ns / 2);
+        prop_assert!(turn * u64::from(nr_runnable) <= u64::from(FIRST_ROUNDS) * granularity_ns);
+        if nr_runnable <= 2 * FIRST_ROUNDS {
+            prop_assert_eq!(turn, granularity_ns / 2);
+        }
     }
 
     #[test]
