@@ -3,19 +3,21 @@
  * Borrowing: which domains may serve their due events now, ahead of their turn.
  *
  * Problem  A due event that waits for its domain's turn is late; one that never waits takes the CPU from everybody.
- * Rule     A domain may borrow while one of its seats is ahead of its account's floor (decide/fair.h) by no more than the
- *          window and a slice for each of its active members, as CPU time of its own, together with those of its members
- *          that sleep ahead (owing.h); or while the member that is due is not ahead itself: in no domain it would be its turn,
- *          whatever others have had too early, and its own seat pays. And while every account above is ahead of its own
- *          group's floor by no more than those slices and what the seat repays within the window: its share of the CPUs for
- *          that long. An account repays for all below it, the plain tasks beside the seat too: with the whole window, a
- *          seat in a light account would be ahead at their cost for many windows.
+ * Rule     A domain may borrow while one of its seats is ahead of its account's floor (decide/fair.h), or of the average of
+ *          those in it as far as a shortest slice of nice 0 before that, by no more than the window and a slice for each of
+ *          its active members, as CPU time of its own, together with those of its members that sleep ahead (owing.h); or while
+ *          the member that is due is not ahead itself: in no domain it would be its turn, whatever others have had too early,
+ *          and its own seat pays. And while every account above is ahead of its own group's floor, or average, by no more than
+ *          those slices and what the seat repays within the window: its share of the CPUs for that long. An account repays for
+ *          all below it, the plain tasks beside the seat too: with the whole window, a seat in a light account would be ahead
+ *          at their cost for many windows.
  *          Domains that may borrow are in a queue of the place by their next due time; one that may not is in a queue of
  *          the group in which it is too far ahead, by the virtual time at which it is not any more. The member's own seat pays
  *          where that may be put ahead, for what it runs it would have paid in no domain; else the seat that is least ahead.
  * Bound    No seat and no account is ahead by more than slices of the domain's active members + window + one event because of
  *          due events, a seat by one event more of each member whose turn it was; an account, while no class is active, by no
- *          more than those slices + what its seat repays + one event.
+ *          more than those slices + what its seat repays + one event; and each by a shortest slice of nice 0 more, in virtual
+ *          time.
  * Source   000 section 2.3.3 (borrowing), which has no bound; the queues are those of WF2Q+: who may run now, and who will
  *          by which virtual time.
  * Limits   While a class is active the accounts above a seat may be ahead by the whole window, as the level of the classes
