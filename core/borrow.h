@@ -4,7 +4,7 @@
  *
  * Problem  A due event that waits for its domain's turn is late; one that never waits takes the CPU from everybody.
  * Rule     A domain may borrow while one of its seats is ahead of its account's floor (decide/fair.h), or of the average of
- *          those in it as far as a shortest slice of nice 0 before that, by no more than the window and a slice for each of
+ *          those in it as far as MEAN_MAX_NS of nice 0 before that, by no more than the window and a slice for each of
  *          its active members, as CPU time of its own, together with those of its members that sleep ahead (owing.h); or while
  *          the member that is due is not ahead itself: in no domain it would be its turn, whatever others have had too early,
  *          and its own seat pays. And while every account above is ahead of its own group's floor, or average, by no more than
@@ -16,8 +16,7 @@
  *          where that may be put ahead, for what it runs it would have paid in no domain; else the seat that is least ahead.
  * Bound    No seat and no account is ahead by more than slices of the domain's active members + window + one event because of
  *          due events, a seat by one event more of each member whose turn it was; an account, while no class is active, by no
- *          more than those slices + what its seat repays + one event; and each by a shortest slice of nice 0 more, in virtual
- *          time.
+ *          more than those slices + what its seat repays + one event; and each by MEAN_MAX_NS of nice 0 more, in virtual time.
  * Source   000 section 2.3.3 (borrowing), which has no bound; the queues are those of WF2Q+: who may run now, and who will
  *          by which virtual time.
  * Limits   While a class is active the accounts above a seat may be ahead by the whole window, as the level of the classes
@@ -40,7 +39,6 @@ struct place {
 	struct waiters waiters; /* its waiting tasks, the one first that waits longest: see live.h */
 	u64 window_ns; /* how far a domain may run ahead for due events, at its own rate */
 	u64 quantum_ns; /* a slice as it is now: what running by virtual time alone may put a member ahead */
-	u64 shortest_ns; /* the shortest slice that there is */
 	u64 first_ns; /* how long the first turn of a task that has just woken is; 0: there is none */
 	u32 nr_runnable; /* tasks */
 	u32 nr_blocked; /* domains that have borrowed enough */
@@ -103,8 +101,7 @@ static __always_inline u64 seat_repays_ns(const struct place __arena *pl,
  * The lowest group in which a node, or an account above it, is too far ahead to be put further ahead: itself by more than
  * `allowed_ns`, an account by more than `above_ns`. NULL: none is. `at`: that group's floor from which on it is not any more.
  */
-static __always_inline struct group __arena *node_blocked_in(const struct place __arena *pl,
-							     const struct tree_node __arena *n,
+static __always_inline struct group __arena *node_blocked_in(const struct tree_node __arena *n,
 							     u64 allowed_ns, u64 above_ns, u64 *at)
 {
 	while (can_loop) {
@@ -114,7 +111,7 @@ static __always_inline struct group __arena *node_blocked_in(const struct place 
 			break;
 		if (g->node.kind != NODE_RC) {
 			*at = node_may_borrow_at(n, allowed_ns);
-			if (vtime_before(fair_mean(g, pl->shortest_ns), *at))
+			if (vtime_before(fair_mean(g), *at))
 				return g;
 		}
 		allowed_ns = above_ns;
@@ -128,7 +125,7 @@ core_fn node_may_take_over(struct place __arena *pl in_arena, struct tree_node _
 {
 	u64 allowed_ns = pl->window_ns + pl->quantum_ns, at;
 
-	return !node_blocked_in(pl, n, allowed_ns, allowed_ns, &at);
+	return !node_blocked_in(n, allowed_ns, allowed_ns, &at);
 }
 
 /*
@@ -163,10 +160,10 @@ static __always_inline struct group __arena *seat_blocked_in(const struct place 
 	*at = seat_may_borrow_at(s, pl->window_ns + slices_ns);
 	if (m && m->seat == s && vtime_before(m->own_vtime, *at))
 		*at = m->own_vtime;
-	if (vtime_before(fair_mean(g, pl->shortest_ns), *at))
+	if (vtime_before(fair_mean(g), *at))
 		return g;
 	slices_ns += seat_repays_ns(pl, s);
-	return node_blocked_in(pl, &g->node, slices_ns, slices_ns, at);
+	return node_blocked_in(&g->node, slices_ns, slices_ns, at);
 }
 
 /* Whether a seat can be picked at all: while nobody of the domain is active, it will be one that has members. */
@@ -361,7 +358,7 @@ core_fn place_unblock(struct place __arena *pl in_arena, struct tree_node __aren
 			break;
 		while (can_loop) {
 			top = g->blocked.top;
-			if (!top || vtime_before(fair_mean(g, pl->shortest_ns), top->major))
+			if (!top || vtime_before(fair_mean(g), top->major))
 				break;
 			place_refresh(pl, domain_of_upcoming(top));
 		}
@@ -379,8 +376,7 @@ core_fn place_unblock_top(struct place __arena *pl in_arena)
 	while (can_loop) {
 		struct heap_link __arena *top = pl->top.blocked.top;
 
-		if (!top || (pl->root.node.parent &&
-			     vtime_before(fair_mean(&pl->top, pl->shortest_ns), top->major)))
+		if (!top || (pl->root.node.parent && vtime_before(fair_mean(&pl->top), top->major)))
 			break;
 		place_refresh(pl, domain_of_upcoming(top));
 		if (pl->top.blocked.top == top)

@@ -114,18 +114,30 @@ static __always_inline u64 fair_floor(struct group __arena *g)
 	return g->vmin;
 }
 
-/*
- * Where the members of a group are on average, as far as domains that have borrowed enough wait for that; `most_ns` of nice 0
- * before its floor at most. The floor alone does not move for as long as a single member has not had its slice, however much
- * all the others have had. Where somebody waits for what it was owed when it went to sleep, it is that one who is waited for.
- */
-static __always_inline u64 fair_mean(struct group __arena *g, u64 most_ns)
-{
-	u64 floor = fair_floor(g), most = floor + vtime_of_ns(most_ns, WEIGHT_ONE);
+/* How far before the minimum the members of a group may be on average, for nice 0: a shortest slice, as it is by default. */
+#define MEAN_MAX_NS 500000ULL
+#define MEAN_MAX (MEAN_MAX_NS << VTIME_SHIFT)
 
-	if (g->node.kind != NODE_FAIR || floor != g->vmin || !vtime_before(floor, g->mean))
-		return floor;
-	return vtime_before(most, g->mean) ? most : g->mean;
+/*
+ * Where the members of a group are on average, as far as domains that have borrowed enough wait for that. The floor alone does
+ * not move for as long as a single member has not had its slice, however much all the others have had. Where somebody waits
+ * for what it was owed when it went to sleep, it is that one who is waited for.
+ */
+static __always_inline u64 fair_mean(struct group __arena *g)
+{
+	struct tree_node __arena *first = group_first(g);
+
+	if (first && g->node.kind == NODE_FAIR && vtime_before(first->vtime, g->vmin))
+		return first->vtime;
+	return g->mean - g->vmin <= MEAN_MAX ? g->mean : g->vmin;
+}
+
+/* The members of a group have had `ns` of CPU time. */
+static __always_inline void fair_mean_follow(struct group __arena *g, u64 ns)
+{
+	g->mean = vtime_max(g->mean, g->vmin) + vtime_of_ns(ns, g->weight_active);
+	if (g->mean - g->vmin > MEAN_MAX)
+		g->mean = g->vmin + MEAN_MAX;
 }
 
 /*
@@ -138,7 +150,7 @@ static __always_inline void fair_charge(struct group __arena *g, struct tree_nod
 	u64 run = vtime_of_ns(ns, node_weight(n)), lead;
 
 	if (g->blocked.top && g->weight_active)
-		g->mean = vtime_max(g->mean, g->vmin) + vtime_of_ns(ns, g->weight_active);
+		fair_mean_follow(g, ns);
 	n->vtime += run;
 	if (n->ready.queued)
 		fair_follow(g, n);

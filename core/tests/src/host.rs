@@ -117,7 +117,6 @@ impl Host {
             let pl = self.place.at();
             (*pl).nr_runnable = (*pl).nr_runnable.wrapping_add_signed(more);
             if let Some(s) = self.slices {
-                (*pl).shortest_ns = s.min_slice_ns;
                 (*pl).quantum_ns =
                     core_slice_ns(s.granularity_ns, s.min_slice_ns, (*pl).nr_runnable, 1);
             }

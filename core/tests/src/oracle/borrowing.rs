@@ -14,7 +14,7 @@ impl Minimums {
     }
 }
 
-/// Behind which nobody of a group is that waits.
+/// Behind which nobody of a group is that waits; or on average, as far as that counts, where nobody waits for what it was owed.
 pub fn floor(h: &Host, g: *mut group) -> u64 {
     floor_at(h, g, &Minimums(HashMap::new()))
 }
@@ -25,14 +25,21 @@ fn floor_at(h: &Host, g: *mut group, vmin: &Minimums) -> u64 {
     if kind(unsafe { &raw mut (*g).node }) != NODE_FAIR {
         return least;
     }
-    check::members(h, g)
+    let floor = check::members(h, g)
         .into_iter()
         .filter(|&(_, n)| unsafe { (*n).ready.queued != 0 })
         .map(|(_, n)| unsafe { (*n).vtime })
         .fold(
             least,
             |least, vtime| if before(vtime, least) { vtime } else { least },
-        )
+        );
+    let mean = unsafe { (*g).mean };
+    let counts = mean.wrapping_sub(least) <= of_ns(u64::from(MEAN_MAX_NS), u64::from(WEIGHT_ONE));
+    if floor == least && counts {
+        mean
+    } else {
+        floor
+    }
 }
 
 /// What a seat is entitled to within the window, where accounts are above it that others share.
