@@ -19,12 +19,10 @@ impl Kernel {
         self.bypassed_at_ns = NEVER_NS;
         self.synchronize();
         self.disable_all();
-        for generation in &mut self.timer_generations {
-            *generation = generation.wrapping_add(1);
-        }
         let scheduler = self.scheduler();
         // SAFETY: the scheduler lives as long as the kernel.
         unsafe { (*scheduler).detach(self) };
+        self.stop_timers();
         if let Some(after_ns) = back_after_ns {
             let this = self.this_cpu;
             self.interrupt_at(this, self.now_ns + after_ns, Irq::DaemonReturns);
@@ -53,7 +51,8 @@ impl Kernel {
             return self.give_up(task);
         }
         if !self.attached {
-            return;
+            // What it has begun to set up goes with it.
+            return self.stop_timers();
         }
         for task in self.living() {
             // A task that has ended since then is not met any more.
@@ -89,6 +88,14 @@ impl Kernel {
         self.synchronize();
         // SAFETY: as above.
         unsafe { (*scheduler).detach(self) };
+        self.stop_timers();
+    }
+
+    /// A scheduler that goes takes its timers along.
+    fn stop_timers(&mut self) {
+        for generation in &mut self.timer_generations {
+            *generation = generation.wrapping_add(1);
+        }
     }
 
     fn disable_all(&mut self) {
