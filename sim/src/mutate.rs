@@ -142,7 +142,7 @@ pub const MUTATIONS: [Mutation; 34] = [
     Mutation {
         name: "slice-not-cut",
         file: "kernel/bpf/wake.h",
-        from: "compare_at_ns <= now_ns + task_slice_ns(running)",
+        from: "compare_at_ns <= now_ns + task_slice_ns(running, now_ns)",
         to: "compare_at_ns != NEVER_NS",
     },
     Mutation {
