@@ -24,7 +24,7 @@ pub struct Mutation {
 const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
 
 /// One of each kind that schedulers are known for.
-pub const MUTATIONS: [Mutation; 34] = [
+pub const MUTATIONS: [Mutation; 36] = [
     Mutation {
         name: "unsigned-virtual-time",
         file: "core/vtime.h",
@@ -60,6 +60,18 @@ pub const MUTATIONS: [Mutation; 34] = [
         file: "kernel/bpf/run.h",
         from: "t->yield_by_ns + d->grace_ns &&\n\t       ran_ns >=",
         to: "t->yield_by_ns + d->grace_ns ||\n\t       ran_ns >=",
+    },
+    Mutation {
+        name: "borrows-far-before-the-floor",
+        file: "core/decide/fair.h",
+        from: "#define MEAN_MAX_NS 500000ULL",
+        to: "#define MEAN_MAX_NS 50000000ULL",
+    },
+    Mutation {
+        name: "first-turns-are-long",
+        file: "kernel/bpf/run.h",
+        from: "now_ns + pl->first_ns",
+        to: "now_ns + 20 * pl->first_ns",
     },
     Mutation {
         name: "waits-anew-where-it-comes-to",
