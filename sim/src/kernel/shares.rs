@@ -94,13 +94,17 @@ impl Kernel {
         tasks.filter(|task| self.is_steady_hog(task)).collect()
     }
 
-    /// How often the lighter of two may have been given a slice because it had waited for too long (core/live.h): only
-    /// where a round of everybody's slices, at its weight, takes as long as that.
-    fn rescues(&self, hogs: &[&Task], a: f64, b: f64) -> f64 {
+    /// How often one of two may have been given a slice because it had waited for too long (core/live.h): only where a round
+    /// of everybody's slices, at the lighter one's weight, takes as long as that, or where one has had so little, by the weights
+    /// of its cgroups, that it may have been for that alone.
+    fn rescues(&self, hogs: &[&Task], one: &Task, other: &Task) -> f64 {
+        let (a, b) = (self.weight(one), self.weight(other));
         let round_ns = hogs.len() as f64 * SLICE_MIN_NS * a.max(b) / a.min(b);
-        match round_ns < LIVE_WAIT_NS {
+        let rescues = self.end_ns as f64 / LIVE_WAIT_NS;
+        let had_ns = self.runtime_ns(one.id).min(self.runtime_ns(other.id));
+        match round_ns < LIVE_WAIT_NS && had_ns as f64 > 2.0 * rescues * SLICE_MIN_NS {
             true => 0.0,
-            false => self.end_ns as f64 / LIVE_WAIT_NS,
+            false => rescues,
         }
     }
 
@@ -113,7 +117,7 @@ impl Kernel {
                 let (a, b) = (self.weight(one), self.weight(other));
                 let had = |task: &Task| task.c.se.sum_exec_runtime as f64;
                 let apart_ns = had(one) / a - had(other) / b;
-                let slices = 1.0 + self.rescues(&hogs, a, b);
+                let slices = 1.0 + self.rescues(&hogs, one, other);
                 one.cgroup == other.cgroup
                     && apart_ns.abs() > slices * self.quantum_ns() * (1.0 / a + 1.0 / b)
             })?;
