@@ -85,14 +85,17 @@ core_fn vtime_beats(struct task __arena *t in_arena, struct task __arena *runnin
 	return false;
 }
 
-/* Whether a task has its first turn since it woke, and another one of its group that wakes is no heavier. */
+/*
+ * Whether a task has its first turn since it woke, beside others that wait, and another one of its group that wakes is no
+ * heavier. Of two alone, such as the ends of a pipe, the one that wakes runs at once: the other one is about to sleep.
+ */
 static inline bool in_first_turn(const struct task __arena *running, const struct task __arena *t,
 				 u64 now_ns)
 {
 	const struct tree_node __arena *n = &t->member.node, *other = &running->member.node;
 
-	return running->turn_until_ns > now_ns && n->parent == other->parent && !in_domain(t) &&
-	       n->weight <= other->weight;
+	return running->turn_until_ns > now_ns && place_head(place_at(running->place))->ready.top &&
+	       n->parent == other->parent && !in_domain(t) && n->weight <= other->weight;
 }
 
 static inline bool wake_beats(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t,
