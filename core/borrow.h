@@ -419,4 +419,57 @@ static __always_inline struct member __arena *place_expired(struct place __arena
 	return top && top->major <= now_ns ? domain_expired(domain_of_upcoming(top), now_ns) : NULL;
 }
 
+/* Times that are computed from virtual times are a little early: never find the domain still ahead. */
+#define AHEAD_MARGIN_NS 1000
+
+/*
+ * For how long the seat `n` must have the CPU until a domain may borrow again that has borrowed enough in a group above it, or
+ * in its own; NEVER_NS if that takes others, too. While more than one member is to catch up, all of them do, on average: if
+ * each did so for itself, they would be compared at fractions of a slice.
+ */
+static __always_inline u64 unblocks_after_ns(const struct tree_node __arena *n, u64 may_borrow_at)
+{
+	struct group __arena *g = n->parent;
+	struct tree_node __arena *first = group_first(g);
+	u64 mean = vtime_max(g->mean, g->vmin);
+
+	if (!first || !vtime_before(first->vtime, may_borrow_at))
+		return vtime_before(n->vtime, may_borrow_at) ?
+			       vtime_to_ns(may_borrow_at - n->vtime, node_weight(n)) :
+			       NEVER_NS;
+	return vtime_before(mean, may_borrow_at) ?
+		       vtime_to_ns(may_borrow_at - mean, g->weight_active) :
+		       NEVER_NS;
+}
+
+/*
+ * When the first of the domains is due and may borrow again that have borrowed enough, if the seat `n` has the CPU till
+ * then: the place's `unblocks_at_ns`.
+ */
+core_fn place_look_unblocks(struct place __arena *pl in_arena, struct tree_node __arena *n in_arena,
+			    u64 now_ns)
+{
+	u64 first_ns = NEVER_NS, after_ns, at_ns, due_ns;
+
+	while (can_loop) {
+		struct group __arena *g = n->parent;
+		struct heap_link __arena *blocked = g ? g->blocked.top : NULL;
+
+		if (!g)
+			break;
+		after_ns = blocked ? unblocks_after_ns(n, blocked->major) : NEVER_NS;
+		if (after_ns != NEVER_NS) {
+			at_ns = now_ns + AHEAD_MARGIN_NS + after_ns;
+			due_ns = domain_next_due_ns(domain_of_upcoming(blocked));
+			if (due_ns > at_ns)
+				at_ns = due_ns;
+			if (at_ns < first_ns)
+				first_ns = at_ns;
+		}
+		n = &g->node;
+	}
+	pl->unblocks_at_ns = first_ns;
+	return 0;
+}
+
 #endif

@@ -10,7 +10,8 @@
  * Bound    N runnable tasks each run once within max(granularity, N * min_slice), and N first turns last FIRST_ROUNDS times the
  *          granularity at most. Nobody's share is another one by that: a turn is charged like any run.
  * Source   000 equation 2.2 and Figure 2.17; 004 section 2 (what a period is for). That jobs one after the other are done sooner
- *          than all of them in turns is known from batch systems; the stock scheduler protects slices of 2.8 ms.
+ *          than all of them in turns is known from batch systems; the stock scheduler protects slices, too, of 2.8 ms on eight
+ *          CPUs or more.
  * Limits   The cut at the next due time is place.h's, which knows the due times.
  */
 #ifndef CORE_SLICE_H

@@ -101,27 +101,15 @@ static __always_inline void fair_follow(struct group __arena *g, struct tree_nod
 	heap_move(&g->ready, &n->ready, fair_key(n), n->has_run);
 }
 
-/*
- * Behind whom nobody of a group is: its minimum, or the first of those that wait, if what that was owed when it went to sleep
- * puts it behind. Of a group that periods decide in, its own virtual time.
- */
-static __always_inline u64 fair_floor(struct group __arena *g)
-{
-	struct tree_node __arena *first = group_first(g);
-
-	if (first && g->node.kind == NODE_FAIR && vtime_before(first->vtime, g->vmin))
-		return first->vtime;
-	return g->vmin;
-}
-
 /* How far before the minimum the members of a group may be on average, for nice 0: a shortest slice, as it is by default. */
 #define MEAN_MAX_NS 500000ULL
 #define MEAN_MAX (MEAN_MAX_NS << VTIME_SHIFT)
 
 /*
- * Where the members of a group are on average, as far as domains that have borrowed enough wait for that. The floor alone does
- * not move for as long as a single member has not had its slice, however much all the others have had. Where somebody waits
- * for what it was owed when it went to sleep, it is that one who is waited for.
+ * What domains that have borrowed enough wait for. The floor of a group is behind whom nobody of it is: its minimum, or the first
+ * of those that wait, if what that was owed when it went to sleep puts it behind; then it is that one who is waited for. The
+ * minimum alone does not move for as long as a single member has not had its slice, however much all the others have had:
+ * where the members are on average counts, too. Of a group that periods decide in, its own virtual time.
  */
 static __always_inline u64 fair_mean(struct group __arena *g)
 {

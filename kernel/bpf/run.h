@@ -124,14 +124,10 @@ static __always_inline void task_has_cpu(struct consort_cpu __arena *c, u32 cpu,
  * By when a member is to poll: at `at_ns`, but nobody can before it has begun; and one that goes on is not told to sooner than it
  * was, unless it still can.
  */
-static inline u64 yield_by_ns(const struct consort_cpu __arena *c, struct task __arena *t,
-			      u64 at_ns, u64 now_ns)
+static inline u64 yield_by_ns(const struct task __arena *t, u64 at_ns, u64 now_ns)
 {
-	u64 earliest_ns;
+	u64 earliest_ns = t->yield_by_ns < now_ns ? t->yield_by_ns : now_ns;
 
-	if (c->running != t)
-		contract_begin(t, now_ns);
-	earliest_ns = t->yield_by_ns < now_ns ? t->yield_by_ns : now_ns;
 	return at_ns < earliest_ns ? earliest_ns : at_ns;
 }
 
@@ -173,7 +169,9 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 			if (d->function)
 				at_ns = role_begins(c, t, at_ns, now_ns);
 		}
-		at_ns = yield_by_ns(c, t, at_ns, now_ns);
+		if (c->running != t)
+			contract_begin(t, now_ns);
+		at_ns = yield_by_ns(t, at_ns, now_ns);
 		t->yield_by_ns = at_ns;
 		record_choice(t, now_ns);
 		s = slot_of(t);

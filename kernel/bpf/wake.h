@@ -9,6 +9,8 @@
  *          Where there are several CPUs, a task that is not due lets the running one have a shortest slice first, from when
  *          that was chosen: tasks that wake each other all the time would else preempt each other at every message, each
  *          time by an interrupt of another CPU.
+ *          A task in its first turn (core/slice.h), beside others that wait, is not preempted by a plain one of its group that
+ *          weighs no more. Of due events of several domains the earlier one is first.
  * Bound    A task that would go before the running one waits for it for a shortest slice at most.
  * Source   000 section 2.3.3 (borrowing); cooperation-facts: outsiders need wake-up preemption among themselves.
  */
@@ -98,8 +100,9 @@ static inline bool in_first_turn(const struct task __arena *running, const struc
 	       n->parent == other->parent && !in_domain(t) && n->weight <= other->weight;
 }
 
+/* `due`: whether the woken task is, as above. */
 static inline bool wake_beats(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t,
-			      u64 now_ns)
+			      bool due, u64 now_ns)
 {
 	struct task __arena *running = c->running;
 
@@ -110,16 +113,16 @@ static inline bool wake_beats(struct consort_cpu __arena *c, u32 cpu, struct tas
 		/* Its polls since it was chosen may have been no system calls. */
 		if (slot)
 			slot_read(running, slot, cpu, now_ns);
-		if (is_due(t, now_ns) && !is_due(running, now_ns) &&
+		if (due && !is_due(running, now_ns) &&
 		    (d->preempt || (running->set == t->set && !d->group.ready.top)))
 			return true;
 		if (running->set == t->set)
 			return false;
 	}
 	/* Of two due events of several domains the earlier one is first, as in the next choice. */
-	if (is_due(t, now_ns) && is_due(running, now_ns))
+	if (due && is_due(running, now_ns))
 		return t->member.due_ns < running->member.due_ns;
-	if (!in_domain(running) && is_due(t, now_ns))
+	if (!in_domain(running) && due)
 		return true;
 	if (in_first_turn(running, t, now_ns))
 		return false;
@@ -180,23 +183,25 @@ core_fn wake_decide(struct consort_cpu __arena *c in_arena, u32 cpu,
 		    struct task __arena *t in_arena, u64 now_ns)
 {
 	struct task __arena *running = c->running;
+	bool due;
 
 	if (is_dying(bpf_get_smp_processor_id()))
 		return WAKE_RUN;
 	if (!running)
 		return higher_class_waits(cpu) ? WAKE_WAIT : WAKE_RUN;
-	if (!wake_beats(c, cpu, t, now_ns))
+	due = is_due(t, now_ns);
+	if (!wake_beats(c, cpu, t, due, now_ns))
 		return WAKE_WAIT;
-	if (!is_due(t, now_ns) && is_protected(c, cpu, now_ns))
+	if (!due && is_protected(c, cpu, now_ns))
 		return WAKE_WAIT;
 	/* Whoever was chosen for the CPU may not have begun to run yet: leave the order to the next choice. */
 	if (cpu != bpf_get_smp_processor_id() || task_of(bpf_get_current_task_btf()) != running)
 		return WAKE_KICK;
-	if (!is_due(t, now_ns) && !takes_over(t, running))
+	if (!due && !takes_over(t, running))
 		return WAKE_WAIT;
 	if (!is_first_of_domain(t, now_ns))
 		return WAKE_KICK;
-	if (!is_due(t, now_ns))
+	if (!due)
 		return WAKE_RUN;
 	/* As for any due event: it may be that only this one of the domain's seats may borrow. */
 	t->pays =

@@ -52,7 +52,7 @@ pub const MUTATIONS: [Mutation; 36] = [
     Mutation {
         name: "late-before-it-began",
         file: "kernel/bpf/run.h",
-        from: "\tif (c->running != t)\n\t\tcontract_begin(t, now_ns);\n",
+        from: "\t\tif (c->running != t)\n\t\t\tcontract_begin(t, now_ns);\n",
         to: "",
     },
     Mutation {

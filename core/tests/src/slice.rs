@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! slice.h: 000 equation 2.2, and its bounds.
 
-use crate::policy::{core_first_turn_ns, core_slice_beside_ns, core_slice_ns, FIRST_ROUNDS};
+use crate::{
+    host::Host,
+    policy::{
+        core_first_turn_ns, core_slice_beside_ns, core_slice_ns, core_tree_weighs_enough,
+        FIRST_ROUNDS, WEIGHT_ONE,
+    },
+};
 use proptest::prelude::*;
 
 const MS: u64 = 1_000_000;
@@ -99,4 +105,24 @@ proptest! {
             slice_ns(granularity_ns, min_ns, nr_runnable + more, 1) <= slice_ns(granularity_ns, min_ns, nr_runnable, 1)
         );
     }
+}
+
+/// Who has a first turn: at a quarter of the average, one whose account has half of it, and that half of its account's.
+#[test]
+fn parts_of_the_average_multiply_on_the_way_up() {
+    let mut h = Host::new(0, 0, 0);
+    let one = u64::from(WEIGHT_ONE);
+    let enough = |h: &Host, t, parts| unsafe { core_tree_weighs_enough(h.node(t), parts) != 0 };
+    let (light, heavy) = (h.add_group(None, one), h.add_group(None, 3 * one));
+
+    h.add_task(Some(light), None, one);
+    h.add_task(Some(light), None, 3 * one);
+    h.add_task(Some(heavy), None, one);
+    for t in 0..3 {
+        h.wake(t);
+    }
+    // Its account has half of the average, and it half of that account's.
+    assert!(enough(&h, 0, 4) && !enough(&h, 0, 3));
+    assert!(enough(&h, 1, 2) && !enough(&h, 1, 1));
+    assert!(enough(&h, 2, 1));
 }

@@ -484,23 +484,3 @@ fn a_member_is_found_at_every_level() {
         assert!(above(h.groups[other].at()).is_null());
     }
 }
-
-/// A task of a fifth of its group's average weight, and one whose account and own weight together are a fifth.
-#[test]
-fn parts_of_the_average_multiply_on_the_way_up() {
-    let mut h = Host::new(0, 0, 0);
-    let one = u64::from(WEIGHT_ONE);
-    let enough = |h: &Host, t, parts| unsafe { core_tree_weighs_enough(h.node(t), parts) != 0 };
-    let (third, twice) = (h.add_group(None, one), h.add_group(None, 3 * one));
-
-    h.add_task(Some(third), None, one);
-    h.add_task(Some(third), None, 3 * one);
-    h.add_task(Some(twice), None, one);
-    for t in 0..3 {
-        h.wake(t);
-    }
-    // Its account has half of the average, and it half of that account's.
-    assert!(enough(&h, 0, 4) && !enough(&h, 0, 3));
-    assert!(enough(&h, 1, 2) && !enough(&h, 1, 1));
-    assert!(enough(&h, 2, 1));
-}
