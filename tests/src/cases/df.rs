@@ -20,7 +20,7 @@ pub const TESTS: &[Test] = &[
     Test {
         name: "df.decides_for_its_group",
         cpus: Cpus::One,
-        needs: Needs::Daemon,
+        needs: Needs::SteadyDaemon,
         run: decides,
     },
     Test {

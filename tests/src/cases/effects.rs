@@ -18,23 +18,31 @@ use crate::{
 };
 
 pub const TESTS: &[Test] = &[
-    Test::on_one("effects.orders", Needs::Daemon, orders),
+    Test::on_one("effects.orders", Needs::SteadyDaemon, orders),
     Test::on_one(
         "effects.preempt_and_event",
-        Needs::Daemon,
+        Needs::SteadyDaemon,
         preempt_and_event,
     ),
-    Test::on_one("effects.ways_of_waiting", Needs::Daemon, ways_of_waiting),
-    Test::on_one("effects.loops", Needs::Daemon, loops),
-    Test::on_one("effects.leaving", Needs::Daemon, leaving),
+    Test::on_one(
+        "effects.ways_of_waiting",
+        Needs::SteadyDaemon,
+        ways_of_waiting,
+    ),
+    Test::on_one("effects.loops", Needs::SteadyDaemon, loops),
+    Test::on_one("effects.leaving", Needs::SteadyDaemon, leaving),
     Test::on_one(
         "effects.requests_of_the_header",
-        Needs::Daemon,
+        Needs::SteadyDaemon,
         requests_of_the_header,
     ),
-    Test::on_one("effects.run_and_classes", Needs::Daemon, run_and_classes),
-    Test::on_one("effects.one_thread", Needs::Daemon, one_thread),
-    Test::on_one("effects.slices", Needs::Daemon, slices),
+    Test::on_one(
+        "effects.run_and_classes",
+        Needs::SteadyDaemon,
+        run_and_classes,
+    ),
+    Test::on_one("effects.one_thread", Needs::SteadyDaemon, one_thread),
+    Test::on_one("effects.slices", Needs::SteadyDaemon, slices),
 ];
 
 const SETTLE: Duration = Duration::from_millis(300);

@@ -43,13 +43,13 @@ pub const TESTS: &[Test] = &[
     Test {
         name: "hostile.many_joins",
         cpus: Cpus::One,
-        needs: Needs::Daemon,
+        needs: Needs::SteadyDaemon,
         run: many_joins,
     },
     Test {
         name: "hostile.connections",
         cpus: Cpus::One,
-        needs: Needs::Daemon,
+        needs: Needs::SteadyDaemon,
         run: connections,
     },
     Test {

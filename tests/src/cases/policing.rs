@@ -34,7 +34,7 @@ pub const TESTS: &[Test] = &[
     Test {
         name: "policing.a_member_can_ask_why",
         cpus: Cpus::One,
-        needs: Needs::Daemon,
+        needs: Needs::SteadyDaemon,
         run: asks_why,
     },
 ];

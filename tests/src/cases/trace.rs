@@ -15,7 +15,7 @@ use crate::{
 };
 
 pub const TESTS: &[Test] = &[
-    Test::on_one("trace.consort", Needs::Daemon, scheduled),
+    Test::on_one("trace.consort", Needs::SteadyDaemon, scheduled),
     Test::on_one("trace.stock_scheduler", Needs::NoDaemon, stock),
 ];
 

@@ -53,10 +53,20 @@ pub enum Cpus {
 pub enum Needs {
     /// A daemon that serves with default settings; it must still serve when the test has ended.
     Daemon,
+    /// The same, and a machine whose clock counts instructions if it has one CPU: another program beside the guest
+    /// would make the outcome another.
+    SteadyDaemon,
     /// No daemon; the test starts its own and must end it.
     NoDaemon,
     /// The same, and the test has the kernel eject the scheduler: what the kernel says of that is no complaint.
     Ejection,
+}
+
+impl Needs {
+    /// Whether the test shares a daemon with others.
+    fn shares_a_daemon(self) -> bool {
+        matches!(self, Needs::Daemon | Needs::SteadyDaemon)
+    }
 }
 
 pub struct Test {
@@ -92,6 +102,7 @@ pub fn list() -> ExitCode {
         };
         let daemon = match test.needs {
             Needs::Daemon => "shared",
+            Needs::SteadyDaemon => "steady",
             Needs::NoDaemon | Needs::Ejection => "own",
         };
         println!("{} {cpus} {daemon}", test.name);
@@ -134,7 +145,7 @@ pub fn run(patterns: &[&str]) -> ExitCode {
         })
         .collect();
     // Loading takes longer than most tests: those that share a daemon come after those that have their own.
-    chosen.sort_by_key(|test| test.needs == Needs::Daemon);
+    chosen.sort_by_key(|test| test.needs.shares_a_daemon());
     let mut failed = 0;
     for test in chosen {
         let began = Instant::now();
@@ -156,7 +167,7 @@ pub fn run(patterns: &[&str]) -> ExitCode {
 fn supervise(test: &Test) -> Outcome {
     let mut log = KernelLog::open()?;
     match test.needs {
-        Needs::Daemon => Daemon::ensure()?,
+        Needs::Daemon | Needs::SteadyDaemon => Daemon::ensure()?,
         Needs::NoDaemon | Needs::Ejection => Daemon::end_any()?,
     }
     let outcome = in_own_process(test);
@@ -214,7 +225,7 @@ fn in_own_process(test: &Test) -> Outcome {
 
 /// After each test that got a daemon, the scheduler serves on and holds nobody who has gone.
 fn aftermath(test: &Test) -> Outcome {
-    if test.needs != Needs::Daemon {
+    if !test.needs.shares_a_daemon() {
         return Ok(());
     }
     let state = machine::scheduler_state();

@@ -30,13 +30,13 @@ pub const TESTS: &[Test] = &[
     Test {
         name: "rates.every_second",
         cpus: Cpus::One,
-        needs: Needs::Daemon,
+        needs: Needs::SteadyDaemon,
         run: shares::every_second,
     },
     Test {
         name: "rates.crowd",
         cpus: Cpus::One,
-        needs: Needs::Daemon,
+        needs: Needs::SteadyDaemon,
         run: shares::crowd,
     },
     Test {
