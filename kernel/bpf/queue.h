@@ -305,6 +305,13 @@ core_fn task_wait(struct task __arena *t in_arena, u64 now_ns)
 	return 0;
 }
 
+/* The same of one that has waited elsewhere since then. */
+static __always_inline void task_wait_on(struct task __arena *t, u64 since_ns, u64 now_ns)
+{
+	task_wait(t, now_ns);
+	live_wait_on(&place_at(t->place)->waiters, &t->member.waiter, since_ns);
+}
+
 core_fn task_take(struct task __arena *t in_arena)
 {
 	if (!t->member.node.ready.queued)
@@ -379,7 +386,7 @@ core_fn task_move(struct task __arena *t in_arena, struct group_set __arena *hom
 {
 	bool was_waiting = t->member.node.ready.queued, was_active = t->member.node.active;
 	u8 was_interrupted = t->member.interrupted;
-	u64 lead_ns;
+	u64 since_ns = t->member.waiter.since_ns, lead_ns;
 
 	task_take(t);
 	if (!one_cpu && cpu_at(t->cpu)->running == t)
@@ -397,7 +404,7 @@ core_fn task_move(struct task __arena *t in_arena, struct group_set __arena *hom
 		t->member.interrupted = was_interrupted;
 	}
 	if (was_waiting)
-		task_wait(t, bpf_ktime_get_ns());
+		task_wait_on(t, since_ns, bpf_ktime_get_ns());
 	if (was_active)
 		role_moved(t);
 	return 0;

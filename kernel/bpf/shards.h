@@ -213,21 +213,18 @@ static inline void put_stolen(struct consort_cpu __arena *c, u32 cpu, struct tas
 {
 	struct lock __arena *l = &shard_at(c->shard)->lock;
 	struct task __arena *t = task_of(p);
-	struct waiter __arena *w;
 	u64 since_ns;
 
 	if (!t)
 		return;
-	w = &t->member.waiter;
 	lock_take(l);
-	since_ns = w->since_ns;
+	since_ns = t->member.waiter.since_ns;
 	if (take_over(t, p, cpu, now_ns)) {
 		if (runs && !c->running && may_run_on(t, p, cpu)) {
 			task_begin(c, cpu, t, now_ns, true);
 			run_here(p, cpu, SLICE_BY_TIMER_NS);
 		} else {
-			task_wait(t, now_ns);
-			live_wait_on(&place_at(t->place)->waiters, w, since_ns);
+			task_wait_on(t, since_ns, now_ns);
 		}
 	}
 	lock_release(l);

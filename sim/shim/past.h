@@ -10,6 +10,8 @@
 struct past {
 	const struct task *of;
 	const struct group *group;
+	const struct group_set *home; /* its account and its domain, wherever it is */
+	const struct domain_set *set;
 	u64 charged_ns;
 	u64 weight;
 	u64 vtime;
@@ -191,8 +193,9 @@ static void check_patience(struct checking *c, struct past *old, const struct ta
 
 	for (u32 cpu = 0; cpu < topology.nr_cpus; cpu++)
 		nr_lost += counters[cpu].lost;
-	/* It is the scheduler's all the while, which has not tried to give it back. */
-	same = waits && old->waited && is_same(old, t) && ref->held == old->held;
+	/* It is the scheduler's all the while, which has not tried to give it back, but may have taken it elsewhere. */
+	same = waits && old->waited && old->of == t && old->home == t->home &&
+	       old->set == (in_domain(t) ? t->set : NULL) && ref->held == old->held;
 	if (c->bounds.weights_stay && c->bounds.seats_stay && same && old->nr_lost == nr_lost &&
 	    since_ns > old->since_ns)
 		broken(c, "waiters", "task %u is taken for one that has waited for %llu us less",
@@ -205,12 +208,23 @@ static void check_patience(struct checking *c, struct past *old, const struct ta
 
 /* ---- own clocks: that of a place beside its shard's is not behind its CPUs' when somebody comes to it (queue.h) ---- */
 
-/* Where a place may begin to which a task comes on one CPU: how busy that is changes between two looks. */
-static u64 cpu_clock(const struct consort_cpu *c)
+/*
+ * Where a place may begin to which a task comes on one CPU: how busy that is changes between two looks, and so does which of
+ * its subsets it serves, which may be owed something.
+ */
+static u64 cpu_clock(struct consort_cpu *c, u32 cpu)
 {
-	u64 shared = place_clock(&shard_at(c->shard)->place);
+	u64 least = place_clock(&shard_at(c->shard)->place);
 
-	return vtime_before(c->clock, shared) ? c->clock : shared;
+	if (vtime_before(c->clock, least))
+		least = c->clock;
+	for (u32 i = 1; i <= SUBSETS; i++) {
+		const struct place *pl = beside(c, cpu, i);
+
+		if (pl && pl->root.nr_active && vtime_before(place_clock(pl), least))
+			least = place_clock(pl);
+	}
+	return least;
 }
 
 /* Where a place would begin, on that of its CPUs where this is earliest. */
@@ -220,13 +234,13 @@ static u64 place_begins(u32 place)
 	u64 least;
 
 	if (is_own(place))
-		return cpu_clock(cpu_at(place - SHARDS_MAX));
+		return cpu_clock(cpu_at(place - SHARDS_MAX), place - SHARDS_MAX);
 	least = place_clock(&s->place);
 	for (u32 cpu = 0; cpu < topology.nr_cpus; cpu++) {
-		const struct consort_cpu *c = cpu_at(cpu);
+		struct consort_cpu *c = cpu_at(cpu);
 
-		if (c->shard == shard_of_place(place) && vtime_before(cpu_clock(c), least))
-			least = cpu_clock(c);
+		if (c->shard == shard_of_place(place) && vtime_before(cpu_clock(c, cpu), least))
+			least = cpu_clock(c, cpu);
 	}
 	return least;
 }
@@ -258,6 +272,8 @@ static void remember(struct past *old, const struct task *t)
 	old->place = t->place;
 	old->active = n->active;
 	old->group = n->parent;
+	old->home = t->home;
+	old->set = in_domain(t) ? t->set : NULL;
 	old->group_vmin = n->parent->vmin;
 	old->weight = n->weight;
 	old->charged_ns = t->charged_ns;
@@ -270,7 +286,9 @@ static void check_past(struct checking *c)
 		const struct task *t = find_task(ref->task);
 		struct past *old = past_of(ref->task->sim_task);
 
-		if (!t || t->on_the_way) {
+		if (t && t->on_the_way)
+			continue;
+		if (!t) {
 			old->of = NULL;
 			continue;
 		}

@@ -76,8 +76,8 @@ pub const MUTATIONS: [Mutation; 36] = [
     Mutation {
         name: "waits-anew-where-it-comes-to",
         file: "kernel/bpf/shards.h",
-        from: "\t\t\tlive_wait_on(&place_at(t->place)->waiters, w, since_ns);\n",
-        to: "",
+        from: "\t\t\ttask_wait_on(t, since_ns, now_ns);\n",
+        to: "\t\t\ttask_wait(t, now_ns);\n",
     },
     Mutation {
         name: "leaked-timer",
