@@ -13,7 +13,8 @@
  *          at their cost for many windows.
  *          Domains that may borrow are in a queue of the place by their next due time; one that may not is in a queue of
  *          the group in which it is too far ahead, by the virtual time at which it is not any more. The member's own seat pays
- *          where that may be put ahead, for what it runs it would have paid in no domain; else the seat that is least ahead.
+ *          where that may be put ahead, for what it runs it would have paid in no domain; else the seat that is least ahead of
+ *          those that have not given enough.
  * Bound    No seat and no account is ahead by more than slices of the domain's active members + window + one event because of
  *          due events, a seat by one event more of each member whose turn it was; an account, while no class is active, by no
  *          more than those slices + what its seat repays + one event; and each by MEAN_MAX_NS of nice 0 more, in virtual time.
@@ -166,10 +167,15 @@ static __always_inline struct group __arena *seat_blocked_in(const struct place 
 	return node_blocked_in(&g->node, slices_ns, slices_ns, at);
 }
 
-/* Whether a seat can be picked at all: while nobody of the domain is active, it will be one that has members. */
-static __always_inline int seat_takes_part(const struct seat __arena *s)
+/*
+ * Whether a seat may pay for a member: its own, else one that can be picked and has not given enough. While nobody of the domain
+ * is active, any will be one that has members.
+ */
+static __always_inline int seat_may_pay(const struct seat __arena *s, const struct member __arena *m)
 {
-	return s->counted || !s->domain->group.nr_active;
+	if (m && m->seat == s)
+		return 1;
+	return (s->counted || !s->domain->group.nr_active) && !seat_keeps(s);
 }
 
 /* The same for the domain: if none of its seats may borrow, where one does not, and from which virtual time on it may. */
@@ -185,7 +191,7 @@ core_fn domain_look_blocked(struct place __arena *pl in_arena, struct domain __a
 
 		if (!s)
 			break;
-		if (seat_takes_part(s)) {
+		if (seat_may_pay(s, m)) {
 			g = seat_blocked_in(pl, s, m, slices_ns, &at);
 			d->blocks = g;
 			d->may_borrow_at = at;
@@ -253,16 +259,16 @@ static __always_inline u64 seat_ahead_ns(const struct seat __arena *s)
 	return most_ns;
 }
 
-/* Of the domain's seats that count, the one that is least ahead: its `best`. There is one: somebody is active. */
-core_fn domain_look_best(struct domain __arena *d in_arena)
+/* Of the seats that count and may pay for an active member, the one that is least ahead: the domain's `best`. */
+core_fn domain_look_best(struct domain __arena *d in_arena, struct member __arena *m in_arena)
 {
-	struct seat __arena *s = d->seats, *best = s;
+	struct seat __arena *s = d->seats, *best = m->seat;
 	u64 least_ns = NEVER_NS, ns;
 
 	while (can_loop) {
 		if (!s)
 			break;
-		ns = s->counted ? seat_ahead_ns(s) : NEVER_NS;
+		ns = s->counted && seat_may_pay(s, m) ? seat_ahead_ns(s) : NEVER_NS;
 		if (ns < least_ns) {
 			least_ns = ns;
 			best = s;
@@ -281,7 +287,7 @@ core_fn domain_look_seat(struct place __arena *pl in_arena, struct domain __aren
 
 	domain_settle(d);
 	if (seat_blocked_in(pl, m->seat, m, domain_slices_ns(pl, d), &at))
-		domain_look_best(d);
+		domain_look_best(d, m);
 	else
 		d->best = m->seat;
 	return 0;

@@ -65,16 +65,19 @@ static __always_inline struct tree_node __arena *group_second(const struct group
 	return node_of_ready(right && heap_before(right, left) ? right : left);
 }
 
-/* A choice has come to a seat: its domain fills it. */
+/* A choice has come to a seat: its domain fills it, unless it has given enough to members of other accounts. */
 static __always_inline void place_fill(struct tree_node __arena *n, u64 now_ns,
 				       struct choice __arena *c)
 {
-	struct domain __arena *d = seat_of_node(n)->domain;
+	struct seat __arena *s = seat_of_node(n);
+	struct domain __arena *d = s->domain;
 	struct tree_node __arena *running = c->running;
-	struct member __arena *m;
+	struct member __arena *m, *r;
 
-	m = coop_first(d, running && running->parent == &d->group ? member_of(running) : NULL,
-		       now_ns);
+	r = running && running->parent == &d->group ? member_of(running) : NULL;
+	m = coop_first(d, r, now_ns);
+	if (m && m->seat != s && seat_keeps(s))
+		m = s->first ? s->first : r && r->seat == s ? r : m;
 	c->task = m ? &m->node : NULL;
 	c->pays = n;
 }

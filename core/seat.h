@@ -12,13 +12,19 @@
  *          own seat add to it, it sleeps and wakes with it as plain tasks do (decide/fair.h), and joins and leaves with it.
  *          A member that goes to sleep takes its lag out of the seat, and brings it back when it wakes; so members that take
  *          turns have the share of all of them, and one that sleeps most of the time adds what it had itself, not its weight.
+ *          A seat that has paid for members of other accounts SEAT_GIVES_NS more than other seats have for its own gives no
+ *          more: a choice that comes to it is filled with its own member that waits longest, whomever the domain names, and
+ *          it pays for nobody else's due event (borrow.h).
  *          What friends gave each other is no affair of the account's: a member takes no more of a lead along than its seat
  *          has, and is owed no more than its seat is.
  * Bound    That of the account's decision function, for the seat as for any other member. Members and their seat together
- *          are ahead by what the domain has had in the account, less what they were entitled to while awake or ahead.
+ *          are ahead by what the domain has had in the account, less what they were entitled to while awake or ahead. Members
+ *          of one account have what their seat has had, but for SEAT_GIVES_NS and an event: by whatever order their domain
+ *          chooses, and whatever its other members claim, none of them has less than in no domain.
  * Source   design of the tree; conservation of lag is EEVDF's; turnstiles (Solaris) for where the memory comes from: each
  *          member brings one seat, and leaves with one.
  * Limits   A domain has at most SEATS_MAX seats in a place: a member of one account more is on its own.
+ *          What a seat has given goes with its last member, to wherever that joins next; another one leaves it behind.
  *          A seat whose members sleep cannot repay what members of other accounts had in it; it does when one wakes.
  */
 #ifndef CORE_SEAT_H
@@ -30,6 +36,9 @@
 
 #define SEATS_MAX 32
 
+/* So much CPU time a seat gives to members of other accounts before it serves its own members first. */
+#define SEAT_GIVES_NS 5000000
+
 struct seat {
 	struct tree_node node; /* in the account; its weight is never 0: what was counted last */
 	struct domain __arena *domain; /* NULL: it is a spare one */
@@ -38,8 +47,10 @@ struct seat {
 	struct owing owing; /* its members that are asleep and ahead */
 	u64 counted; /* weights of its active members */
 	u64 left_ns; /* by how much it is ahead for members of other accounts, at most; while it has none, exactly */
+	s64 given_ns; /* what it paid for members of other accounts, less what other seats paid for its own; SEAT_GIVES_NS at most */
+	struct member __arena *first; /* of its members that wait, in the order in which they came */
+	struct member __arena *last;
 	u32 nr_members;
-	u32 nr_waiting; /* of its members */
 };
 
 static __always_inline struct seat __arena *seat_of_node(struct tree_node __arena *n)
@@ -117,8 +128,9 @@ static __always_inline void seat_begin(struct seat __arena *s, struct domain __a
 	owing_begin(&s->owing);
 	s->counted = 0;
 	s->left_ns = 0;
+	s->first = NULL;
+	s->last = NULL;
 	s->nr_members = 0;
-	s->nr_waiting = 0;
 	s->next = d->seats;
 	d->seats = s;
 	d->nr_seats++;
@@ -153,11 +165,13 @@ core_fn seat_join(struct domain __arena *d in_arena, struct member __arena *m in
 	if (!s) {
 		s = m->spare;
 		seat_begin(s, d, account, m->node.weight);
+		s->given_ns = m->given_ns;
 	} else {
 		m->spare->next = s->spares;
 		s->spares = m->spare;
 	}
 	m->spare = NULL;
+	m->given_ns = 0;
 	s->nr_members++;
 	m->seat = s;
 	m->lead_ns = lead_ns;
@@ -202,6 +216,7 @@ core_fn seat_leave(struct member __arena *m in_arena)
 		s->spares = m->spare->next;
 		return 0;
 	}
+	m->given_ns = s->given_ns;
 	seat_end(s);
 	m->spare = s;
 	return 0;
@@ -300,6 +315,22 @@ core_fn member_follow(struct member __arena *m in_arena, u64 ns)
 	return 0;
 }
 
+/* A seat has paid for a member of another account; negative: another one for a member of its own. */
+static __always_inline void seat_gives(struct seat __arena *s, s64 ns)
+{
+	s->given_ns += ns;
+	if (s->given_ns > SEAT_GIVES_NS)
+		s->given_ns = SEAT_GIVES_NS;
+	else if (s->given_ns < -SEAT_GIVES_NS)
+		s->given_ns = -SEAT_GIVES_NS;
+}
+
+/* Whether a seat that has given enough serves its own members first. */
+static __always_inline int seat_keeps(const struct seat __arena *s)
+{
+	return s->given_ns >= SEAT_GIVES_NS;
+}
+
 /*
  * A member's run is paid by a seat of its domain, `pays`, and every account above. Where the member has gone to sleep since
  * it has taken along what its own seat would pay; one without active members pays as that member would. Always inline: Linux
@@ -311,10 +342,13 @@ static __always_inline void seat_charge(struct member __arena *m, struct tree_no
 	struct seat __arena *s = seat_of_node(pays);
 	int is_own = s == m->seat, is_asleep = !m->node.active;
 
-	if (is_own)
+	if (is_own) {
 		member_follow(m, ns);
-	else
+	} else {
 		s->left_ns += ns;
+		seat_gives(s, ns);
+		seat_gives(m->seat, -(s64)ns);
+	}
 	/* What is charged to no leaf is to its account. */
 	if (s->counted ? is_own && is_asleep : !is_own) {
 		pays->parent->ran_ns += ns;
@@ -324,15 +358,35 @@ static __always_inline void seat_charge(struct member __arena *m, struct tree_no
 }
 
 /* A seat waits while one of its own members does: while all of those run, friends of other accounts have theirs. */
-static __always_inline void seat_wait(struct seat __arena *s)
+static __always_inline void seat_wait(struct member __arena *m)
 {
-	if (!s->nr_waiting++)
+	struct seat __arena *s = m->seat;
+
+	m->next_own = NULL;
+	m->before_own = s->last;
+	if (s->last)
+		s->last->next_own = m;
+	else
+		s->first = m;
+	s->last = m;
+	if (s->first == m)
 		tree_enqueue(&s->node);
 }
 
-static __always_inline void seat_wait_no_more(struct seat __arena *s)
+static __always_inline void seat_wait_no_more(struct member __arena *m)
 {
-	if (!--s->nr_waiting)
+	struct seat __arena *s = m->seat;
+	struct member __arena *next = m->next_own, *before = m->before_own;
+
+	if (before)
+		before->next_own = next;
+	else
+		s->first = next;
+	if (next)
+		next->before_own = before;
+	else
+		s->last = before;
+	if (!s->first)
 		tree_dequeue(&s->node);
 }
 
@@ -340,14 +394,14 @@ static __always_inline void seat_wait_no_more(struct seat __arena *s)
 static __always_inline void seat_enqueue(struct member __arena *m, u64 now_ns)
 {
 	coop_enqueue(m->seat->domain, m, now_ns);
-	seat_wait(m->seat);
+	seat_wait(m);
 }
 
 /* A waiting member is taken. */
 static __always_inline void seat_dequeue(struct member __arena *m)
 {
 	coop_dequeue(m->seat->domain, m);
-	seat_wait_no_more(m->seat);
+	seat_wait_no_more(m);
 }
 
 /* `in` begins to wait, and `out` is taken, which is of the same domain. */
@@ -355,10 +409,8 @@ static __always_inline void seat_exchange(struct member __arena *out, struct mem
 					  u64 now_ns)
 {
 	coop_exchange(in->seat->domain, out, in, now_ns);
-	if (in->seat == out->seat)
-		return;
-	seat_wait(in->seat);
-	seat_wait_no_more(out->seat);
+	seat_wait(in);
+	seat_wait_no_more(out);
 }
 
 #endif

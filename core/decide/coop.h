@@ -13,8 +13,9 @@
  * Bound    An honest member's due event waits for the running event of another member, and for one grace of each
  *          member that is always due; such a member gets its own share, no more (one grace beyond).
  * Source   000 sections 2.1.3, 2.3.2, 2.3.3; due debt is ours: 000 lets a member that is always due starve the rest.
- * Limits   Best-effort keys are trusted inside a domain in CONSORT_ORDER_PROGRAM. By progress, due events are: a member that
- *          announces none is before those that do. By service nobody is trusted.
+ * Limits   Among members of one account best-effort keys are trusted in CONSORT_ORDER_PROGRAM. By progress, due events are: a
+ *          member that announces none is before those that do. By service nobody is trusted. Members of other accounts lose
+ *          SEAT_GIVES_NS at most (seat.h).
  */
 #ifndef CORE_DECIDE_COOP_H
 #define CORE_DECIDE_COOP_H
@@ -36,6 +37,8 @@
  * all of them in the middle of what some could have done by their due times.
  */
 #define TURN_NS 100000000ULL
+/* The same for members that announce none: nothing of theirs is in the middle. */
+#define TURN_UNDUE_NS 2000000ULL
 
 /* Puts interrupted members before every best-effort event. */
 #define INTERRUPTED_FIRST (1ULL << 62)
@@ -93,6 +96,8 @@ struct member {
 	u8 interrupted; /* it lost the CPU in the middle of an event */
 	u64 debt_vtime; /* virtual time gained on expired due events, by the domain's clock */
 	struct seat __arena *seat; /* its account's; NULL: it is in no domain */
+	struct member __arena *next_own; /* that wait in its seat */
+	struct member __arena *before_own;
 	struct seat __arena *spare; /* what it gives to a domain that has no seat in its account, see seat.h */
 	struct waiter waiter; /* among those that wait in its place, see live.h */
 	u64 own_vtime; /* in its account, as if it were in no domain: see seat.h */
@@ -101,6 +106,7 @@ struct member {
 	u64 debt_lead; /* due debt that it took along when it left its domain, in virtual time */
 	u64 service_lead; /* by how much it had had more than the least of its domain when it left it, in virtual time */
 	u64 lead_ns; /* what it brings along from where it was, to be counted when it becomes active */
+	s64 given_ns; /* what its seat had given, if it was the last one there */
 	u64 served; /* due events that are over */
 	u64 turn_ns; /* by progress, where several have had equally many: when it came to the end of their queue, */
 	u64 turn_vtime; /* and its virtual time then */
@@ -158,13 +164,6 @@ static __always_inline u64 member_progress(const struct member __arena *m)
 	return m->served + (m->due_ns != NEVER_NS);
 }
 
-/* By progress, of those that have had equally many due events the others are next. */
-static __always_inline void member_end_turn(struct member __arena *m, u64 now_ns)
-{
-	m->turn_ns = now_ns;
-	m->turn_vtime = m->node.vtime;
-}
-
 /*
  * The key of a member's best-effort event in the domain's order. In due debt it has none that counts: else a member
  * could be always due, and when that is used up, always the most important.
@@ -190,18 +189,31 @@ static __always_inline void member_best_key(const struct member __arena *m,
 		*major -= INTERRUPTED_FIRST;
 }
 
-/* Takes over what the member published. */
-static __always_inline void member_publish(struct member __arena *m, u64 due_ns, u32 priority,
-					   u64 key, u64 now_ns)
+/*
+ * By progress, of those that have had equally many due events the others are next. Who announces none has had as many as its
+ * domain's least.
+ */
+static __always_inline void member_end_turn(struct member __arena *m,
+					    const struct domain __arena *d, u64 now_ns)
 {
-	u64 progress = member_progress(m);
+	m->turn_ns = now_ns;
+	m->turn_vtime = m->node.vtime;
+	if (m->due_ns == NEVER_NS && m->served < d->served_least)
+		m->served = d->served_least;
+}
+
+/* Takes over what a member of the domain published. */
+static __always_inline void member_publish(struct member __arena *m, const struct domain __arena *d,
+					   u64 due_ns, u32 priority, u64 key, u64 now_ns)
+{
+	u64 progress = member_progress(m), turn_ns = due_ns == NEVER_NS ? TURN_UNDUE_NS : TURN_NS;
 
 	if (m->due_ns <= now_ns && due_ns > m->due_ns)
 		m->served++;
 	m->due_ns = due_ns;
 	if (member_progress(m) > progress ||
-	    m->node.vtime - m->turn_vtime > vtime_of_ns(TURN_NS, m->node.weight))
-		member_end_turn(m, now_ns);
+	    m->node.vtime - m->turn_vtime > vtime_of_ns(turn_ns, m->node.weight))
+		member_end_turn(m, d, now_ns);
 	m->priority = priority;
 	m->key = key;
 }

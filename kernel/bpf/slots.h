@@ -86,7 +86,7 @@ static inline void slot_read(struct task __arena *t, struct consort_slot *s, u32
 		priority = PRIORITY_NONE;
 	if (t->is_new && t->resumes < RESUMES_MAX && due_ns == NEVER_NS && priority == PRIORITY_NONE)
 		return;
-	member_publish(&t->member, due_ns, priority, key, now_ns);
+	member_publish(&t->member, domain_in(t->set, t->place), due_ns, priority, key, now_ns);
 }
 
 /* The same for a member that was interrupted between two polls. Returns whether it has a slot. */

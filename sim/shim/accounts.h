@@ -26,8 +26,10 @@ static void check_seat(struct checking *c, const struct seat *s)
 {
 	struct owing owing = { 0 };
 	u64 counted = 0;
-	u32 nr_members = 0, nr_active = 0, nr_waiting = 0;
+	u32 nr_members = 0, nr_active = 0, nr_waiting = 0, nr_listed = 0;
 
+	for (const struct member *m = s->first; m && nr_listed <= c->nr_tasks; m = m->next_own)
+		nr_listed += m->seat == s && m->node.ready.queued;
 	for (u32 i = 0; i < c->nr_tasks; i++) {
 		const struct task *t = find_anywhere(c->tasks[i].task);
 
@@ -46,9 +48,9 @@ static void check_seat(struct checking *c, const struct seat *s)
 	if (nr_active != s->node.nr_seated)
 		broken(c, "seat", "%u members of a seat are active, it counts %u", nr_active,
 		       s->node.nr_seated);
-	if (nr_waiting != s->nr_waiting || !!nr_waiting != s->node.ready.queued)
-		broken(c, "seat", "%u members of a seat wait, it counts %u, and %s", nr_waiting,
-		       s->nr_waiting, s->node.ready.queued ? "waits" : "does not");
+	if (nr_waiting != nr_listed || !!nr_waiting != s->node.ready.queued)
+		broken(c, "seat", "%u members of a seat wait, its list has %u, and it %s",
+		       nr_waiting, nr_listed, s->node.ready.queued ? "waits" : "does not");
 	if (s->node.parent->node.kind != NODE_FAIR)
 		broken(c, "seat", "a seat is in an account of kind %u", s->node.parent->node.kind);
 	if (nr_members != s->nr_members)

@@ -56,6 +56,8 @@ static bool check(const struct sim_task_ref *tasks, u32 nr_tasks, struct sim_bou
 	if (!c.broken)
 		check_past(&c);
 	if (!c.broken)
+		check_gives(&c);
+	if (!c.broken)
 		check_bounds(&c);
 	if (!c.broken)
 		check_rides(&c);

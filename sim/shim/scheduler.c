@@ -32,6 +32,7 @@ static u32 sim_reservations_max;
 #include "roles.h"
 #include "accounts.h"
 #include "past.h"
+#include "gives.h"
 #include "inspect.h"
 
 extern char __start_consort_bss[], __stop_consort_bss[];
@@ -69,6 +70,7 @@ static void reset(const struct sim_host *host, bool concurrent, bool has_new)
 	sim_maps_free();
 	sim_timers_forget();
 	forget_past();
+	forget_gives();
 	forget_roles();
 	memset(__start_consort_bss, 0, __stop_consort_bss - __start_consort_bss);
 	memcpy(__start_consort_data, data_as_loaded, __stop_consort_data - __start_consort_data);

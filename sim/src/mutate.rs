@@ -24,7 +24,7 @@ pub struct Mutation {
 const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
 
 /// One of each kind that schedulers are known for.
-pub const MUTATIONS: [Mutation; 36] = [
+pub const MUTATIONS: [Mutation; 38] = [
     Mutation {
         name: "unsigned-virtual-time",
         file: "core/vtime.h",
@@ -78,6 +78,18 @@ pub const MUTATIONS: [Mutation; 36] = [
         file: "kernel/bpf/shards.h",
         from: "\t\t\ttask_wait_on(t, since_ns, now_ns);\n",
         to: "\t\t\ttask_wait(t, now_ns);\n",
+    },
+    Mutation {
+        name: "gives-without-end",
+        file: "core/place.h",
+        from: "\tif (m && m->seat != s && seat_keeps(s))\n",
+        to: "\tif (0)\n",
+    },
+    Mutation {
+        name: "pays-without-end",
+        file: "core/borrow.h",
+        from: " && !seat_keeps(s);\n",
+        to: ";\n",
     },
     Mutation {
         name: "leaked-timer",

@@ -6,7 +6,7 @@ use consort_sim::scenario;
 use std::path::Path;
 
 /// Of sim/scenarios/mixes: those that hold.
-const HOLD: [&str; 42] = [
+const HOLD: [&str; 44] = [
     "audio",
     "audio8",
     "churn_8_8_3",
@@ -46,6 +46,8 @@ const HOLD: [&str; 42] = [
     "scarce",
     "service",
     "single",
+    "spans",
+    "spans_late",
     "under",
     "underp",
     "wd3",

@@ -108,7 +108,7 @@ void ul_publish(struct ul_policy *p, u32 i, u64 due_ns, u32 priority, u64 key, u
 
 	if (ran_ns && m->node.active)
 		coop_charge(&p->domain, m, ran_ns);
-	member_publish(m, due_ns, priority, key, now_ns);
+	member_publish(m, &p->domain, due_ns, priority, key, now_ns);
 	if (m->node.active)
 		domain_charge_due(&p->domain, m, ran_ns, now_ns);
 	else

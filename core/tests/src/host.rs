@@ -352,8 +352,9 @@ impl Host {
     /// What the running member's next poll says. Read when it gives the CPU up: call `dispatch` or `sleep` next.
     pub fn publish(&mut self, t: usize, due_ns: u64, priority: u32, key: u64) {
         let m = self.member(t);
+        let d = self.domain(t).expect("no member publishes");
         unsafe {
-            core_member_publish(m, due_ns, priority, key, self.now_ns);
+            core_member_publish(m, d, due_ns, priority, key, self.now_ns);
             (*m).interrupted = 0;
         }
     }

@@ -225,7 +225,25 @@ impl Accounts<'_> {
             let domain = domain_of_seat(self.h, n);
             let own = earliest(self.h, self.expired.iter().filter(|c| c.domain == domain));
             let members = own.map_or_else(|| best(self.h, domain), |own| own.1);
-            self.found.extend(members.into_iter().map(|t| (t, n)));
+            let seated = members.into_iter().flat_map(|t| self.sits(n, t));
+            self.found
+                .extend(seated.map(|t| (t, n)).collect::<Vec<_>>());
+        }
+    }
+
+    /// Who fills a seat, where the domain would have `t` do so: one of its own members, where it has given enough.
+    fn sits(&self, n: *mut tree_node, t: usize) -> Vec<usize> {
+        let h = self.h;
+        let own = |t: &usize| h.tasks[*t].domain.is_some() && h.own_seat(*t) == n;
+        let since_ns = |t: usize| h.tasks[t].waits_since_ns;
+
+        if own(&t) || !keeps(n) {
+            return vec![t];
+        }
+        let waiting = (0..h.tasks.len()).filter(|&t| own(&t) && h.waits(t));
+        match waiting.clone().map(since_ns).min() {
+            Some(first_ns) => waiting.filter(|&t| since_ns(t) == first_ns).collect(),
+            None => vec![h.running.filter(own).unwrap_or(t)],
         }
     }
 
@@ -286,6 +304,11 @@ impl Accounts<'_> {
         }
         Vec::new()
     }
+}
+
+/// Whether a seat has given so much to members of other accounts that its own come first.
+pub fn keeps(n: *mut tree_node) -> bool {
+    unsafe { (*core_seat_of_node(n)).given_ns >= i64::from(SEAT_GIVES_NS) }
 }
 
 fn domain_of_seat(h: &Host, n: *mut tree_node) -> usize {

@@ -159,7 +159,7 @@ fn the_weight_of_a_sleeper_does_not_work_for_other_accounts() {
     assert_near(got[1], got[3], 1.0);
 }
 
-/// A domain over cgroups of 3:1, a member and a hog in each, a hog beside them: 30 % and 10 %.
+/// A domain over cgroups of 3:1, a member and a hog in each, a hog beside them: 30 % and 10 %, by whatever order.
 #[test]
 fn each_account_gives_what_its_member_is_entitled_to() {
     for order in [ORDER_PROGRAM, ORDER_PROGRESS, ORDER_SERVICE] {
@@ -173,10 +173,39 @@ fn each_account_gives_what_its_member_is_entitled_to() {
             c.add_to(home, Program::Hog, None, 0);
         }
         let got = shares(&mut c, 20);
-        assert_near(got[0] + got[1], 40.0, 0.1);
+        assert_near(got[0], 30.0, 0.1);
+        assert_near(got[1], 10.0, 0.1);
         assert_near(got[2], 30.0, 0.1);
         assert_near(got[3], 10.0, 0.1);
         assert_near(got[4], 20.0, 0.1);
+    }
+}
+
+/// One that has something to do whenever it may beside three of another cgroup that are due far more often than they can be
+/// served: what their domain would give them of its share it has, but for what it gives at first.
+#[test]
+fn friends_of_other_accounts_take_no_share() {
+    for order in [ORDER_PROGRAM, ORDER_PROGRESS, ORDER_SERVICE] {
+        let mut c = cpu(order);
+        let groups = [ONE, 3 * ONE].map(|weight| c.h.add_group(None, weight));
+        let eager = Program::Honest {
+            period_ns: 3 * MS,
+            due_cost_ns: 2 * MS,
+            best_cost_ns: 0,
+            priority: 0,
+        };
+
+        for _ in 0..3 {
+            c.add_to(Some(groups[0]), eager.clone(), Some(0), 0);
+        }
+        c.add_to(Some(groups[1]), BUSY, Some(0), 0);
+        for g in groups {
+            c.add_to(Some(g), Program::Hog, None, 0);
+        }
+        let got = shares(&mut c, 10);
+        assert_near(got[3], 75.0 / 2.0, 0.2);
+        assert_near(got[4], 25.0 / 4.0, 0.2);
+        assert_near(got[5], 75.0 / 2.0, 0.2);
     }
 }
 

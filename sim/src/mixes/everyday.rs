@@ -155,8 +155,10 @@ pub fn server(m: &mut Maker<'_>) {
     }
 }
 
-/// Nested cgroups with weights and CPUs of their own; in each whatever comes.
+/// Nested cgroups with weights and CPUs of their own; in each whatever comes. Their members are of one domain, or each
+/// cgroup's of its own.
 pub fn containers(m: &mut Maker<'_>) {
+    let shared = m.random.chance(0.5).then(|| m.domain(MS));
     for number in 0..m.count(2, 5) {
         let weight = m.weight();
         let mut group = m.cgroup(0, &format!("c{number}"), weight);
@@ -169,14 +171,14 @@ pub fn containers(m: &mut Maker<'_>) {
             group = m.cgroup(group, &format!("n{depth}"), weight);
         }
         let before = m.setup.tasks.len();
-        inside(m, number, group);
+        inside(m, number, group, shared);
         for task in &mut m.setup.tasks[before..] {
             task.affinity.clone_from(&mask);
         }
     }
 }
 
-fn inside(m: &mut Maker<'_>, number: u64, group: CgroupIndex) {
+fn inside(m: &mut Maker<'_>, number: u64, group: CgroupIndex, shared: Option<DomainIndex>) {
     let hogs = m.count(0, m.cpus() + 1);
     m.hogs(hogs, &format!("c{number}-hog"), group);
     for at in 0..m.count(1, 3) {
@@ -188,8 +190,8 @@ fn inside(m: &mut Maker<'_>, number: u64, group: CgroupIndex) {
             sleeper(run, sleep),
         );
     }
-    if m.random.chance(0.4) {
-        let domain = m.domain(MS);
+    if m.random.chance(if shared.is_some() { 0.8 } else { 0.4 }) {
+        let domain = shared.unwrap_or_else(|| m.domain(MS));
         members(m, &format!("c{number}-member"), group, domain);
     }
 }

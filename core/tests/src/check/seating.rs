@@ -77,13 +77,28 @@ pub fn seats_of(h: &Host, domain: usize, members: &[usize]) {
             "domain {domain}: a seat takes part"
         );
         let waiting = here.iter().filter(|&&t| h.waits(t)).count();
-        assert_eq!(s.nr_waiting as usize, waiting, "domain {domain}: who waits");
+        assert_eq!(waiters_of(s), waiting, "domain {domain}: who waits");
         assert_eq!(
             s.node.ready.queued != 0,
             waiting > 0,
             "domain {domain}: a seat waits"
         );
     }
+}
+
+/// How many members are in the list of those that wait in a seat, which is linked both ways.
+fn waiters_of(s: &seat) -> usize {
+    let (mut nr, mut last) = (0, std::ptr::null_mut());
+    let mut m = s.first;
+
+    while !m.is_null() {
+        let member = unsafe { &*m };
+        assert_eq!(member.before_own, last, "linked back");
+        assert!(std::ptr::eq(member.seat, s), "a waiter of another seat");
+        (nr, last, m) = (nr + 1, m, member.next_own);
+    }
+    assert_eq!(s.last, last, "the last one");
+    nr
 }
 
 /// Members that sleep ahead of the account's minimum are in the queue, whose sums are theirs.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT
 //! Which domains may borrow, and which seat pays then: the rules of borrow.h over plain lists.
 
-use super::{before, kind, of_ns, path, to_ns, weight};
+use super::{before, keeps, kind, of_ns, path, to_ns, weight};
 use crate::{check, host::Host, policy::*};
 use std::collections::HashMap;
 
@@ -111,7 +111,9 @@ pub fn may_borrow(h: &Host, domain: usize, t: usize) -> bool {
 pub fn may_borrow_at(h: &Host, domain: usize, t: usize, vmin: &Minimums) -> bool {
     let d = h.domains[domain].at();
     let counts = |s: &&(check::Id, *mut seat)| unsafe {
-        (*s.1).domain == d && ((*s.1).counted > 0 || (*d).group.nr_active == 0)
+        let is_there = (*s.1).counted > 0 || (*d).group.nr_active == 0;
+        let is_own = h.tasks[t].member.seat == s.1;
+        (*s.1).domain == d && (is_own || is_there && !keeps(&raw mut (*s.1).node))
     };
 
     check::seats(h)
@@ -167,6 +169,7 @@ pub fn seats_for(h: &Host, t: usize) -> Vec<*mut tree_node> {
         .into_iter()
         .filter(|(_, s)| unsafe { (**s).domain == d && (**s).counted > 0 })
         .map(|(_, s)| (ahead_ns(h, s), unsafe { &raw mut (*s).node }))
+        .filter(|&(_, n)| n == h.own_seat(t) || !keeps(n))
         .collect();
     let least_ns = seats.iter().map(|it| it.0).min();
 
