@@ -57,6 +57,12 @@ pub const TESTS: &[Test] = &[
         run: joining,
     },
     Test {
+        name: "fairness.domain_over_cgroups",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: domain_over_cgroups,
+    },
+    Test {
         name: "fairness.moved",
         cpus: Cpus::One,
         needs: Needs::Daemon,
@@ -229,6 +235,25 @@ fn joining() -> Outcome {
     expect_shares(
         &[&member, &hogs[0], &hogs[1]],
         &[1.0 / 6.0, 1.0 / 6.0, 2.0 / 3.0],
+    )
+}
+
+/// Members of one domain in two cgroups: one that is always late takes nothing of the other's part, nor of the plain programs'.
+fn domain_over_cgroups() -> Outcome {
+    let light = Cgroup::create(None, "light")?;
+    let heavy = Cgroup::create(None, "heavy")?;
+    light.set_weight(50)?;
+    let late = Role::ready("steady spans 2 1")?;
+    let busy = Role::ready("member spans")?;
+    let hogs = [Role::ready("hog")?, Role::ready("hog")?];
+    light.adopt(late.pid())?;
+    light.adopt(hogs[0].pid())?;
+    heavy.adopt(busy.pid())?;
+    heavy.adopt(hogs[1].pid())?;
+    let (sixth, third) = (1.0 / 6.0, 1.0 / 3.0);
+    expect_shares(
+        &[&late, &hogs[0], &busy, &hogs[1]],
+        &[sixth, sixth, third, third],
     )
 }
 

@@ -59,7 +59,7 @@ pub const TESTS: &[Test] = &[
     Test {
         name: "inheritance.no_hoarding",
         cpus: Cpus::One,
-        needs: Needs::Daemon,
+        needs: Needs::SteadyDaemon,
         run: no_hoarding,
     },
     Test {

@@ -120,7 +120,7 @@ pub const TESTS: &[Test] = &[
     Test {
         name: "rates.come_and_go",
         cpus: Cpus::One,
-        needs: Needs::Daemon,
+        needs: Needs::SteadyDaemon,
         run: requests::come_and_go,
     },
     Test {
