@@ -155,8 +155,7 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	USES_ARENA();
 	if (!one_cpu)
 		balance(c, cpu, now_ns);
-	/* Linux 6.18 asks although a higher class will have the CPU, and would not tell us that it has got it. */
-	if (!prev && higher_class_waits(cpu))
+	if (!prev && asks_in_vain(cpu))
 		return;
 	if (prev)
 		look_at_rides(prev);

@@ -161,6 +161,16 @@ static inline bool higher_class_waits(u32 cpu)
 	return rq && rq->nr_running != rq->scx.nr_running;
 }
 
+/*
+ * Whether a CPU that asks for a task will run one of a higher class: Linux 6.18 asks all the same, and would not tell us that
+ * the CPU was taken. Later ones, which have the function here, ask beside a higher class only where ours is to have its part
+ * (its deadline server), and give it none from then on if it gets nobody.
+ */
+static inline bool asks_in_vain(u32 cpu)
+{
+	return !bpf_ksym_exists(scx_bpf_task_set_slice) && higher_class_waits(cpu);
+}
+
 /* Whether a CPU idles though tasks are on it. */
 static inline bool idles_beside_work(u32 cpu)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Many threads, migrations, affinity, hotplug, real-time hogs: the scheduler serves on, and everybody progresses.
 
-use std::time::Duration;
+use std::{path::Path, time::Duration};
 
 use nix::{
     sched::{sched_setaffinity, CpuSet},
@@ -37,6 +37,12 @@ pub const TESTS: &[Test] = &[
         cpus: Cpus::Any,
         needs: Needs::Daemon,
         run: fifo_hog,
+    },
+    Test {
+        name: "load.beside_real_time",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: beside_real_time,
     },
     Test {
         name: "load.pinned",
@@ -123,6 +129,31 @@ fn fifo_hog() -> Outcome {
     roles[0].await_progress(Field::Work, 50)?;
     roles[1].await_progress(Field::Work, 50)?;
     roles[2].await_progress(Field::Served, 20)
+}
+
+/// From Linux 7 on: the part of a CPU that is left to the scheduler's class.
+const EXT_SERVER: &str = "/sys/kernel/debug/sched/ext_server/cpu0/runtime";
+
+/// Where the kernel leaves ordinary programs a twentieth of a CPU beside a real-time one that never sleeps, they have it: this
+/// test is one of them.
+fn beside_real_time() -> Outcome {
+    if !Path::new(EXT_SERVER).exists() {
+        return Ok(());
+    }
+    let hog = Role::ready("hog")?;
+    let mut above = Role::ready("fifo-hog 8")?;
+    let worked_ns = hog.cpu_time_ns()?;
+    std::thread::sleep(Duration::from_secs(3));
+    let part = (hog.cpu_time_ns()? - worked_ns) as f64 / 3e9;
+    check!(
+        above.get(Field::Served) == 0,
+        "all others stood still until the real-time program ended"
+    );
+    check!(
+        part > 0.01 && part < 0.1,
+        "a hog had {part:.3} of the CPU beside a real-time one"
+    );
+    above.finish_within(3 * PATIENCE)
 }
 
 /// Two hogs that may run on one CPU only share it; a third one beside them has another CPU to itself.

@@ -186,5 +186,6 @@ pub fn fifo_hog(board: &Board, arguments: &[&str]) -> Result<(), String> {
     set_realtime(0, true)?;
     board.set(Field::Ready, 1);
     work_ns(seconds * 1000 * MS);
+    board.set(Field::Served, 1);
     Ok(())
 }
