@@ -238,8 +238,8 @@ pub const MUTATIONS: [Mutation; 38] = [
     Mutation {
         name: "seat-waits-for-its-friends",
         file: "core/seat.h",
-        from: "\tif (in->seat == out->seat)\n\t\treturn;",
-        to: "\treturn;",
+        from: "\tseat_wait(in);\n\tseat_wait_no_more(out);\n",
+        to: "",
     },
     Mutation {
         name: "place-begins-behind",

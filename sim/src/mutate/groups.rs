@@ -3,7 +3,7 @@
 
 use super::Mutation;
 
-pub const IN_GROUPS: [Mutation; 18] = [
+pub const IN_GROUPS: [Mutation; 17] = [
     Mutation {
         name: "interval-left-at-its-beginning",
         file: "core/function/plan.h",
@@ -99,12 +99,6 @@ pub const IN_GROUPS: [Mutation; 18] = [
         file: "kernel/bpf/user.h",
         from: "\t\t*asks_of(set, c->shard) = 0;\n",
         to: "",
-    },
-    Mutation {
-        name: "moved-and-not-compared",
-        file: "kernel/bpf/roles.h",
-        from: "\tif (has_function(t))\n\t\tkick(t->cpu",
-        to: "\tif (is_user_function(t->set))\n\t\tkick(t->cpu",
     },
     Mutation {
         name: "wakes-before-its-group",
