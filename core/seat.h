@@ -20,7 +20,7 @@
  * Bound    That of the account's decision function, for the seat as for any other member. Members and their seat together
  *          are ahead by what the domain has had in the account, less what they were entitled to while awake or ahead. Members
  *          of one account have what their seat has had, but for SEAT_GIVES_NS and an event: by whatever order their domain
- *          chooses, and whatever its other members claim, none of them has less than in no domain.
+ *          chooses, and whatever its other members claim, all of them together have no less than in no domain.
  * Source   design of the tree; conservation of lag is EEVDF's; turnstiles (Solaris) for where the memory comes from: each
  *          member brings one seat, and leaves with one.
  * Limits   A domain has at most SEATS_MAX seats in a place: a member of one account more is on its own.
