@@ -223,8 +223,8 @@ void core_member_best_key(const struct member *m, const struct domain *d, u64 *m
 	member_best_key(m, d, major, minor);
 }
 
-void core_member_publish(struct member *m, const struct domain *d, u64 due_ns, u32 priority, u64 key,
-			 u64 now_ns)
+void core_member_publish(struct member *m, const struct domain *d, u64 due_ns, u32 priority,
+			 u64 key, u64 now_ns)
 {
 	member_publish(m, d, due_ns, priority, key, now_ns);
 }
