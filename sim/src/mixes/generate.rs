@@ -84,7 +84,7 @@ mod tests {
         }
         assert_eq!(kinds.len(), KINDS.len());
         assert!(
-            many > 10 && late > 100 && masked > 35 && members > 150,
+            many > 10 && late > 100 && masked > 30 && members > 150,
             "{many} {late} {masked} {members}"
         );
     }
