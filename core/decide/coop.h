@@ -190,19 +190,9 @@ static __always_inline void member_best_key(const struct member __arena *m,
 }
 
 /*
- * By progress, of those that have had equally many due events the others are next. Who announces none has had as many as its
- * domain's least.
+ * Takes over what a member of the domain published. By progress, of those that have had equally many due events the others are
+ * next then, if its turn is over. Who announces none has had as many as its domain's least.
  */
-static __always_inline void member_end_turn(struct member __arena *m,
-					    const struct domain __arena *d, u64 now_ns)
-{
-	m->turn_ns = now_ns;
-	m->turn_vtime = m->node.vtime;
-	if (m->due_ns == NEVER_NS && m->served < d->served_least)
-		m->served = d->served_least;
-}
-
-/* Takes over what a member of the domain published. */
 static __always_inline void member_publish(struct member __arena *m, const struct domain __arena *d,
 					   u64 due_ns, u32 priority, u64 key, u64 now_ns)
 {
@@ -212,8 +202,12 @@ static __always_inline void member_publish(struct member __arena *m, const struc
 		m->served++;
 	m->due_ns = due_ns;
 	if (member_progress(m) > progress ||
-	    m->node.vtime - m->turn_vtime > vtime_of_ns(turn_ns, m->node.weight))
-		member_end_turn(m, d, now_ns);
+	    m->node.vtime - m->turn_vtime > vtime_of_ns(turn_ns, m->node.weight)) {
+		m->turn_ns = now_ns;
+		m->turn_vtime = m->node.vtime;
+		if (due_ns == NEVER_NS && m->served < d->served_least)
+			m->served = d->served_least;
+	}
 	m->priority = priority;
 	m->key = key;
 }

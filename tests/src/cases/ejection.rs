@@ -15,7 +15,7 @@ use crate::{
     suite::{
         board::Field,
         consort::{await_members, await_state, consort, status, Daemon, DAEMON_LOG},
-        machine::scheduler_state,
+        machine::{scheduler_state, EXT_SERVER},
         process::{shares, wait_until, Role, PATIENCE},
         Cpus, Needs, Outcome, Test,
     },
@@ -31,8 +31,6 @@ pub const TESTS: &[Test] = &[Test {
 /// RCU starves, too, and would have the scheduler ejected for that instead.
 const RCU_IS_SILENT: &str = "/sys/module/rcupdate/parameters/rcu_cpu_stall_suppress";
 const RT_THROTTLE_US: &str = "/proc/sys/kernel/sched_rt_runtime_us";
-/// From Linux 7 on the kernel would let tasks of the scheduler run beside real-time ones.
-const EXT_SERVER: &str = "/sys/kernel/debug/sched/ext_server/cpu0/runtime";
 
 /// The shortest that there is: starving an emulated machine takes as many instructions as running it.
 const WATCHDOG: [&str; 2] = ["--watchdog", "5s"];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Many threads, migrations, affinity, hotplug, real-time hogs: the scheduler serves on, and everybody progresses.
 
-use std::{path::Path, time::Duration};
+use std::{fs, path::Path, time::Duration};
 
 use nix::{
     sched::{sched_setaffinity, CpuSet},
@@ -13,7 +13,7 @@ use crate::{
     suite::{
         board::Field,
         diagnosis::dump,
-        machine::{last_cpu, possible_cpus, set_cpu_online},
+        machine::{last_cpu, possible_cpus, set_cpu_online, EXT_SERVER},
         process::{shares, wait_until, Role, PATIENCE},
         Cpus, Needs, Outcome, Test,
     },
@@ -131,15 +131,14 @@ fn fifo_hog() -> Outcome {
     roles[2].await_progress(Field::Served, 20)
 }
 
-/// From Linux 7 on: the part of a CPU that is left to the scheduler's class.
-const EXT_SERVER: &str = "/sys/kernel/debug/sched/ext_server/cpu0/runtime";
-
 /// Where the kernel leaves ordinary programs a twentieth of a CPU beside a real-time one that never sleeps, they have it: this
 /// test is one of them.
 fn beside_real_time() -> Outcome {
-    if !Path::new(EXT_SERVER).exists() {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    if release.starts_with("6.") {
         return Ok(());
     }
+    check!(Path::new(EXT_SERVER).exists(), "there is no {EXT_SERVER}");
     let hog = Role::ready("hog")?;
     let mut above = Role::ready("fifo-hog 8")?;
     let worked_ns = hog.cpu_time_ns()?;

@@ -9,6 +9,8 @@ use std::{
 };
 
 pub const CGROUP_ROOT: &str = "/sys/fs/cgroup";
+/// From Linux 7 on: what the kernel leaves of a CPU to tasks of the scheduler beside higher classes.
+pub const EXT_SERVER: &str = "/sys/kernel/debug/sched/ext_server/cpu0/runtime";
 
 /// "enabled", "disabled", "enabling", "disabling".
 pub fn scheduler_state() -> String {
