@@ -4,6 +4,7 @@
 use std::{
     cell::UnsafeCell,
     mem::MaybeUninit,
+    path::Path,
     sync::{
         atomic::{AtomicBool, Ordering},
         mpsc::{channel, Receiver, Sender},
@@ -18,6 +19,7 @@ use super::{argument, work_ns};
 use crate::suite::{
     board::{Board, Field},
     client::gettid,
+    machine::EXT_SERVER,
 };
 
 const MS: u64 = 1_000_000;
@@ -388,13 +390,8 @@ fn upset(board: &Board, locks: &[Lock], known: &std::sync::Mutex<Vec<u32>>, seed
                 unsafe { libc::setpriority(libc::PRIO_PROCESS, this, random(39) as i32 - 19) };
             }
             2 => {
-                let policy =
-                    [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_FIFO][random(3) as usize];
-                let priority = libc::sched_param {
-                    sched_priority: i32::from(policy == libc::SCHED_FIFO),
-                };
-                // SAFETY: `priority` is valid; 0 is the calling thread.
-                unsafe { libc::sched_setscheduler(0, policy, &priority) };
+                let policies = [libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_FIFO];
+                set_policy(policies[random(3) as usize]);
             }
             _ if outer.take_within(random(4) * MS) => {
                 work_ns(random(300_000));
@@ -410,4 +407,18 @@ fn upset(board: &Board, locks: &[Lock], known: &std::sync::Mutex<Vec<u32>>, seed
             _ => {}
         }
     }
+    // An owner that exits waits in the kernel, without a pause, for a waiter that is just giving up. Before Linux 7
+    // nothing lets an ordinary waiter run beside a real-time owner: the machine would stand still.
+    if !Path::new(EXT_SERVER).exists() {
+        set_policy(libc::SCHED_OTHER);
+    }
+}
+
+/// Sets the calling thread's policy, with the lowest priority where that is a real-time one.
+fn set_policy(policy: libc::c_int) {
+    let priority = libc::sched_param {
+        sched_priority: i32::from(policy == libc::SCHED_FIFO),
+    };
+    // SAFETY: `priority` is valid; 0 is the calling thread.
+    unsafe { libc::sched_setscheduler(0, policy, &priority) };
 }
