@@ -75,6 +75,11 @@ desktop:
 	$(MAKE) -C apps/play desktop CONSORT_LIB=$(CARGO_TARGET_DIR)/library/small/libconsort.a
 	$(MAKE) -C apps/pipeline desktop CONSORT_LIB=$(CARGO_TARGET_DIR)/library/small/libconsort.a
 
+# The bench's guests have a display server.
+pipeline-window:
+	$(MAKE) -C client library
+	$(MAKE) -C apps/pipeline window CONSORT_LIB=$(CARGO_TARGET_DIR)/library/small/libconsort.a
+
 setup:
 	tools/setup
 

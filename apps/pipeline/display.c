@@ -40,8 +40,9 @@ static void show(struct display *display, struct consort_member *member)
 {
 	if (member)
 		consort_begin_submission(member);
-	display->output->show(display->output);
+	/* Before: the display server may run and show the frame before this thread has the CPU again. */
 	display->submitted_ns[display->shown] = consort_now_ns();
+	display->output->show(display->output);
 	if (member) {
 		consort_end_submission(member);
 		consort_done(member);

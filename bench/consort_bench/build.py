@@ -29,6 +29,7 @@ def programs(chosen: list[Experiment], player: Path | None, consort: Path | None
     if schedulers.intersection(OF_CONSORT):
         found.append(GuestFile(consort, "", "it was given with --consort") if consort else CONSORT)
     found += [run.program for run in runs if run.program]
+    found += [file for run in runs for file in run.files if file.build]
     return list(dict.fromkeys(found))
 
 

@@ -154,7 +154,7 @@ class Machine:
 
     def _boot(self, boot: Boot) -> Path:
         for file in boot.files:
-            if not file.path.is_file():
+            if not file.path.exists():
                 raise GuestError(f"{file.path} is missing: {file.maker}")
         self.cache.mkdir(parents=True, exist_ok=True)
         folder = self.cache / self.digest(boot)

@@ -10,6 +10,7 @@ pub struct Distribution {
     pub mean_ms: f64,
     pub p50_ms: f64,
     pub p90_ms: f64,
+    pub p95_ms: f64,
     pub p99_ms: f64,
     pub max_ms: f64,
 }
@@ -30,6 +31,7 @@ impl Distribution {
             mean_ms: sum_ns as f64 / 1e6 / count.max(1) as f64,
             p50_ms: percentile(50),
             p90_ms: percentile(90),
+            p95_ms: percentile(95),
             p99_ms: percentile(99),
             max_ms: percentile(100),
         }

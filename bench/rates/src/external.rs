@@ -4,6 +4,7 @@
 
 use crate::elf;
 use crate::promise::{Division, Part};
+use crate::tracefs::{self, Events};
 use clap::Args;
 use consort_bench_player::clock::NS_PER_S;
 use consort_bench_player::error::Error;
@@ -13,7 +14,6 @@ use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const TRACING: &str = "/sys/kernel/tracing";
 const EVENT: &str = "consort_bench/called";
 const US_PER_S: f64 = 1e6;
 
@@ -140,59 +140,24 @@ fn end(loops: Vec<Child<()>>) {
 }
 
 /// A probe at a function, as long as this is there.
-struct Probe;
+struct Probe(Events);
 
 impl Probe {
     fn set(library: &Path, offset: u64) -> Result<Self, Error> {
         let library = library.display();
-        write("trace_clock", "mono")?;
-        write("trace", "")?;
-        write("uprobe_events", &format!("p:{EVENT} {library}:{offset:#x}"))?;
-        let probe = Probe;
-        write(&format!("events/{EVENT}/enable"), "1")?;
-        Ok(probe)
+        tracefs::write("uprobe_events", &format!("p:{EVENT} {library}:{offset:#x}"))?;
+        Events::note(EVENT, None).map(Probe)
     }
 
     fn called_us(&self) -> Result<Vec<u64>, Error> {
-        let path = Path::new(TRACING).join("trace");
-        let text = std::fs::read_to_string(&path)
-            .map_err(|source| Error::io(format!("read {}", path.display()), source))?;
-        Ok(text.lines().filter_map(called_us).collect())
+        self.0.times_us()
     }
 }
 
 impl Drop for Probe {
     fn drop(&mut self) {
+        self.0.stop();
         // One that stays does no harm: the guest is about to end.
-        let _ = write(&format!("events/{EVENT}/enable"), "0");
-        let _ = write("uprobe_events", &format!("-:{EVENT}"));
-    }
-}
-
-/// Of a line such as `ffplay-121 [000] DBZff 8.585712: called: (0x7fae2dfb2350)`.
-fn called_us(line: &str) -> Option<u64> {
-    let before = line.split_once(": called: ")?.0;
-    let (seconds, us) = before.rsplit(' ').next()?.split_once('.')?;
-    Some(seconds.parse::<u64>().ok()? * US_PER_S as u64 + us.parse::<u64>().ok()?)
-}
-
-fn write(file: &str, text: &str) -> Result<(), Error> {
-    let path = Path::new(TRACING).join(file);
-    std::fs::write(&path, text)
-        .map_err(|source| Error::io(format!("write {}", path.display()), source))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_time_of_a_call_is_read() {
-        let line = "          ffplay-121     [000] DBZff     8.585712: called: (0x7fae2dfb2350)";
-        assert_eq!(called_us(line), Some(8_585_712));
-        assert_eq!(
-            called_us("# entries-in-buffer/entries-written: 2/2   #P:1"),
-            None
-        );
+        let _ = tracefs::write("uprobe_events", &format!("-:{EVENT}"));
     }
 }

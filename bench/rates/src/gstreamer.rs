@@ -3,13 +3,14 @@
 //! a frame that comes later than `max-lateness` after the frame's time was over, its decoder one that would; each says so by
 //! a message. A frame that is not shown is late, and there is a message for it.
 
+use crate::command::{needed, said};
 use crate::heavy::Heavy;
 use crate::promise::{Division, Part};
 use clap::Args;
 use consort_bench_player::error::Error;
 use consort_bench_player::processes::spawn;
 use serde::Serialize;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 /// A message about a frame that is left out, or about a header of the film, which is no frame.
 const DROPPED: &str = "(qos): ";
@@ -53,9 +54,7 @@ pub fn run(options: Options, consort: Option<&str>) -> Result<Played, Error> {
     let mut first = Command::new(&options.command[0]);
     said(first.arg("--quiet").args(MEMORIES.split(' ')))?;
     if let Some(groups) = &options.groups {
-        let consort =
-            consort.ok_or_else(|| Error::Usage("--groups needs --consort COMMAND".into()))?;
-        said(Command::new(consort).args(["apply", groups]))?;
+        said(Command::new(needed(consort)?).args(["apply", groups]))?;
     }
     let heavy = match options.heavy {
         true => Some(Heavy::start(&prepared)?),
@@ -86,21 +85,4 @@ pub fn run(options: Options, consort: Option<&str>) -> Result<Played, Error> {
         late_percent: 100.0 * late as f64 / options.frames as f64,
         options,
     })
-}
-
-/// What a command says that ends well.
-fn said(command: &mut Command) -> Result<String, Error> {
-    let program = command.get_program().to_string_lossy().into_owned();
-    let output = command
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|source| Error::io(format!("start {program}"), source))?;
-    if !output.status.success() {
-        return Err(Error::Usage(format!(
-            "{program} ended with {}, expected success",
-            output.status
-        )));
-    }
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }

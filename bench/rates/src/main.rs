@@ -2,19 +2,23 @@
 //! Workloads that measure what a reserved rate is worth. Each prints one line of JSON, as the player does.
 
 mod build;
+mod command;
 mod compile;
 mod cpu_time;
 mod credit;
 mod elf;
 mod external;
 mod film;
+mod group_file;
 mod gstreamer;
 mod heavy;
+mod pipeline;
 mod promise;
 mod shares;
 mod storm;
 mod switches;
 mod trace;
+mod tracefs;
 mod video;
 mod wait;
 
@@ -53,6 +57,14 @@ enum Workload {
     External(external::Options),
     /// A GStreamer application that knows nothing of all this: how many of its frames come late
     Gstreamer(gstreamer::Options),
+    /// A film through a pipeline of threads and a display server: how far from its time each frame was shown
+    Pipeline(pipeline::Options),
+    /// A group file of many members is applied, to nobody's threads: ms
+    Apply(group_file::ApplyOptions),
+    /// Two members of a group yield to each other: us per switch
+    GroupSwitches(group_file::SwitchesOptions),
+    /// A group's function is exchanged again and again: how many choices had no answer
+    Swaps(group_file::SwapsOptions),
     /// So many processes, one after another, each as a compiler asks for CPU, memory and files: how long they take
     Build(build::Options),
     /// Processes with a reservation each that yield to each other: us per switch
@@ -65,19 +77,22 @@ fn main() -> std::process::ExitCode {
 
 fn run(cli: Cli) -> Result<Value, Error> {
     work::set_instructions_per_us(cli.instructions_per_us);
-    report::around(cli.consort.as_deref(), || {
+    let consort = cli.consort.as_deref();
+    report::around(consort, || {
         match cli.workload {
             Workload::Shares(options) => serde_json::to_value(shares::run(options)?),
             Workload::Wait(options) => serde_json::to_value(wait::run(options)?),
             Workload::Video(options) => serde_json::to_value(video::run(options)?),
-            Workload::Storm(options) => {
-                serde_json::to_value(storm::run(options, cli.consort.as_deref())?)
-            }
+            Workload::Storm(options) => serde_json::to_value(storm::run(options, consort)?),
             Workload::Credit(options) => serde_json::to_value(credit::run(options)?),
             Workload::External(options) => serde_json::to_value(external::run(options)?),
-            Workload::Gstreamer(options) => {
-                serde_json::to_value(gstreamer::run(options, cli.consort.as_deref())?)
+            Workload::Gstreamer(options) => serde_json::to_value(gstreamer::run(options, consort)?),
+            Workload::Pipeline(options) => serde_json::to_value(pipeline::run(options, consort)?),
+            Workload::Apply(options) => serde_json::to_value(group_file::apply(options, consort)?),
+            Workload::GroupSwitches(options) => {
+                serde_json::to_value(group_file::switches(options, consort)?)
             }
+            Workload::Swaps(options) => serde_json::to_value(group_file::swaps(options, consort)?),
             Workload::Build(options) => serde_json::to_value(build::run(options)?),
             Workload::Switches(options) => serde_json::to_value(switches::run(options)?),
         }

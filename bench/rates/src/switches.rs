@@ -7,6 +7,9 @@ use consort_bench_player::error::Error;
 use consort_bench_player::micro::yielders;
 use serde::Serialize;
 
+/// Enough for each process to reserve.
+const SETTLE_MS: u64 = 100;
+
 #[derive(Args, Serialize)]
 pub struct Options {
     #[command(flatten)]
@@ -34,6 +37,7 @@ pub fn run(options: Options) -> Result<Switches, Error> {
     let wanted = yielders::Options {
         processes: options.promised.len(),
         yields: options.yields,
+        settle_ms: SETTLE_MS,
     };
     let cost = yielders::run_each(wanted, |number| prepared.take(number))?;
     Ok(Switches { cost })

@@ -9,6 +9,7 @@ mod massive_intr;
 mod memory;
 mod pipe;
 mod poll_cost;
+mod state_publish;
 mod stress;
 mod trace_event;
 mod wake;
@@ -39,6 +40,8 @@ pub enum Micro {
     PollCost(poll_cost::Options),
     /// Memory that the kernel spends on threads, programs or members
     Memory(memory::Options),
+    /// What telling a decision function something costs a thread, in ns of this machine
+    StatePublish(state_publish::Options),
     /// One of stress-ng's stressors: operations a second
     Stress(stress::Options),
     /// What a program's own event costs it under `consort trace record`, in ns of this machine
@@ -58,6 +61,7 @@ pub fn run(workload: Micro) -> Result<Value, Error> {
         Micro::Casualties(options) => json(casualties::run(options)?),
         Micro::PollCost(options) => json(poll_cost::run(options)?),
         Micro::Memory(options) => json(memory::run(options)?),
+        Micro::StatePublish(options) => json(state_publish::run(options)?),
         Micro::Stress(options) => json(stress::run(options)?),
         Micro::TraceEvent(options) => json(trace_event::run(options)?),
         Micro::Wake(options) => json(wake::run(options)?),

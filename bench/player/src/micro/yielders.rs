@@ -15,6 +15,9 @@ pub struct Options {
     /// Yields of each process
     #[arg(long, default_value_t = 100_000)]
     pub yields: u64,
+    /// From the first process' start to the first yield
+    #[arg(long, default_value_t = 100)]
+    pub settle_ms: u64,
 }
 
 #[derive(Serialize)]
@@ -36,7 +39,7 @@ pub fn run_each(
     options: Options,
     prepare: impl Fn(usize) -> Result<(), Error>,
 ) -> Result<YieldCost, Error> {
-    let begin_ns = now_ns() + 100 * NS_PER_MS;
+    let begin_ns = now_ns() + options.settle_ms * NS_PER_MS;
     let yields = options.yields;
     let yielders: Vec<Child<(u64, u64)>> = (0..options.processes)
         .map(|number| {
