@@ -169,10 +169,8 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 		return;
 	}
 	s = shard_at(c->shard);
-	if (users_are_to_be_asked(s, prev ? task_of(prev) : NULL)) {
-		users_ask(ctx, cpu, prev ? task_of(prev) : NULL);
-		now_ns = bpf_ktime_get_ns();
-	}
+	if (users_are_to_be_asked(s, prev ? task_of(prev) : NULL))
+		now_ns = users_ask(ctx, cpu, prev ? task_of(prev) : NULL, now_ns);
 	lock_take(&s->lock);
 	if (!one_cpu)
 		flight_end(c);

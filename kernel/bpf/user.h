@@ -128,8 +128,15 @@ static inline struct domain_set __arena *asks_next(struct consort_cpu __arena *c
 	struct domain_set __arena *set;
 	u32 asked = c->asks, id;
 
-	if (t && in_domain(t) && shard_at(shard_of_place(t->place)) == s && is_user_function(t->set))
+	if (t && in_domain(t) && shard_at(shard_of_place(t->place)) == s &&
+	    is_user_function(t->set)) {
+		/* What was to be asked about it is asked now. */
+		if (*asks_of(t->set, c->shard)) {
+			*asks_of(t->set, c->shard) = 0;
+			asks_forget(s, t->set->id);
+		}
 		return t->set;
+	}
 	while (can_loop) {
 		id = asks_take(s);
 		if (!id)
@@ -251,15 +258,23 @@ __weak __noinline int user_call(u64 *ctx __arg_ctx, u32 user)
 	return none;
 }
 
-/* Asks those functions that are to be asked before this CPU chooses. `t` has run until now; NULL: nobody has. */
-__weak __noinline int users_ask(u64 *ctx __arg_ctx, u32 cpu, struct task __arena *t in_arena)
+/*
+ * Asks those functions that are to be asked before this CPU chooses. `t` has run until now; NULL: nobody has. Returns what
+ * time it is afterwards.
+ */
+__weak __noinline u64 users_ask(u64 *ctx __arg_ctx, u32 cpu, struct task __arena *t in_arena,
+				u64 now_ns)
 {
 	USES_ARENA();
 	cpu_at(cpu)->asks = 0;
 	for (u32 turn = 0; turn < ASKS_A_CHOICE; turn++) {
-		u64 began_ns = bpf_ktime_get_ns(), now_ns;
-		u32 user = user_next(cpu, turn ? NULL : t, began_ns);
+		u64 began_ns = now_ns;
+		u32 user;
 
+		/* That of `t` may be all: a look without the lock, as before the first. */
+		if (turn && !shard_at(cpu_at(cpu)->shard)->nr_asks)
+			break;
+		user = user_next(cpu, turn ? NULL : t, began_ns);
 		if (!user) {
 			if (turn)
 				break;
@@ -269,7 +284,7 @@ __weak __noinline int users_ask(u64 *ctx __arg_ctx, u32 cpu, struct task __arena
 		now_ns = bpf_ktime_get_ns();
 		user_hear(cpu, now_ns - began_ns, now_ns);
 	}
-	return 0;
+	return now_ns;
 }
 
 /* Whether there is a function to be asked: a look without the lock. */

@@ -12,9 +12,9 @@ from ..workloads import Length
 from .rates import run
 
 MEMBERS = 1000
-SWAPS, QUICK_SWAPS = 10_000, 50
+SWAPS, QUICK_SWAPS = 1000, 20
 # What one takes: a process, and the kernel's verification, for which the user pays: as much as it wants here.
-SWAP_S = 0.05
+SWAP_S = 1.0
 PATIENT = Settings(classes="[limits]\ncpu_percent = 90\n")
 BUILT = ROOT / "target" / "bench-functions"
 
@@ -26,7 +26,7 @@ def function(name: str, source: str) -> GuestFile:
     return GuestFile(made, f"/{name}.o", f"bench/run builds it: {words}", ("sh", "-c", words))
 
 
-LEAST_TIME = function("least_time", "bench/rates/functions/least_time.c")
+IN_TURNS = function("in_turns", "bench/rates/functions/in_turns.c")
 LAXITY = function("laxity", "df/examples/laxity.c")
 
 
@@ -35,10 +35,10 @@ def experiment(length: Length) -> Experiment:
 
     def made(name: str, guest_s: float, *words: str, settings: Settings = PATIENT) -> Run:
         ours = run(name, Scheduler.CONSORT, guest_s, *words, settings=settings)
-        return replace(ours, files=(LEAST_TIME, LAXITY))
+        return replace(ours, files=(IN_TURNS, LAXITY))
 
-    own = ("--object", LEAST_TIME.guest_path)
-    objects = f"{LEAST_TIME.guest_path},{LAXITY.guest_path}"
+    own = ("--object", IN_TURNS.guest_path)
+    objects = f"{IN_TURNS.guest_path},{LAXITY.guest_path}"
     runs = (
         made("apply", 2, "apply", "--members", str(MEMBERS)),
         made("fair", 4, "group-switches", "--decides", "fair", *own),

@@ -25,7 +25,7 @@ const PIECE_NS: u64 = 200_000;
 pub enum Decides {
     /// The built-in one
     Fair,
-    /// One of the user's own, by the same rule
+    /// One of the user's own, which does the same
     Own,
 }
 
@@ -79,6 +79,8 @@ pub struct SwitchesOptions {
 pub struct Switches {
     #[serde(flatten)]
     cost: yielders::YieldCost,
+    /// How often the user's own function was asked.
+    asked: u64,
 }
 
 /// Two members that yield to each other.
@@ -90,8 +92,12 @@ pub fn switches(options: SwitchesOptions, consort: Option<&str>) -> Result<Switc
         yields: options.yields,
         settle_ms: SETTLE_MS,
     };
-    let cost = yielders::run_each(wanted, |number| announce(number))?;
-    Ok(Switches { cost })
+    let cost = yielders::run_each(wanted, announce)?;
+    let asked = match options.decides {
+        Decides::Fair => 0,
+        Decides::Own => counts(consort)?.0,
+    };
+    Ok(Switches { cost, asked })
 }
 
 #[derive(Args, Serialize)]
