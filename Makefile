@@ -24,7 +24,7 @@ test: test-crates test-apps test-bench test-guest test-sequences test-system tes
 test-crates: setup
 	cargo test --workspace --no-fail-fast
 
-test-apps: build
+test-apps: build pipeline-window
 	apps/play/test
 	apps/pipeline/test
 	apps/gstreamer/test
