@@ -1,23 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "display.h"
 
-#include <time.h>
-
 /* The control variable that says when the thread's interval begins. */
 #define BEGINS 0
 /* A plan begins at once: what is farther away is none of this trigger's. */
 #define BEGINS_WITHIN_NS 1000000000LL
 /* Converting a frame for the screen goes on for so long at a time. */
 #define PREPARE_STEP_NS 1000000
-
-static void sleep_until(uint64_t at_ns)
-{
-	struct timespec at = { .tv_sec = (time_t)(at_ns / 1000000000),
-			       .tv_nsec = (long)(at_ns % 1000000000) };
-
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL))
-		;
-}
 
 /* When relative times are 0: when the plan says, if there is one, else now. */
 static uint64_t begin(struct display *display, struct consort_member *member)
@@ -64,7 +53,7 @@ void display_run(struct stage *stage)
 			break;
 		while (!display->output->prepare(display->output, frame, PREPARE_STEP_NS))
 			;
-		sleep_until(due_ns);
+		schedule_await(due_ns);
 		display->due_ns[display->shown] = due_ns;
 		show(display, stage->member);
 		display->shown++;

@@ -24,6 +24,7 @@ struct program {
 	struct options options;
 	struct film *film;
 	struct schedule schedule;
+	struct schedule arrivals; /* no frames: all are there */
 	struct display display;
 	struct stage stages[STAGES_MAX];
 	struct queue *queues[STAGES_MAX]; /* behind each stage but the last */
@@ -47,11 +48,22 @@ static bool fail(const char *what, const char *why)
 
 static void read_frames(struct stage *stage)
 {
-	AVFrame *frame;
+	const struct program *program = stage->data;
+	const struct schedule *arrivals = &program->arrivals;
+	uint64_t origin_ns = consort_now_ns();
 
-	while (!interrupted && (frame = film_next(stage->data)))
-		if (!stage_put(stage, frame))
+	for (uint32_t i = 0; !interrupted; i++) {
+		AVFrame *frame;
+
+		if (arrivals->frames) {
+			if (i == arrivals->frames)
+				return;
+			schedule_await(origin_ns + arrivals->due_ns[i]);
+		}
+		frame = film_next(program->film);
+		if (!frame || !stage_put(stage, frame))
 			return;
+	}
 }
 
 static void transform_frames(struct stage *stage)
@@ -70,6 +82,8 @@ static bool open_schedule(struct program *program)
 	char error[ERROR_BYTES] = "";
 	uint64_t period_ns = (uint64_t)(1e9 / film_frames_per_s(program->film));
 
+	if (o->arrivals && schedule_read(&program->arrivals, o->arrivals, error, sizeof(error)) < 0)
+		return fail("--arrivals", error);
 	if (!o->schedule) {
 		uint32_t frames = o->frames ? o->frames : FRAMES_MAX;
 
@@ -149,7 +163,7 @@ static bool make_stages(struct program *program)
 	}
 	strcpy(stages[0].name, "read");
 	stages[0].run = read_frames;
-	stages[0].data = program->film;
+	stages[0].data = program;
 	strcpy(stages[last].name, "show");
 	stages[last].run = display_run;
 	stages[last].data = &program->display;
@@ -199,6 +213,7 @@ static void finish(struct program *program)
 	free(program->display.due_ns);
 	free(program->display.submitted_ns);
 	schedule_free(&program->schedule);
+	schedule_free(&program->arrivals);
 	film_close(program->film);
 }
 

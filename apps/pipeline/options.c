@@ -23,6 +23,9 @@ static const char usage[] =
 	"                     interrupted)\n"
 	"  --schedule CSV     when frames are due, as for `consort plan load` (default: at the\n"
 	"                     film's own pace)\n"
+	"  --arrivals CSV     when frames arrive after the first, as a schedule: none is read "
+	"before,\n"
+	"                     as over a network, and the last one ends the film\n"
 	"  --timing self|plan self: threads have no names, and the display sleeps until a frame\n"
 	"                     is due. plan: threads announce themselves as read, transform-1,\n"
 	"                     ..., show, and show triggers the plan that it has (default self)\n"
@@ -41,6 +44,7 @@ enum {
 	BOOTSTRAP,
 	FRAMES,
 	SCHEDULE,
+	ARRIVALS,
 	TIMING,
 	OUTPUT,
 	LOG,
@@ -55,6 +59,7 @@ static const struct option long_options[] = {
 	{ "bootstrap", required_argument, NULL, BOOTSTRAP },
 	{ "frames", required_argument, NULL, FRAMES },
 	{ "schedule", required_argument, NULL, SCHEDULE },
+	{ "arrivals", required_argument, NULL, ARRIVALS },
 	{ "timing", required_argument, NULL, TIMING },
 	{ "output", required_argument, NULL, OUTPUT },
 	{ "log", required_argument, NULL, LOG },
@@ -117,6 +122,9 @@ static bool read_option(int option, const char *value, struct options *o)
 		return read_number("--frames", value, 1, 1000000, &o->frames);
 	case SCHEDULE:
 		o->schedule = value;
+		return true;
+	case ARRIVALS:
+		o->arrivals = value;
 		return true;
 	case TIMING:
 		word = read_word("--timing", value, "self", "plan");

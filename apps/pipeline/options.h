@@ -12,6 +12,7 @@ enum options_output { OUTPUT_NONE, OUTPUT_X11 };
 struct options {
 	const char *file;
 	const char *schedule; /* NULL: the film's own pace */
+	const char *arrivals; /* NULL: all of the file is there */
 	const char *log; /* NULL: none */
 	enum options_output output;
 	uint32_t transforms;

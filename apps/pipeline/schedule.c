@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define LINE_BYTES 256
 #define DELAY_MS_MAX 3600000.0
@@ -89,6 +90,15 @@ int schedule_read(struct schedule *schedule, const char *path, char *error, size
 		snprintf(error, error_bytes, "%s: no frames: expected a delay in each line", path);
 	schedule_free(schedule);
 	return -1;
+}
+
+void schedule_await(uint64_t at_ns)
+{
+	struct timespec at = { .tv_sec = (time_t)(at_ns / 1000000000),
+			       .tv_nsec = (long)(at_ns % 1000000000) };
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL))
+		;
 }
 
 void schedule_free(struct schedule *schedule)

@@ -20,6 +20,9 @@ int schedule_steady(struct schedule *schedule, uint32_t frames, uint64_t period_
  */
 int schedule_read(struct schedule *schedule, const char *path, char *error, size_t error_bytes);
 
+/* Sleeps until then, by CLOCK_MONOTONIC. */
+void schedule_await(uint64_t at_ns);
+
 void schedule_free(struct schedule *schedule);
 
 #endif

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""What is read from films that a group shows: histograms, what others lacked, and of which runs rows are made."""
+"""What is read from films that a group shows: histograms, what others lacked, the worst of several runs."""
 
 import sys
 import unittest

@@ -52,6 +52,8 @@ RATE = "guaranteed=0.5"
 # What the film has beside somebody who has reserved, too.
 LESS, BESIDE = "guaranteed=0.35", "guaranteed=0.15"
 LOADS = ("light", "heavy")
+# As over a network: less than the frames that wait before the first is shown.
+JITTER_MS = "80"
 # The server starts, the film is opened, and the group is applied.
 START_S = 4
 DETAILED_MS, BINS = 5.0, 60
@@ -74,9 +76,13 @@ def experiment(length: Length) -> Experiment:
         for control in ("st", "st_cgroups", "rd", "rdx")
     ]
     beside = played("beside", 0, "heavy", "rdx", frames, promised=LESS)
-    runs.append(replace(beside, arguments=(*beside.arguments[:1], "--beside", BESIDE, *beside.arguments[1:])))
+    runs.append(with_words(beside, "--beside", BESIDE))
     runs += [
         played("four", 0, "heavy", control, frames // 4, settings=FOUR, pace=FOUR_PACE)
+        for control in ("st", "st_cgroups", "rdx")
+    ]
+    runs += [
+        with_words(played("arrivals", 0, "heavy", control, frames), "--jitter-ms", JITTER_MS)
         for control in ("st", "st_cgroups", "rdx")
     ]
     title = "A pipeline and its display server as a group"
@@ -84,6 +90,10 @@ def experiment(length: Length) -> Experiment:
     return Experiment(
         "groups", title, tuple(runs), rows(), plot, measures=measures, starts=1, runs_per_guest=1
     )
+
+
+def with_words(run: Run, *words: str) -> Run:
+    return replace(run, arguments=(*run.arguments[:1], *words, *run.arguments[1:]))
 
 
 def played(
@@ -137,6 +147,8 @@ def rows() -> tuple[Row, ...]:
         over_light("pipeline4"),
         row("smp4.playback.heavy.fdte_s_p95_ms", "four.heavy", "submission.p95_ms"),
         row("smp4.playback.heavy.fdte_c_p99_ms", "four.heavy", "completion.p99_ms"),
+        row("arrivals.heavy.fdte_s_p95_ms", "arrivals.heavy", "submission.p95_ms"),
+        row("arrivals.heavy.fdte_c_p99_ms", "arrivals.heavy", "completion.p99_ms"),
         Row(
             "groups.others_share_error_percent",
             "%",

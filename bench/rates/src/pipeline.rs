@@ -14,6 +14,7 @@ use consort_bench_player::error::Error;
 use consort_bench_player::processes::{spawn, Child};
 use consort_bench_player::statistics::Distribution;
 use consort_bench_player::work::burn_ns;
+use consort_sim::random::Random;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -64,6 +65,9 @@ pub struct Options {
     /// Frames a second
     #[arg(long, default_value_t = 24.0)]
     pace: f64,
+    /// Frames arrive as over a network: each up to so much later than its pace says
+    #[arg(long)]
+    jitter_ms: Option<f64>,
     /// Compiles, copies and writes beside it
     #[arg(long)]
     heavy: bool,
@@ -100,6 +104,13 @@ struct Other {
     least: f64,
 }
 
+/// What the program reads and writes.
+struct Files {
+    schedule: PathBuf,
+    arrivals: PathBuf,
+    log: PathBuf,
+}
+
 /// What consort-pipeline writes of a frame.
 #[derive(Deserialize)]
 struct Frame {
@@ -117,12 +128,18 @@ pub fn run(options: Options, consort: Option<&str>) -> Result<Shown, Error> {
     let prepared = options.division.prepare(&promises)?;
     let worth = options.division.effective(&promises, options.heavy);
     let folder = std::env::temp_dir();
-    let (schedule, log) = (folder.join("frames.csv"), folder.join("frames.json"));
-    std::fs::write(&schedule, schedule_of(&options))
-        .map_err(|source| Error::io(format!("write {}", schedule.display()), source))?;
+    let files = Files {
+        schedule: folder.join("frames.csv"),
+        arrivals: folder.join("arrivals.csv"),
+        log: folder.join("frames.json"),
+    };
+    write(&files.schedule, &schedule_of(&options))?;
+    if let Some(jitter_ms) = options.jitter_ms {
+        write(&files.arrivals, &arrivals_of(&options, jitter_ms))?;
+    }
     let server = Server::start(&options.server, &prepared)?;
     if options.control != Control::None {
-        apply(needed(consort)?, &groups_of(&options)?, &schedule)?;
+        apply(needed(consort)?, &groups_of(&options)?, &files.schedule)?;
     }
     let first_loop = usize::from(options.promised.is_some());
     let loops = Loops::start(&prepared, first_loop, options.beside.len())?;
@@ -134,11 +151,11 @@ pub fn run(options: Options, consort: Option<&str>) -> Result<Shown, Error> {
         "sched/sched_switch",
         Some(&format!("prev_pid == {} && prev_state & 1", server.0.id())),
     )?;
-    let (shown, windows) = loops.watched(|| play(&options, &prepared, &schedule, &log))?;
+    let (shown, windows) = loops.watched(|| play(&options, &prepared, &files))?;
     shown?;
     drop(heavy);
     let blocked_us = blocked.times_us()?;
-    let (frames, by_plan) = read_log(&log)?;
+    let (frames, by_plan) = read_log(&files.log)?;
     let (submission, completion) = errors_ns(&frames, &blocked_us);
     let others = (0..options.beside.len())
         .map(|number| Other {
@@ -187,6 +204,20 @@ fn schedule_of(options: &Options) -> String {
     text
 }
 
+/// When each frame arrives. A frame that is overtaken waits for the one before it.
+fn arrivals_of(options: &Options, jitter_ms: f64) -> String {
+    let mut random = Random::new(1);
+    let mut last_ms = 0.0_f64;
+    let mut text = String::new();
+    for frame in 0..options.frames {
+        let at_ms = frame as f64 * 1000.0 / options.pace + jitter_ms * random.unit();
+        let at_ms = at_ms.max(last_ms);
+        text += &format!("{:.6}\n", at_ms - last_ms);
+        last_ms = at_ms;
+    }
+    text
+}
+
 fn groups_of(options: &Options) -> Result<String, Error> {
     let reserved = options.promised.as_ref().ok_or_else(|| {
         Error::Usage("a group needs --promised, as in --promised guaranteed=0.4".into())
@@ -213,8 +244,7 @@ fn groups_of(options: &Options) -> Result<String, Error> {
 
 fn apply(consort: &str, groups: &str, schedule: &Path) -> Result<(), Error> {
     let file = std::env::temp_dir().join("film.toml");
-    std::fs::write(&file, groups)
-        .map_err(|source| Error::io(format!("write {}", file.display()), source))?;
+    write(&file, groups)?;
     said(Command::new(consort).arg("apply").arg(&file))?;
     said(
         Command::new(consort)
@@ -225,7 +255,12 @@ fn apply(consort: &str, groups: &str, schedule: &Path) -> Result<(), Error> {
     .map(drop)
 }
 
-fn play(options: &Options, prepared: &Prepared, schedule: &Path, log: &Path) -> Result<(), Error> {
+fn write(path: &Path, text: &str) -> Result<(), Error> {
+    std::fs::write(path, text)
+        .map_err(|source| Error::io(format!("write {}", path.display()), source))
+}
+
+fn play(options: &Options, prepared: &Prepared, files: &Files) -> Result<(), Error> {
     let timing = if options.control == Control::None {
         "self"
     } else {
@@ -244,17 +279,19 @@ fn play(options: &Options, prepared: &Prepared, schedule: &Path, log: &Path) -> 
         } else {
             prepared.take_none()?;
         }
-        said(
-            Command::new(program)
-                .env("DISPLAY", DISPLAY)
-                .args(["--output", "x11", "--timing", timing, "--transforms"])
-                .arg(options.transforms.to_string())
-                .arg("--schedule")
-                .arg(schedule)
-                .arg("--log")
-                .arg(log)
-                .arg(film),
-        )
+        let mut command = Command::new(program);
+        command
+            .env("DISPLAY", DISPLAY)
+            .args(["--output", "x11", "--timing", timing, "--transforms"])
+            .arg(options.transforms.to_string())
+            .arg("--schedule")
+            .arg(&files.schedule)
+            .arg("--log")
+            .arg(&files.log);
+        if options.jitter_ms.is_some() {
+            command.arg("--arrivals").arg(&files.arrivals);
+        }
+        said(command.arg(film))
     })?;
     playing.wait().map(drop)
 }
