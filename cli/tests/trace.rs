@@ -137,6 +137,10 @@ fn exports_are_read_by_others() {
         .all(|it| it.len() == columns && it[1] == "due" && it[5] == "player-0"));
     let times: Vec<u64> = all.iter().map(|it| it[0].parse().unwrap()).collect();
     assert!(times.is_sorted());
+    let out = folder.path("trace.parquet");
+    told(&["export", "--parquet", "--only", "due", &file, "-o", &out]);
+    let bytes = fs::read(&out).unwrap();
+    assert!(bytes.starts_with(b"PAR1") && bytes.ends_with(b"PAR1"));
 }
 
 #[test]

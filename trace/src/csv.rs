@@ -4,8 +4,8 @@
 use std::io::{self, Write};
 
 use crate::{
-    record::{Record, What},
-    Filter, Threads, Trace,
+    table::{each_row, TableRow},
+    Filter, Trace,
 };
 
 const HEAD: &str = "time_ns,kind,cpu,tid,pid,command,other_tid,left,reason,label,value\n";
@@ -15,86 +15,27 @@ const HEAD: &str = "time_ns,kind,cpu,tid,pid,command,other_tid,left,reason,label
 /// # Errors
 /// `to` cannot be written to.
 pub fn write_csv(trace: &Trace, filter: &Filter, mut to: impl Write) -> io::Result<()> {
-    let mut threads = Threads::default();
-    let (begin_ns, _) = trace.span_ns();
     to.write_all(HEAD.as_bytes())?;
-    for record in trace.records() {
-        threads.follow(&record);
-        if filter.keeps(&record, record.at_ns - begin_ns, &threads) {
-            write_line(&record, &threads, &mut to)?;
-        }
-    }
+    each_row(trace, filter, |row| write_line(&row, &mut to))?;
     to.flush()
 }
 
-/// What each kind has in the columns from `other_tid` on.
-fn columns(record: &Record) -> (&'static str, Option<i32>, &'static str, String, &str, i64) {
-    let clipped = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
-    let none = String::new;
-    match &record.what {
-        What::Switch {
-            prev_tid,
-            left,
-            reason,
-            interrupted_ns,
-            ..
-        } => {
-            let reason = reason.word().to_owned();
-            (
-                "switch",
-                Some(*prev_tid),
-                left.word(),
-                reason,
-                "",
-                clipped(*interrupted_ns),
-            )
-        }
-        What::Wake { by_tid, is_new, .. } => {
-            ("wake", Some(*by_tid), "", none(), "", i64::from(*is_new))
-        }
-        What::Demote { why, late_us } => {
-            let reason = why_word(*why).to_owned();
-            ("demote", None, "", reason, "", i64::from(*late_us) * 1000)
-        }
-        What::Due { due_ns } => {
-            let late_ns = clipped(record.at_ns.saturating_sub(*due_ns));
-            ("due", None, "", none(), "", late_ns)
-        }
-        What::Event { label, value } => ("event", None, "", none(), label.as_str(), *value),
-        What::Lost { source, count } => (
-            "lost",
-            None,
-            "",
-            source.word().to_owned(),
-            "",
-            clipped(*count),
-        ),
-        What::End => ("end", None, "", none(), "", 0),
-    }
-}
-
-/// `enum consort_why`, in the words of `consort status`.
-pub(crate) fn why_word(why: u32) -> &'static str {
-    match why {
-        consort_abi::CONSORT_WHY_POLLED_LATE => "polled too late",
-        consort_abi::CONSORT_WHY_SLEPT => "slept outside of poll",
-        _ => "unknown",
-    }
-}
-
-fn write_line(record: &Record, threads: &Threads, to: &mut impl Write) -> io::Result<()> {
-    let (kind, other_tid, left, reason, label, value) = columns(record);
-    let number = |number: Option<i64>| number.map_or_else(String::new, |it| it.to_string());
+fn write_line(row: &TableRow, to: &mut impl Write) -> io::Result<()> {
+    let number = |number: Option<i32>| number.map_or_else(String::new, |it| it.to_string());
     writeln!(
         to,
-        "{},{kind},{},{},{},{},{},{left},{reason},{},{value}",
-        record.at_ns,
-        number(record.cpu.map(i64::from)),
-        record.tid,
-        record.pid,
-        quoted(threads.command(record.tid)),
-        number(other_tid.map(i64::from)),
-        quoted(label),
+        "{},{},{},{},{},{},{},{},{},{},{}",
+        row.time_ns,
+        row.kind,
+        number(row.cpu),
+        row.tid,
+        row.pid,
+        quoted(row.command),
+        number(row.other_tid),
+        row.left,
+        row.reason,
+        quoted(row.label),
+        row.value,
     )
 }
 
@@ -111,7 +52,7 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{file::tests::event, report::tests::traced, waits::tests::two_tasks};
+    use crate::{file::tests::event, report::tests::traced, waits::tests::two_tasks, Record};
 
     fn lines(records: &[Record], filter: &Filter) -> Vec<String> {
         let mut text = Vec::new();

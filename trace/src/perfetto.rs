@@ -10,8 +10,8 @@ use std::{
 use serde_json::{json, Value};
 
 use crate::{
-    csv::why_word,
     record::{Record, What},
+    table::why_word,
     Filter, Reason, Threads, Trace, Waits,
 };
 

@@ -6,8 +6,8 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use serde_json::{json, Value};
 
 use crate::{
-    csv::why_word,
     record::{Label, Record, Source, What},
+    table::why_word,
     waits::{Waited, OTHERS},
     Filter, Histogram, Thread, Threads, Trace, Waits,
 };

@@ -137,6 +137,7 @@ pub struct ReportArgs {
 Examples:
   consort trace export --perfetto -o trace.json      # open it at ui.perfetto.dev
   consort trace export --csv --only event films.trace > events.csv
+  consort trace export --parquet -o films.parquet films.trace       # pandas.read_parquet(\"films.parquet\")
 
 docs/reference/trace.md says what the columns of the values are, and what a trace file holds.")]
 pub struct ExportArgs {
@@ -146,6 +147,10 @@ pub struct ExportArgs {
     /// Comma-separated values: a line for each record
     #[arg(long, group = "form")]
     pub csv: bool,
+
+    /// Apache Parquet: the same columns with their types, compressed, for data frames
+    #[arg(long, group = "form")]
+    pub parquet: bool,
 
     /// The JSON trace event format: a track for each CPU and thread, a counter for each label
     #[arg(long, group = "form")]
