@@ -7,7 +7,8 @@
  *          caches of two CPUs.
  * Rule     The virtual times of all shards are one clock: what a shard's is behind the machine's, its tasks are owed. A
  *          shard that is ahead takes a task that waits from one in which tasks lag by more than BALANCE_LAG_NS and are
- *          served no faster, as long as that does not catch up. Shards that have a CPU for each of their tasks are never
+ *          served no faster, as long as that does not catch up. How fast that is, loads say; beside classes, which have a
+ *          part of each shard for themselves, what was served does. Shards that have a CPU for each of their tasks are never
  *          behind.
  *          The clock is that of the shards' roots. Whoever is behind in a nested account is found by how long it waits: a
  *          task that has waited for BALANCE_WAIT_NS goes where nobody has waited for half as long. Tasks that are bound to
@@ -112,6 +113,22 @@ static inline u64 weight_alone(const struct consort_cpu __arena *c)
 	return n->active ? tree_share_if(n->parent, node_weight(n), 1) : 0;
 }
 
+/* How fast a shard's root is served, on the average of about so many looks. */
+#define RATE_LOOKS 8
+
+static inline void shard_rate(struct shard __arena *s, u64 now_ns)
+{
+	u64 gone_ns = now_ns - s->rated_ns, vtime = s->place.root.vmin, grown;
+
+	if (gone_ns < BALANCE_NS)
+		return;
+	/* After some clocks have been set it may be behind where it was. */
+	grown = vtime_before(vtime, s->rated_vtime) ? 0 : vtime - s->rated_vtime;
+	s->rate = (RATE_LOOKS - 1) * (s->rate / RATE_LOOKS) + (grown / (gone_ns >> 20)) / RATE_LOOKS;
+	s->rated_vtime = vtime;
+	s->rated_ns = now_ns;
+}
+
 /*
  * By one of the shard's own CPUs. Where nobody has to wait its virtual time stands: its clock goes on as that of tasks that
  * have a CPU each, and is never behind. Where tasks wait, no more than BALANCE_LAG_MAX_NS of what they are owed is remembered.
@@ -124,6 +141,7 @@ core_fn shard_keep_up(struct consort_cpu __arena *c in_arena, struct shard __are
 
 	bpf_local_irq_save(&flags);
 	lock_take(&s->lock);
+	shard_rate(s, now_ns);
 	if (!is_shard_loaded(s, now_ns)) {
 		if (gone_ns > BALANCE_NS)
 			gone_ns = BALANCE_NS;
@@ -176,8 +194,10 @@ static inline bool gives_oldest(struct shard __arena *from, const struct shard _
 }
 
 /* Whether a shard's tasks are served no faster than those of another one: else they catch up as it is. */
-static inline bool is_slower(struct shard __arena *s, struct shard __arena *other)
+static inline bool is_slower(struct shard __arena *s, struct shard __arena *other, u64 now_ns)
 {
+	if (s->place.root.node.parent || other->place.root.node.parent)
+		return !is_shard_loaded(other, now_ns) || s->rate <= other->rate;
 	return shard_load(s) * other->nr_cpus >= shard_load(other) * s->nr_cpus;
 }
 
@@ -188,7 +208,7 @@ static inline bool shard_should_give(struct shard __arena *from, struct shard __
 	u64 lead = shard_clock(to) - shard_clock(from);
 
 	if (!is_shard_loaded(from, now_ns) || (s64)lead <= 0 ||
-	    lag_ns(from, lead) <= BALANCE_LAG_NS || !is_slower(from, to))
+	    lag_ns(from, lead) <= BALANCE_LAG_NS || !is_slower(from, to, now_ns))
 		return false;
 	return may_give(&from->giver, clock - shard_clock(from), now_ns);
 }

@@ -59,6 +59,31 @@ fn a_reserved_rate_is_received_beside_hogs_of_another_mask() {
     }
 }
 
+/// Where in the machine reservations are is not what the others lose by: these divide what is left of all caches.
+#[test]
+fn who_has_reserved_nothing_is_served_alike_in_all_caches() {
+    let summary = summary(
+        r#"{ "global": { "duration": 6, "warmup": 2 }, "machine": { "cpus": 64, "llc": 8 },
+             "tasks": { "hog": { "instance": 72, "hog": true },
+                        "reserved": { "instance": 16, "hog": true,
+                                      "reserve": { "class": "guaranteed", "rate": 0.5 } } } }"#,
+    );
+    let shares = |kind: &str| -> Vec<f64> {
+        let rows = summary.tasks.iter();
+        rows.filter(|row| row.name.starts_with(kind))
+            .map(|row| row.share_percent)
+            .collect()
+    };
+    // Their class is worth more than a CPU to each of the sixteen, and the others have the 48 that remain.
+    let (hogs, reserved) = (shares("hog"), shares("reserved"));
+    assert_eq!((hogs.len(), reserved.len()), (72, 16));
+    assert!(
+        hogs.iter().all(|it| (62.0..72.0).contains(it)),
+        "{hogs:.1?}"
+    );
+    assert!(reserved.iter().all(|it| *it > 80.0), "{reserved:.1?}");
+}
+
 /// As the daemon does, the simulated one says what the shortest period is: no slice is longer than a 64th of it.
 #[test]
 fn a_short_period_cuts_slices() {
