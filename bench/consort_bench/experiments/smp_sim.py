@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""16, 64 and 256 simulated CPUs: shares of the machine, promises, messages, tasks that stay where they are."""
+"""Simulated machines of 16 to 256 CPUs: shares, promises, messages, and tasks that stay where they are."""
 
 from __future__ import annotations
 
 from ..commits import SIMULATION
-from ..model import Experiment, Extract, Row, Samples, Target, reading
+from ..model import Experiment, Extract, Missing, Row, Samples, Target, reading
 from ..workloads import Length, simulated
 
 SIZES = (16, 64, 256)
@@ -107,6 +107,10 @@ def share_error(cpus: int) -> Extract:
 
     def worst(samples: Samples) -> float:
         (result,) = samples.results(run)
+        if broken := result["violation"]:
+            raise Missing(
+                f"{run}: a rule was broken at {broken['at_ns'] / 1e9:.2f} s: {broken['detail'][:120]}"
+            )
         due = due_percent(cpus)
         return max(abs(task["share_percent"] - due[kind_of(task)]) for task in result["tasks"])
 
