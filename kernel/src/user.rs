@@ -281,7 +281,8 @@ impl Drop for Verifying {
     }
 }
 
-/// In the child: loads, reports, ends. After a fork: no allocation.
+/// In the child: loads, reports, ends. After a fork: no allocation. It competes as any program does, for time that its user
+/// pays for: with a lower weight, beside two busy programs, it would be ten seconds late.
 fn load(args: &mut LoadArgs, log: &mut [u8], to: RawFd, records: RawFd) -> ! {
     let limit = libc::rlimit {
         rlim_cur: CPU_SECONDS,
@@ -291,7 +292,6 @@ fn load(args: &mut LoadArgs, log: &mut [u8], to: RawFd, records: RawFd) -> ! {
     unsafe {
         close_others([to, records]);
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        libc::setpriority(libc::PRIO_PROCESS, 0, 19);
         libc::setrlimit(libc::RLIMIT_CPU, &limit);
         let mut program = libc::syscall(
             libc::SYS_bpf,

@@ -12,9 +12,9 @@ from ..workloads import Length
 from .rates import run
 
 MEMBERS = 1000
-SWAPS, QUICK_SWAPS = 1000, 20
+SWAPS, QUICK_SWAPS = 500, 20
 # What one takes: a process, and the kernel's verification, for which the user pays: as much as it wants here.
-SWAP_S = 1.0
+SWAP_S = 0.6
 PATIENT = Settings(classes="[limits]\ncpu_percent = 90\n")
 BUILT = ROOT / "target" / "bench-functions"
 
