@@ -63,7 +63,7 @@ fn a_reserved_rate_is_received_beside_hogs_of_another_mask() {
 #[test]
 fn who_has_reserved_nothing_is_served_alike_in_all_caches() {
     let summary = summary(
-        r#"{ "global": { "duration": 6, "warmup": 2 }, "machine": { "cpus": 64, "llc": 8 },
+        r#"{ "global": { "duration": 13, "warmup": 3 }, "machine": { "cpus": 64, "llc": 8 },
              "tasks": { "hog": { "instance": 72, "hog": true },
                         "reserved": { "instance": 16, "hog": true,
                                       "reserve": { "class": "guaranteed", "rate": 0.5 } } } }"#,
@@ -78,7 +78,7 @@ fn who_has_reserved_nothing_is_served_alike_in_all_caches() {
     let (hogs, reserved) = (shares("hog"), shares("reserved"));
     assert_eq!((hogs.len(), reserved.len()), (72, 16));
     assert!(
-        hogs.iter().all(|it| (62.0..72.0).contains(it)),
+        hogs.iter().all(|it| (60.0..72.0).contains(it)),
         "{hogs:.1?}"
     );
     assert!(reserved.iter().all(|it| *it > 80.0), "{reserved:.1?}");
