@@ -28,7 +28,7 @@ def experiment(length: Length) -> Experiment:
     runs += [
         simulated(
             f"messages.{cpus}.{model}",
-            brief(scenario(messages(cpus), cpus, 1)),
+            scenario(messages(cpus), cpus, 2),
             model,
             broken_rules_fail=False,
         )
@@ -63,11 +63,6 @@ def scenario(tasks: dict, cpus: int, seconds: int, cache: int = CPUS_OF_A_CACHE)
         "queues": {task["put"]: 1 for task in tasks.values() if "put" in task},
         "tasks": tasks,
     }
-
-
-def brief(made: dict) -> dict:
-    """For a load of a million switches a second."""
-    return {**made, "global": {"duration": "250ms", "warmup": "50ms"}}
 
 
 def hogs(count: int, **keys) -> dict:
