@@ -59,9 +59,9 @@ fn a_reserved_rate_is_received_beside_hogs_of_another_mask() {
     }
 }
 
-/// Where in the machine reservations are is not what the others lose by: these divide what is left of all caches.
+/// Tasks without reservations divide what is left of all caches, wherever the reservations are.
 #[test]
-fn who_has_reserved_nothing_is_served_alike_in_all_caches() {
+fn tasks_without_reservations_are_served_alike_in_all_caches() {
     let summary = summary(
         r#"{ "global": { "duration": 13, "warmup": 3 }, "machine": { "cpus": 64, "llc": 8 },
              "tasks": { "hog": { "instance": 72, "hog": true },

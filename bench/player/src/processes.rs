@@ -87,6 +87,16 @@ impl<Answer> Child<Answer> {
     }
 }
 
+/// Ends children that would go on for ever: all are killed before any is waited for.
+pub fn kill_all<Answer>(children: impl IntoIterator<Item = Child<Answer>>) {
+    let children: Vec<Child<Answer>> = children.into_iter().collect();
+    for child in &children {
+        // SAFETY: sends a signal to a child of ours that has not been waited for.
+        unsafe { libc::kill(child.pid, libc::SIGKILL) };
+    }
+    children.into_iter().for_each(Child::reap);
+}
+
 impl<Answer: DeserializeOwned> Child<Answer> {
     /// Waits for the child to end and returns its answer.
     pub fn wait(mut self) -> Result<Answer, Error> {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Who has given the CPU up goes behind all others: what the built-in function `fair` does with members that yield. */
+/* A member that has given the CPU up goes behind all others: what the built-in function `fair` does with members that yield. */
 #include <consort_df.h>
 
 #define LAST memory[0] /* the last place that was given */

@@ -8,7 +8,7 @@ use crate::tracefs::{self, Events};
 use clap::Args;
 use consort_bench_player::clock::NS_PER_S;
 use consort_bench_player::error::Error;
-use consort_bench_player::processes::{spawn, Child};
+use consort_bench_player::processes::{kill_all, spawn};
 use consort_bench_player::work::burn_ns;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -84,7 +84,7 @@ pub fn run(options: Options) -> Result<External, Error> {
         execute(&options.command)
     })?;
     let ended = program.wait();
-    end(loops);
+    kill_all(loops);
     let ended = ended?;
     let called_us = probe.called_us()?;
     if !ended.is_success || called_us.is_empty() {
@@ -126,17 +126,6 @@ fn children_cpu_s() -> f64 {
         .iter()
         .map(|time| time.tv_sec as f64 + time.tv_usec as f64 / US_PER_S)
         .sum()
-}
-
-fn end(loops: Vec<Child<()>>) {
-    for one in &loops {
-        // SAFETY: sends a signal to a child of ours that has not been waited for.
-        unsafe { libc::kill(one.pid, libc::SIGKILL) };
-    }
-    for one in loops {
-        // That it was killed is no news.
-        let _ = one.wait();
-    }
 }
 
 /// A probe at a function, as long as this is there.

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use consort_bench_player::clock::now_ns;
 use consort_bench_player::error::Error;
 use consort_bench_player::micro::yielders;
-use consort_bench_player::processes::{spawn, Child};
+use consort_bench_player::processes::{kill_all, spawn};
 use consort_bench_player::work::burn_ns;
 use serde::Serialize;
 use std::process::Command;
@@ -47,9 +47,7 @@ pub struct Applied {
 /// Applies a file of so many members to nobody's threads.
 pub fn apply(options: ApplyOptions, consort: Option<&str>) -> Result<Applied, Error> {
     let consort = needed(consort)?;
-    let names: Vec<String> = (0..options.members)
-        .map(|number| format!("m{number}"))
-        .collect();
+    let names: Vec<String> = (0..options.members).map(name_of).collect();
     write(&group("fair", &names))?;
     let once = || -> Result<f64, Error> {
         let begin_ns = now_ns();
@@ -143,22 +141,13 @@ pub fn swaps(options: SwapsOptions, consort: Option<&str>) -> Result<Swaps, Erro
             .map(drop)
     });
     let after = counts(consort)?;
-    end(members);
+    kill_all(members);
     swapped?;
     Ok(Swaps {
         asked: after.0 - before.0,
         missing: after.1 - before.1,
         options,
     })
-}
-
-fn end(members: Vec<Child<()>>) {
-    for member in members {
-        // SAFETY: sends a signal to a child of ours that has not been waited for.
-        unsafe { libc::kill(member.pid, libc::SIGKILL) };
-        // That it was killed is no news.
-        let _ = member.wait();
-    }
 }
 
 /// A group of two, and the function that decides for it.

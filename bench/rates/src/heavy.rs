@@ -5,7 +5,7 @@
 use crate::compile::compile_while;
 use crate::promise::Prepared;
 use consort_bench_player::error::Error;
-use consort_bench_player::processes::{spawn, Child};
+use consort_bench_player::processes::{kill_all, spawn, Child};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -62,14 +62,7 @@ impl Heavy {
 
 impl Drop for Heavy {
     fn drop(&mut self) {
-        for one in &self.0 {
-            // SAFETY: sends a signal to a child of ours that has not been waited for.
-            unsafe { libc::kill(one.pid, libc::SIGKILL) };
-        }
-        for one in self.0.drain(..) {
-            // That it was killed is no news.
-            let _ = one.wait();
-        }
+        kill_all(self.0.drain(..));
     }
 }
 

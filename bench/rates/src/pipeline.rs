@@ -11,7 +11,7 @@ use crate::tracefs::Events;
 use clap::{Args, ValueEnum};
 use consort_bench_player::clock::{now_ns, NS_PER_MS};
 use consort_bench_player::error::Error;
-use consort_bench_player::processes::{spawn, Child};
+use consort_bench_player::processes::{kill_all, spawn, Child};
 use consort_bench_player::statistics::Distribution;
 use consort_bench_player::work::burn_ns;
 use consort_sim::random::Random;
@@ -396,14 +396,7 @@ impl Loops {
 
 impl Drop for Loops {
     fn drop(&mut self) {
-        for one in &self.0 {
-            // SAFETY: sends a signal to a child of ours that has not been waited for.
-            unsafe { libc::kill(one.pid, libc::SIGKILL) };
-        }
-        for one in self.0.drain(..) {
-            // That it was killed is no news.
-            let _ = one.wait();
-        }
+        kill_all(self.0.drain(..));
     }
 }
 
