@@ -152,7 +152,6 @@ static bool make_stages(struct program *program)
 	for (uint32_t i = 0; i <= last; i++) {
 		struct stage *stage = &stages[i];
 
-		stage->announces = o->names;
 		stage->run = transform_frames;
 		stage->data = o;
 		snprintf(stage->name, sizeof(stage->name), "transform-%u", i);
@@ -167,6 +166,8 @@ static bool make_stages(struct program *program)
 	strcpy(stages[last].name, "show");
 	stages[last].run = display_run;
 	stages[last].data = &program->display;
+	for (uint32_t i = 0; i <= last && o->names; i++)
+		groups_member_name(o, stages[i].name, stages[i].member_name);
 	return true;
 }
 

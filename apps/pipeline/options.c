@@ -29,6 +29,8 @@ static const char usage[] =
 	"  --timing self|plan self: threads have no names, and the display sleeps until a frame\n"
 	"                     is due. plan: threads announce themselves as read, transform-1,\n"
 	"                     ..., show, and show triggers the plan that it has (default self)\n"
+	"  --name NAME        of one pipeline among several: its threads are NAME-read, ..., its\n"
+	"                     group is NAME (default: read, ..., and the group is film)\n"
 	"  --output none|x11  show frames nowhere or in a window (default none)\n"
 	"  --log FILE         write when each frame was due and submitted, and a summary, as JSON\n"
 	"                     lines\n"
@@ -46,6 +48,7 @@ enum {
 	SCHEDULE,
 	ARRIVALS,
 	TIMING,
+	NAME,
 	OUTPUT,
 	LOG,
 	GROUPS,
@@ -61,6 +64,7 @@ static const struct option long_options[] = {
 	{ "schedule", required_argument, NULL, SCHEDULE },
 	{ "arrivals", required_argument, NULL, ARRIVALS },
 	{ "timing", required_argument, NULL, TIMING },
+	{ "name", required_argument, NULL, NAME },
 	{ "output", required_argument, NULL, OUTPUT },
 	{ "log", required_argument, NULL, LOG },
 	{ "groups", no_argument, NULL, GROUPS },
@@ -105,6 +109,15 @@ static int read_word(const char *option, const char *text, const char *first, co
 	return -1;
 }
 
+/* Its threads' names, and its group's, are made of it. */
+static bool name_fits(const char *name)
+{
+	size_t bytes = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+
+	return (bytes && bytes <= NAME_BYTES_MAX && !name[bytes]) ||
+	       wrong("--name", name, "up to 16 letters, digits, _ or -");
+}
+
 static bool read_option(int option, const char *value, struct options *o)
 {
 	int word;
@@ -130,6 +143,9 @@ static bool read_option(int option, const char *value, struct options *o)
 		word = read_word("--timing", value, "self", "plan");
 		o->names = word == 1;
 		return word >= 0;
+	case NAME:
+		o->name = value;
+		return name_fits(value);
 	case OUTPUT:
 		word = read_word("--output", value, "none", "x11");
 		o->output = word == 1 ? OUTPUT_X11 : OUTPUT_NONE;

@@ -6,6 +6,8 @@
 #include <stdint.h>
 
 #define TRANSFORMS_MAX 16
+/* Of the pipeline; room is left for its threads' own. */
+#define NAME_BYTES_MAX 16
 
 enum options_output { OUTPUT_NONE, OUTPUT_X11 };
 
@@ -14,6 +16,7 @@ struct options {
 	const char *schedule; /* NULL: the film's own pace */
 	const char *arrivals; /* NULL: all of the file is there */
 	const char *log; /* NULL: none */
+	const char *name; /* NULL: the only pipeline */
 	enum options_output output;
 	uint32_t transforms;
 	uint32_t passes; /* of each transformation */

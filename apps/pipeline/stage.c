@@ -14,9 +14,9 @@ static void tell_level(void *data, uint32_t level)
 /* The thread has a name, and its output queue's level is its state. */
 static void announce(struct stage *stage)
 {
-	if (consort_announce(stage->name, &stage->member) < 0 ||
+	if (consort_announce(stage->member_name, &stage->member) < 0 ||
 	    (stage->out && consort_share_state(stage->member, QUEUED, &stage->level) < 0)) {
-		fprintf(stderr, "consort-pipeline: warning: %s: %s\n", stage->name,
+		fprintf(stderr, "consort-pipeline: warning: %s: %s\n", stage->member_name,
 			consort_last_error_text());
 		return;
 	}
@@ -29,7 +29,7 @@ static void *run(void *data)
 	struct stage *stage = data;
 
 	pthread_setname_np(pthread_self(), stage->name);
-	if (stage->announces)
+	if (stage->member_name[0])
 		announce(stage);
 	stage->run(stage);
 	/* Those before it have nobody to work for, those behind it get nothing more. */

@@ -12,15 +12,16 @@
 #include "queue.h"
 
 #define STAGE_NAME_BYTES 32
+#define MEMBER_NAME_BYTES 64
 
 struct stage {
-	char name[STAGE_NAME_BYTES];
+	char name[STAGE_NAME_BYTES]; /* of its thread */
+	char member_name[MEMBER_NAME_BYTES]; /* in group files; empty: it announces none */
 	struct queue *in; /* NULL: it makes frames itself */
 	struct queue *out; /* NULL: it is the last one */
 	/* What it does until there is nothing more to do. */
 	void (*run)(struct stage *stage);
 	void *data;
-	bool announces;
 	struct consort_member *member; /* of its thread; NULL: it has no name */
 	struct consort_shared_state *level; /* of its output queue */
 	pthread_t thread;

@@ -58,11 +58,11 @@ class Rows(unittest.TestCase):
         value = self.value("groups.others_share_error_percent", beside__heavy__rdx={"others": others})
         self.assertAlmostEqual(value, 1)
 
-    def test_every_film_has_to_be_shown(self):
+    def test_every_frame_has_to_be_shown_in_time(self):
         names = [run.name for run in self.experiment.runs if run.name.endswith(("heavy.rd", "heavy.rdx"))]
-        results = {name.replace(".", "__"): {"shown": 1970, "frames": 1970} for name in names}
+        results = {name.replace(".", "__"): {"shown": 1970, "in_time": 1970, "frames": 1970} for name in names}
         self.assertEqual(self.value("groups.frames_shown_percent", **results), 100)
-        results["pipeline3__heavy__rd"] = {"shown": 985, "frames": 1970}
+        results["pipeline3__heavy__rd"] = {"shown": 1970, "in_time": 985, "frames": 1970}
         self.assertEqual(self.value("groups.frames_shown_percent", **results), 50)
 
 

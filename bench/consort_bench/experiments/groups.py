@@ -49,8 +49,10 @@ FRAMES, QUICK_FRAMES = 1970, 240
 PACE = 24
 STAGES_MAX = 4
 RATE = "guaranteed=0.5"
-# What the film has beside somebody who has reserved, too.
+# A film that needs more than it has promised, beside somebody who has reserved, too.
 LESS, BESIDE = "guaranteed=0.35", "guaranteed=0.15"
+# Each of two films.
+HALF = "guaranteed=0.25"
 LOADS = ("light", "heavy")
 # As over a network: less than the frames that wait before the first is shown.
 JITTER_MS = "80"
@@ -75,8 +77,14 @@ def experiment(length: Length) -> Experiment:
         for load in LOADS
         for control in ("st", "st_cgroups", "rd", "rdx")
     ]
-    beside = played("beside", 0, "heavy", "rdx", frames, promised=LESS)
-    runs.append(with_words(beside, "--beside", BESIDE))
+    runs += [
+        with_words(played("beside", STAGES_MAX, "heavy", control, frames, promised=LESS), "--beside", BESIDE)
+        for control in ("st_cgroups", "rdx")
+    ]
+    runs += [
+        with_words(played("two", 0, "heavy", control, frames, promised=HALF), "--films", "2")
+        for control in ("st", "st_cgroups", "rdx")
+    ]
     runs += [
         played("four", 0, "heavy", control, frames // 4, settings=FOUR, pace=FOUR_PACE)
         for control in ("st", "st_cgroups", "rdx")
@@ -147,20 +155,23 @@ def rows() -> tuple[Row, ...]:
         over_light("pipeline4"),
         row("smp4.playback.heavy.fdte_s_p95_ms", "four.heavy", "submission.p95_ms"),
         row("smp4.playback.heavy.fdte_c_p99_ms", "four.heavy", "completion.p99_ms"),
+        row("two.heavy.fdte_s_p95_ms", "two.heavy", "submission.p95_ms"),
+        row("two.heavy.fdte_c_p99_ms", "two.heavy", "completion.p99_ms"),
         row("arrivals.heavy.fdte_s_p95_ms", "arrivals.heavy", "submission.p95_ms"),
         row("arrivals.heavy.fdte_c_p99_ms", "arrivals.heavy", "completion.p99_ms"),
         Row(
             "groups.others_share_error_percent",
             "%",
-            reading(("beside.heavy.rdx",), share_error),
+            share_error("rdx"),
             Target(at_most=0.5),
+            {"eevdf_cgroups": share_error("st_cgroups")},
         ),
         Row(
             "groups.frames_shown_percent",
             "%",
             shown_percent("rd", "rdx"),
             Target(at_least=100),
-            {"eevdf": shown_percent("st")},
+            {"eevdf": shown_percent("st"), "eevdf_cgroups": shown_percent("st_cgroups")},
         ),
     ]
     for name in map(application, range(STAGES_MAX + 1)):
@@ -191,17 +202,23 @@ def over_light(name: str) -> Row:
     return Row(f"groups.{name}.heavy_over_light_ratio", "ratio", ratio("rdx"), Target(at_most=1.1), against)
 
 
-def share_error(samples: Samples) -> float:
+def share_error(control: str) -> Extract:
     """What the loop beside the film lacked in its worst second, of all the CPU."""
-    others = samples.results("beside.heavy.rdx")[0]["others"]
-    return max(max(0.0, 100 * (it["worth"] - it["least"])) for it in others)
+    name = f"beside.heavy.{control}"
+
+    def lacked(samples: Samples) -> float:
+        others = samples.results(name)[0]["others"]
+        return max(max(0.0, 100 * (it["worth"] - it["least"])) for it in others)
+
+    return reading((name,), lacked)
 
 
 def shown_percent(*controls: str) -> Extract:
+    """Frames that were shown before the next was due, of all: where they were the fewest."""
     names = [f"{application(stages)}.heavy.{it}" for stages in range(STAGES_MAX + 1) for it in controls]
 
     def least(samples: Samples) -> float:
-        return min(100 * samples.value(it, "shown") / samples.value(it, "frames") for it in names)
+        return min(100 * samples.value(it, "in_time") / samples.value(it, "frames") for it in names)
 
     return reading(tuple(names), least)
 

@@ -139,7 +139,8 @@ impl Probe {
     }
 
     fn called_us(&self) -> Result<Vec<u64>, Error> {
-        self.0.times_us()
+        let calls = self.0.occurrences()?;
+        Ok(calls.iter().map(|call| call.at_us).collect())
     }
 }
 

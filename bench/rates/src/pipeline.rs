@@ -1,37 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A film through a pipeline of threads and a display server: how far from its time each frame was handed to the server
-//! (FDTE-S), and shown by it, as far as can be seen from outside: when the server blocked for the first time afterwards
-//! (FDTE-C). (003 sections 4.1 to 4.4)
+//! Films, each through a pipeline of threads and a display server: how far from its time each frame was handed to the
+//! server (FDTE-S), and shown by it, as far as can be seen from outside: when the server blocked for the first time
+//! afterwards (FDTE-C). (003 sections 4.1 to 4.4)
 
 use crate::command::{needed, said};
-use crate::cpu_time::CpuClock;
+use crate::display_server::DisplayServer;
 use crate::heavy::Heavy;
+use crate::loops::{least, Loops};
 use crate::promise::{Division, Part, Prepared};
-use crate::tracefs::Events;
+use crate::tracefs::{Events, Occurrence};
 use clap::{Args, ValueEnum};
-use consort_bench_player::clock::{now_ns, NS_PER_MS};
 use consort_bench_player::error::Error;
-use consort_bench_player::processes::{kill_all, spawn, Child};
+use consort_bench_player::processes::{spawn, Child};
 use consort_bench_player::statistics::Distribution;
-use consort_bench_player::work::burn_ns;
 use consort_sim::random::Random;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::process::Command;
 
-const DISPLAY: &str = ":7";
-const DISPLAY_SOCKET: &str = "/tmp/.X11-unix/X7";
-const SCREEN: &str = "640x480x24";
-const DISPLAY_PATIENCE: Duration = Duration::from_secs(60);
 /// From the trigger to the first frame: it is prepared meanwhile.
 const FIRST_MS: f64 = 100.0;
 /// How long the display thread, and then the server, may have the CPU for a frame.
 const SHOW_MS: u32 = 4;
 const SERVER_MS: u32 = 3;
-/// How many windows of a second pass before others' parts count: starting is not what is measured.
-const WARMUP_WINDOWS: usize = 2;
 
 /// Which threads the group has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -51,15 +42,19 @@ pub struct Options {
     division: Division,
     #[arg(long, value_enum)]
     control: Control,
-    /// What the group reserves; without a group, what the program has been promised
+    /// What each film's group reserves; without groups, what its program has been promised
     #[arg(long)]
     promised: Option<Part>,
     /// One loop for each of these
     #[arg(long, value_delimiter = ',')]
     beside: Vec<Part>,
+    /// So many at once, each with a display server of its own
+    #[arg(long, default_value_t = 1)]
+    films: usize,
     /// Stages between reading and display
     #[arg(long, default_value_t = 0)]
     transforms: u32,
+    /// Of each film
     #[arg(long)]
     frames: usize,
     /// Frames a second
@@ -81,9 +76,12 @@ pub struct Options {
 
 #[derive(Serialize)]
 pub struct Shown {
+    /// Of all films.
     frames: usize,
     shown: usize,
-    /// Whether the display's times were those of a plan.
+    /// Those that the server had shown before the next one was due.
+    in_time: usize,
+    /// Whether the displays' times were those of a plan.
     by_plan: bool,
     submission: Distribution,
     completion: Distribution,
@@ -104,13 +102,6 @@ struct Other {
     least: f64,
 }
 
-/// What the program reads and writes.
-struct Files {
-    schedule: PathBuf,
-    arrivals: PathBuf,
-    log: PathBuf,
-}
-
 /// What consort-pipeline writes of a frame.
 #[derive(Deserialize)]
 struct Frame {
@@ -118,79 +109,161 @@ struct Frame {
     submitted_ns: u64,
 }
 
+/// How far from their times frames were.
+#[derive(Default)]
+struct Errors {
+    submission_ns: Vec<u64>,
+    /// Where the server blocked afterwards at all.
+    completion_ns: Vec<u64>,
+}
+
+/// One film: the program's and its group's name, what the program writes, and its display server.
+struct Film {
+    name: String,
+    log: PathBuf,
+    server: DisplayServer,
+}
+
+/// What all films' programs read.
+struct Files {
+    schedule: PathBuf,
+    arrivals: PathBuf,
+}
+
 pub fn run(options: Options, consort: Option<&str>) -> Result<Shown, Error> {
-    let promises: Vec<Part> = options
-        .promised
-        .iter()
-        .chain(&options.beside)
-        .cloned()
-        .collect();
+    let promised = options.promised.iter().cycle().take(options.films);
+    let promises: Vec<Part> = promised.chain(&options.beside).cloned().collect();
+    let first_loop = promises.len() - options.beside.len();
     let prepared = options.division.prepare(&promises)?;
     let worth = options.division.effective(&promises, options.heavy);
-    let folder = std::env::temp_dir();
-    let files = Files {
-        schedule: folder.join("frames.csv"),
-        arrivals: folder.join("arrivals.csv"),
-        log: folder.join("frames.json"),
-    };
-    write(&files.schedule, &schedule_of(&options))?;
-    if let Some(jitter_ms) = options.jitter_ms {
-        write(&files.arrivals, &arrivals_of(&options, jitter_ms))?;
-    }
-    let server = Server::start(&options.server, &prepared)?;
-    if options.control != Control::None {
-        apply(needed(consort)?, &groups_of(&options)?, &files.schedule)?;
-    }
-    let first_loop = usize::from(options.promised.is_some());
+    let files = write_files(&options)?;
+    let films = open_films(&options, &prepared, consort, &files)?;
     let loops = Loops::start(&prepared, first_loop, options.beside.len())?;
     let heavy = match options.heavy {
         true => Some(Heavy::start(&prepared)?),
         false => None,
     };
-    let blocked = Events::note(
-        "sched/sched_switch",
-        Some(&format!("prev_pid == {} && prev_state & 1", server.0.id())),
-    )?;
-    let (shown, windows) = loops.watched(|| play(&options, &prepared, &files))?;
+    let blocked = Events::note("sched/sched_switch", Some(&blocks(&films)))?;
+    let playing = (0..films.len())
+        .map(|number| play(&options, &prepared, &files, &films[number], number))
+        .collect::<Result<Vec<_>, _>>()?;
+    let (shown, windows) = loops.watched(|| playing.into_iter().try_for_each(Child::wait))?;
     shown?;
     drop(heavy);
-    let blocked_us = blocked.times_us()?;
-    let (frames, by_plan) = read_log(&files.log)?;
-    let (submission, completion) = errors_ns(&frames, &blocked_us);
     let others = (0..options.beside.len())
         .map(|number| Other {
             worth: worth[first_loop + number],
             least: least(&windows, number),
         })
         .collect();
+    evaluate(options, &films, &blocked.occurrences()?, others)
+}
+
+fn evaluate(
+    options: Options,
+    films: &[Film],
+    blocked: &[Occurrence],
+    others: Vec<Other>,
+) -> Result<Shown, Error> {
+    let period_ns = (1e9 / options.pace) as u64;
+    let (mut errors, mut by_plan) = (Errors::default(), true);
+    for film in films {
+        let (frames, its_by_plan) = read_log(&film.log)?;
+        let of_server: Vec<u64> = blocked
+            .iter()
+            .filter(|one| one.tid == film.server.id())
+            .map(|one| one.at_us)
+            .collect();
+        errors.add(&frames, &of_server);
+        by_plan &= its_by_plan;
+    }
     let in_us = |all: &[u64]| all.iter().map(|ns| ns / 1000).collect();
     Ok(Shown {
-        frames: options.frames,
-        shown: frames.len(),
+        frames: options.frames * films.len(),
+        shown: errors.submission_ns.len(),
+        in_time: errors
+            .completion_ns
+            .iter()
+            .filter(|ns| **ns < period_ns)
+            .count(),
         by_plan,
-        submission_us: in_us(&submission),
-        completion_us: in_us(&completion),
-        submission: Distribution::of_ns(submission),
-        completion: Distribution::of_ns(completion),
+        submission_us: in_us(&errors.submission_ns),
+        completion_us: in_us(&errors.completion_ns),
+        submission: Distribution::of_ns(errors.submission_ns),
+        completion: Distribution::of_ns(errors.completion_ns),
         others,
         options,
     })
 }
 
-/// How far from its time each frame was submitted, and shown: the latter where the server blocked afterwards at all.
-fn errors_ns(frames: &[Frame], blocked_us: &[u64]) -> (Vec<u64>, Vec<u64>) {
-    let submission = frames
-        .iter()
-        .map(|frame| frame.submitted_ns.abs_diff(frame.due_ns))
-        .collect();
-    let completion = frames
-        .iter()
-        .filter_map(|frame| {
+impl Errors {
+    fn add(&mut self, frames: &[Frame], blocked_us: &[u64]) {
+        for frame in frames {
+            self.submission_ns
+                .push(frame.submitted_ns.abs_diff(frame.due_ns));
             let next = blocked_us.partition_point(|&us| us * 1000 < frame.submitted_ns);
-            Some((blocked_us.get(next)? * 1000).abs_diff(frame.due_ns))
-        })
+            if let Some(us) = blocked_us.get(next) {
+                self.completion_ns.push((us * 1000).abs_diff(frame.due_ns));
+            }
+        }
+    }
+}
+
+/// What the kernel is to note: that a display server goes to sleep.
+fn blocks(films: &[Film]) -> String {
+    let any: Vec<String> = films
+        .iter()
+        .map(|film| format!("prev_pid == {}", film.server.id()))
         .collect();
-    (submission, completion)
+    format!("({}) && prev_state & 1", any.join(" || "))
+}
+
+fn write_files(options: &Options) -> Result<Files, Error> {
+    let folder = std::env::temp_dir();
+    let files = Files {
+        schedule: folder.join("frames.csv"),
+        arrivals: folder.join("arrivals.csv"),
+    };
+    write(&files.schedule, &schedule_of(options))?;
+    if let Some(jitter_ms) = options.jitter_ms {
+        write(&files.arrivals, &arrivals_of(options, jitter_ms))?;
+    }
+    Ok(files)
+}
+
+/// The films' servers are started, and their groups put in force.
+fn open_films(
+    options: &Options,
+    prepared: &Prepared,
+    consort: Option<&str>,
+    files: &Files,
+) -> Result<Vec<Film>, Error> {
+    let mut films = Vec::new();
+    for number in 0..options.films {
+        let name = format!("film-{number}");
+        // As a member the server is found by its name: two of them differ in nothing else.
+        let command = match options.control {
+            Control::Server => {
+                let mut command = Command::new(needed(consort)?);
+                command.args(["run", "--name", &format!("{name}-x"), "--"]);
+                command.arg(&options.server);
+                command
+            }
+            _ => Command::new(&options.server),
+        };
+        prepared.take_none()?;
+        films.push(Film {
+            log: std::env::temp_dir().join(format!("{name}.json")),
+            server: DisplayServer::start(command, number)?,
+            name,
+        });
+    }
+    if options.control != Control::None {
+        for film in &films {
+            apply(needed(consort)?, options, film, &files.schedule)?;
+        }
+    }
+    Ok(films)
 }
 
 /// The schedule of the frames, which is the display's plan.
@@ -218,39 +291,40 @@ fn arrivals_of(options: &Options, jitter_ms: f64) -> String {
     text
 }
 
-fn groups_of(options: &Options) -> Result<String, Error> {
+fn group_of(options: &Options, film: &Film) -> Result<String, Error> {
     let reserved = options.promised.as_ref().ok_or_else(|| {
         Error::Usage("a group needs --promised, as in --promised guaranteed=0.4".into())
     })?;
+    let name = &film.name;
     let transforms: String = (1..=options.transforms)
-        .map(|number| format!("\"transform-{number}\", "))
+        .map(|number| format!("\"{name}-transform-{number}\", "))
         .collect();
     let server = match options.control {
         Control::Server => format!(
-            ", {{ name = \"x\", follows = \"show\", at_most = \"{SERVER_MS}ms\", rule = {{ executable = \"{}\" }} }}",
-            options.server.display()
+            ", {{ name = \"{name}-x\", follows = \"{name}-show\", at_most = \"{SERVER_MS}ms\" }}"
         ),
         _ => String::new(),
     };
     Ok(format!(
-        "[group.film]\nfunction = \"pipeline\"\nclass = \"{}\"\nrate = {}\nperiod = \"{}us\"\n\
+        "[group.{name}]\nfunction = \"pipeline\"\nclass = \"{}\"\nrate = {}\nperiod = \"{}us\"\n\
          high = 8\nbootstrap = 4\nstate = {{ queued = 0 }}\ncontrol = {{ begins = 0, ends = 0, missed = 0 }}\n\
-         members = [\"read\", {transforms}{{ name = \"show\", interval = \"{SHOW_MS}ms\" }}{server}]\n",
+         members = [\"{name}-read\", {transforms}{{ name = \"{name}-show\", interval = \"{SHOW_MS}ms\" }}{server}]\n",
         reserved.class,
         reserved.rate,
         (1e6 / options.pace) as u64,
     ))
 }
 
-fn apply(consort: &str, groups: &str, schedule: &Path) -> Result<(), Error> {
-    let file = std::env::temp_dir().join("film.toml");
-    write(&file, groups)?;
+fn apply(consort: &str, options: &Options, film: &Film, schedule: &Path) -> Result<(), Error> {
+    let file = std::env::temp_dir().join(format!("{}.toml", film.name));
+    write(&file, &group_of(options, film)?)?;
     said(Command::new(consort).arg("apply").arg(&file))?;
+    let show = format!("{}-show", film.name);
     said(
         Command::new(consort)
             .args(["plan", "load"])
             .arg(schedule)
-            .args(["--member", "show"]),
+            .args(["--member", &show]),
     )
     .map(drop)
 }
@@ -260,40 +334,46 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
         .map_err(|source| Error::io(format!("write {}", path.display()), source))
 }
 
-fn play(options: &Options, prepared: &Prepared, files: &Files) -> Result<(), Error> {
-    let timing = if options.control == Control::None {
-        "self"
-    } else {
-        "plan"
-    };
-    let [program, film] = &options.command[..] else {
+/// Starts the program of film `number`.
+fn play(
+    options: &Options,
+    prepared: &Prepared,
+    files: &Files,
+    film: &Film,
+    number: usize,
+) -> Result<Child<()>, Error> {
+    let [program, video] = &options.command[..] else {
         return Err(Error::Usage(
             "expected a program and a film after --".into(),
         ));
     };
+    let timing = match options.control {
+        Control::None => "self",
+        _ => "plan",
+    };
     // Without a group the program itself has what was promised.
     let takes = options.control == Control::None && options.promised.is_some();
-    let playing = spawn(|| {
+    let mut command = Command::new(program);
+    command
+        .env("DISPLAY", film.server.display())
+        .args(["--output", "x11", "--timing", timing, "--name", &film.name])
+        .args(["--transforms", &options.transforms.to_string()])
+        .arg("--schedule")
+        .arg(&files.schedule)
+        .arg("--log")
+        .arg(&film.log);
+    if options.jitter_ms.is_some() {
+        command.arg("--arrivals").arg(&files.arrivals);
+    }
+    command.arg(video);
+    spawn(move || {
         if takes {
-            prepared.take(0)?;
+            prepared.take(number)?;
         } else {
             prepared.take_none()?;
         }
-        let mut command = Command::new(program);
-        command
-            .env("DISPLAY", DISPLAY)
-            .args(["--output", "x11", "--timing", timing, "--transforms"])
-            .arg(options.transforms.to_string())
-            .arg("--schedule")
-            .arg(&files.schedule)
-            .arg("--log")
-            .arg(&files.log);
-        if options.jitter_ms.is_some() {
-            command.arg("--arrivals").arg(&files.arrivals);
-        }
-        said(command.arg(film))
-    })?;
-    playing.wait().map(drop)
+        said(&mut command).map(drop)
+    })
 }
 
 fn read_log(path: &Path) -> Result<(Vec<Frame>, bool), Error> {
@@ -310,105 +390,6 @@ fn read_log(path: &Path) -> Result<(Vec<Frame>, bool), Error> {
     Ok((frames, by_plan))
 }
 
-/// The display server; ends with this.
-struct Server(std::process::Child);
-
-impl Server {
-    fn start(program: &Path, prepared: &Prepared) -> Result<Self, Error> {
-        prepared.take_none()?;
-        let child = Command::new(program)
-            .args([DISPLAY, "-screen", "0", SCREEN, "-nolisten", "tcp"])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .spawn()
-            .map_err(|source| Error::io(format!("start {}", program.display()), source))?;
-        let server = Self(child);
-        let begun = std::time::Instant::now();
-        while !Path::new(DISPLAY_SOCKET).exists() {
-            if begun.elapsed() > DISPLAY_PATIENCE {
-                return Err(Error::Usage(format!(
-                    "{} did not open {DISPLAY_SOCKET} within {DISPLAY_PATIENCE:?}",
-                    program.display()
-                )));
-            }
-            std::thread::sleep(Duration::from_millis(50));
-        }
-        Ok(server)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        // That it has ended already is no news.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Programs that always want the CPU, each with a promise; killed when this goes out of scope.
-struct Loops(Vec<Child<()>>);
-
-/// A reading: when, and the CPU time that each loop has had.
-type Reading = (u64, Vec<u64>);
-
-impl Loops {
-    fn start(prepared: &Prepared, first: usize, number: usize) -> Result<Self, Error> {
-        let mut loops = Self(Vec::new());
-        for index in 0..number {
-            loops.0.push(spawn(move || {
-                prepared.take(first + index)?;
-                loop {
-                    burn_ns(NS_PER_MS);
-                }
-            })?);
-        }
-        Ok(loops)
-    }
-
-    /// Does the work, and reads meanwhile, about once a second, what the loops have had.
-    fn watched<Done: Send>(
-        &self,
-        work: impl FnOnce() -> Done + Send,
-    ) -> Result<(Done, Vec<Reading>), Error> {
-        let clocks: Vec<CpuClock> = self
-            .0
-            .iter()
-            .map(|one| CpuClock::of(one.pid))
-            .collect::<Result<_, _>>()?;
-        let ended = AtomicBool::new(false);
-        let mut readings = Vec::new();
-        let done = std::thread::scope(|scope| {
-            let worker = scope.spawn(|| {
-                let done = work();
-                ended.store(true, Ordering::Release);
-                done
-            });
-            while !ended.load(Ordering::Acquire) {
-                readings.push((now_ns(), clocks.iter().map(CpuClock::now_ns).collect()));
-                std::thread::sleep(Duration::from_secs(1));
-            }
-            worker.join()
-        });
-        let done = done.map_err(|_| Error::Usage("playing panicked".into()))?;
-        Ok((done, readings))
-    }
-}
-
-impl Drop for Loops {
-    fn drop(&mut self) {
-        kill_all(self.0.drain(..));
-    }
-}
-
-/// The least part of the CPU that a loop had between two readings; 0 if there were not enough of them.
-fn least(readings: &[Reading], number: usize) -> f64 {
-    let parts = readings.windows(2).skip(WARMUP_WINDOWS).map(|pair| {
-        let (before, after) = (&pair[0], &pair[1]);
-        (after.1[number] - before.1[number]) as f64 / (after.0 - before.0) as f64
-    });
-    parts.min_by(f64::total_cmp).unwrap_or(0.0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -420,17 +401,10 @@ mod tests {
                 due_ns: due_us * 1000,
                 submitted_ns: submitted_us * 1000,
             });
-        let (submission, completion) = errors_ns(&frames, &[1400, 2000, 4000, 6000]);
-        assert_eq!(submission, [500_000, 1_000_000, 0]);
+        let mut errors = Errors::default();
+        errors.add(&frames, &[1400, 2000, 4000, 6000]);
+        assert_eq!(errors.submission_ns, [500_000, 1_000_000, 0]);
         // Nobody saw the server block after the last one.
-        assert_eq!(completion, [1_000_000, 1_000_000]);
-    }
-
-    #[test]
-    fn the_worst_window_counts() {
-        let readings: Vec<Reading> = [(0, 0), (10, 0), (20, 0), (30, 5), (40, 7), (50, 12)]
-            .map(|(at, had)| (at, vec![had]))
-            .to_vec();
-        assert_eq!(least(&readings, 0), 0.2);
+        assert_eq!(errors.completion_ns, [1_000_000, 1_000_000]);
     }
 }

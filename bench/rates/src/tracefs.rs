@@ -9,6 +9,13 @@ const TRACING: &str = "/sys/kernel/tracing";
 const BUFFER_KIB: &str = "16384";
 const US_PER_S: u64 = 1_000_000;
 
+/// When an event happened, and in which thread.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Occurrence {
+    pub tid: u32,
+    pub at_us: u64,
+}
+
 /// The occurrences of one event, noted as long as this is there.
 pub struct Events {
     event: &'static str,
@@ -31,11 +38,11 @@ impl Events {
         Ok(events)
     }
 
-    /// When it happened, in us.
+    /// All that was noted so far.
     ///
     /// # Errors
     /// When what was noted cannot be read, or was more than there is room for.
-    pub fn times_us(&self) -> Result<Vec<u64>, Error> {
+    pub fn occurrences(&self) -> Result<Vec<Occurrence>, Error> {
         let path = Path::new(TRACING).join("trace");
         let text = std::fs::read_to_string(&path)
             .map_err(|source| Error::io(format!("read {}", path.display()), source))?;
@@ -48,7 +55,7 @@ impl Events {
         let name = self.event.rsplit('/').next().unwrap_or_default();
         Ok(text
             .lines()
-            .filter_map(|line| time_us(line, name))
+            .filter_map(|line| occurrence(line, name))
             .collect())
     }
 
@@ -75,10 +82,14 @@ fn lost(text: &str) -> bool {
 }
 
 /// Of a line such as `ffplay-121 [000] DBZff 8.585712: called: (0x7fae2dfb2350)`.
-fn time_us(line: &str, name: &str) -> Option<u64> {
+fn occurrence(line: &str, name: &str) -> Option<Occurrence> {
     let before = line.split_once(&format!(": {name}: "))?.0;
-    let (seconds, us) = before.rsplit(' ').next()?.split_once('.')?;
-    Some(seconds.parse::<u64>().ok()? * US_PER_S + us.parse::<u64>().ok()?)
+    let (thread, rest) = before.split_once(" [")?;
+    let (seconds, us) = rest.rsplit(' ').next()?.split_once('.')?;
+    Some(Occurrence {
+        tid: thread.trim_end().rsplit_once('-')?.1.parse().ok()?,
+        at_us: seconds.parse::<u64>().ok()? * US_PER_S + us.parse::<u64>().ok()?,
+    })
 }
 
 /// Writes a file of the kernel's tracing.
@@ -96,14 +107,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_of_an_event_is_read() {
-        let line = "          ffplay-121     [000] DBZff     8.585712: called: (0x7fae2dfb2350)";
-        assert_eq!(time_us(line, "called"), Some(8_585_712));
-        assert_eq!(time_us(line, "sched_switch"), None);
-        assert_eq!(
-            time_us("# entries-in-buffer/entries-written: 2/2   #P:1", "called"),
-            None
-        );
+    fn what_happened_where_is_read() {
+        let line = "      My play-er-121     [000] DBZff     8.585712: called: (0x7fae2dfb2350)";
+        let read = Occurrence {
+            tid: 121,
+            at_us: 8_585_712,
+        };
+        assert_eq!(occurrence(line, "called"), Some(read));
+        assert_eq!(occurrence(line, "sched_switch"), None);
+        let head = "# entries-in-buffer/entries-written: 2/2   #P:1";
+        assert_eq!(occurrence(head, "called"), None);
     }
 
     #[test]
