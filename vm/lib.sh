@@ -28,7 +28,19 @@ need() {
         die "$USAGE_STATUS" "the command '$1' is missing; install the Debian package '$2', or run tools/setup"
 }
 
+# Kernel modules that guests can have, with those that each needs: a disk's controller and file system, and a network file
+# system's server and client.
+# shellcheck disable=SC2034  # read by the scripts that source this file
+MODULES=(mmc_block sdhci_pci ext4 nfsd nfsv4)
+
 kernel_dir() { printf '%s/kernels/%s\n' "$CONSORT_CACHE" "$1"; }
+
+# has_modules NAME: true when kernel line NAME has all of MODULES; fetch-kernel writes their names last.
+has_modules() {
+    local names
+    names=$(kernel_dir "$1")/modules/names
+    [[ -s $names && $(<"$names") == "${MODULES[*]}" ]]
+}
 
 # check_kernel NAME: stops when NAME is not one of KERNELS.
 check_kernel() {
