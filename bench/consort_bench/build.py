@@ -30,6 +30,7 @@ def programs(chosen: list[Experiment], player: Path | None, consort: Path | None
         found.append(GuestFile(consort, "", "it was given with --consort") if consort else CONSORT)
     found += [run.program for run in runs if run.program]
     found += [file for run in runs for file in run.files if file.build]
+    found += [run.settings.disk for run in runs if run.settings.disk]
     return list(dict.fromkeys(found))
 
 

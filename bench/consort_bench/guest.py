@@ -117,6 +117,9 @@ class Machine:
         words += ["--timeout", str(limit_s)]
         words += ["--cpus", str(boot.settings.cpus)] if boot.settings.cpus > 1 else []
         words += ["--qemu", boot.settings.qemu]
+        words += ["--disk", str(boot.settings.disk.path)] if boot.settings.disk else []
+        for module in boot.settings.modules:
+            words += ["--module", module]
         words += ["--file", f"{self.player}:{PLAYER.guest_path}"]
         if boot.scheduler in WITH_CONSORT:
             words += ["--file", f"{self.consort}:{GUEST_CONSORT}"]
@@ -132,6 +135,11 @@ class Machine:
             digest.update(f" {boot.settings.cpus} CPUs".encode())
         if boot.settings.qemu != "installed":
             digest.update(f" QEMU {boot.settings.qemu}".encode())
+        if boot.settings.disk:
+            path = boot.settings.disk.path
+            digest.update(f" disk {_content(path, path.stat().st_mtime_ns)}".encode())
+        if boot.settings.modules:
+            digest.update(f" modules {boot.settings.modules}".encode())
         files = [self.player, *sorted((ROOT / "vm").glob("*")), *(file.path for file in boot.files)]
         if boot.scheduler in WITH_CONSORT and self.consort:
             files.append(self.consort)
@@ -153,7 +161,8 @@ class Machine:
             return self.kept(boot) or self._boot(boot)
 
     def _boot(self, boot: Boot) -> Path:
-        for file in boot.files:
+        disk = [boot.settings.disk] if boot.settings.disk else []
+        for file in [*boot.files, *disk]:
             if not file.path.exists():
                 raise GuestError(f"{file.path} is missing: {file.maker}")
         self.cache.mkdir(parents=True, exist_ok=True)
@@ -180,6 +189,13 @@ _locks: dict[str, threading.Lock] = {}
 def _lock_of(digest: str) -> threading.Lock:
     # One step, whatever other threads do.
     return _locks.setdefault(digest, threading.Lock())
+
+
+@functools.cache
+def _content(large: Path, _changed_ns: int) -> str:
+    """A hash of a large file, which is read once."""
+    with large.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @functools.cache

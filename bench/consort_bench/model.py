@@ -33,8 +33,19 @@ COMPARED = (Scheduler.EEVDF, Scheduler.CONSORT)
 
 
 @dataclass(frozen=True)
+class GuestFile:
+    """A file of this machine that a workload needs in the guest, and what makes it where it is missing."""
+
+    path: Path
+    guest_path: str
+    maker: str
+    # The command that brings it up to date before anything is measured; none where its maker is asked to.
+    build: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class Settings:
-    """How `consort serve` is started: its default where a field is empty."""
+    """How `consort serve` is started, its default where a field is empty, and on what machine."""
 
     granularity: str = ""
     min_slice: str = ""
@@ -49,6 +60,9 @@ class Settings:
     cpus: int = 1
     # The emulator: the installed one, or that of vm/fetch-qemu, which divides time between several CPUs.
     qemu: str = "installed"
+    # The image of its disk, mounted at /disk, and kernel modules that it loads.
+    disk: GuestFile | None = None
+    modules: tuple[str, ...] = ()
 
     def arguments(self) -> list[str]:
         pairs = (("--granularity", self.granularity), ("--min-slice", self.min_slice))
@@ -57,17 +71,6 @@ class Settings:
 
 
 DEFAULTS = Settings()
-
-
-@dataclass(frozen=True)
-class GuestFile:
-    """A file of this machine that a workload needs in the guest, and what makes it where it is missing."""
-
-    path: Path
-    guest_path: str
-    maker: str
-    # The command that brings it up to date before anything is measured; none where its maker is asked to.
-    build: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

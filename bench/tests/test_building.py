@@ -33,6 +33,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(self.names("mix"), ["consort"])
         self.assertEqual(self.names("rate_admission"), ["admission"])
         self.assertIn("consort-bench-rates", self.names("rate_shares"))
+        self.assertIn("disk.img", self.names("groups"))
 
     def test_what_is_given_is_not_built(self):
         given = build.programs([EXPERIMENTS["coop"]], Path("/my/player"), Path("/my/consort"))

@@ -36,6 +36,16 @@ class Histograms(unittest.TestCase):
         self.assertEqual(self.counted([0, 0], 0)[-1] + self.counted([0, 0], 0)[0], 2)
 
 
+class Runs(unittest.TestCase):
+    def test_heavy_load_has_what_it_needs(self):
+        for run in groups.experiment(Length()).runs:
+            is_heavy = ".heavy." in run.name
+            self.assertEqual("--heavy" in run.arguments, is_heavy, run.name)
+            self.assertEqual(run.settings.disk is not None, is_heavy, run.name)
+            self.assertEqual(bool(run.settings.modules), is_heavy, run.name)
+            self.assertEqual(run.arguments[0], "pipeline")
+
+
 class Rows(unittest.TestCase):
     def setUp(self):
         self.experiment = groups.experiment(Length())

@@ -29,6 +29,7 @@ from ..model import (
 )
 from ..papers import Line, Panel
 from ..workloads import Length
+from .heavy import under_heavy_load
 from .rates import BY_CGROUPS, run
 
 PIPELINE = GuestFile(
@@ -121,16 +122,16 @@ def played(
         "rd": ("--control", "threads", "--promised", promised),
         "rdx": ("--control", "server", "--promised", promised),
     }[control]
-    heavy = ("--heavy",) if load == "heavy" else ()
     made = run(
         f"{name}.{load}.{control}",
         Scheduler.CONSORT if is_ours else Scheduler.EEVDF,
         frames / pace + START_S,
-        *("pipeline", *words, *heavy, "--transforms", str(stages), "--frames", str(frames)),
+        *("pipeline", *words, "--transforms", str(stages), "--frames", str(frames)),
         *("--pace", str(pace), "--server", XVFB, "--", PIPELINE.guest_path, FILM.guest_path),
         settings=settings,
     )
-    return replace(made, files=FILES)
+    made = replace(made, files=FILES)
+    return under_heavy_load(made) if load == "heavy" else made
 
 
 def rows() -> tuple[Row, ...]:

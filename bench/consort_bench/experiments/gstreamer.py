@@ -13,6 +13,7 @@ from ..commits import RESERVATIONS
 from ..guest import ROOT, USER_CACHE
 from ..model import Experiment, GuestFile, Row, Run, Scheduler, Target, of
 from ..workloads import Length
+from .heavy import under_heavy_load
 from .rates import BY_CGROUPS, OVERHEAD_S, PROGRAM
 
 MAKER = "install the packages gstreamer1.0-tools and gstreamer1.0-plugins-base, or run tools/setup"
@@ -58,17 +59,18 @@ def experiment(_length: Length) -> Experiment:
     def play(name: str, scheduler: Scheduler, *words: str) -> Run:
         words = ("gstreamer", "--frames", str(FRAMES), *words)
         command = (str(LAUNCH), "-v", "-m", *PIPELINE.split())
-        return Run(
+        made = Run(
             name, scheduler, (*words, "--", *command), FILM_S + OVERHEAD_S, program=PROGRAM, files=carried
         )
+        return under_heavy_load(made) if name.startswith("heavy.") else made
 
     ours = ("--groups", GROUPS)
     cgroups = (*BY_CGROUPS, "--promised", RATE)
     runs = (
-        play("heavy.consort", Scheduler.CONSORT, "--heavy", *ours),
+        play("heavy.consort", Scheduler.CONSORT, *ours),
         play("light.consort", Scheduler.CONSORT, *ours),
-        play("heavy.eevdf", Scheduler.EEVDF, "--heavy"),
-        play("heavy.eevdf_cgroups", Scheduler.EEVDF, "--heavy", *cgroups),
+        play("heavy.eevdf", Scheduler.EEVDF),
+        play("heavy.eevdf_cgroups", Scheduler.EEVDF, *cgroups),
         play("light.eevdf", Scheduler.EEVDF),
     )
     rows = (

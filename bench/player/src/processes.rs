@@ -80,6 +80,17 @@ fn answer<Answer: Serialize>(result: Result<Answer, Error>, mut answers: std::fs
 }
 
 impl<Answer> Child<Answer> {
+    /// Whether it has ended; it is still to be waited for.
+    pub fn has_ended(&self) -> bool {
+        // SAFETY: `info` may be all zeroes, and is as large as the kernel expects; the child is ours.
+        unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+            let asked = libc::waitid(libc::P_PID, self.pid.unsigned_abs(), &mut info, options);
+            asked != 0 || info.si_pid() != 0
+        }
+    }
+
     /// Waits for a child that was killed, and has no answer.
     pub fn reap(self) {
         // SAFETY: the child is ours and not yet waited for; its status is not wanted.

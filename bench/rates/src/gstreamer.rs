@@ -4,7 +4,7 @@
 //! a message. A frame that is not shown is late, and there is a message for it.
 
 use crate::command::{needed, said};
-use crate::heavy::Heavy;
+use crate::heavy::{Heavy, Progress};
 use crate::promise::{Division, Part};
 use clap::Args;
 use consort_bench_player::error::Error;
@@ -44,6 +44,8 @@ pub struct Played {
     shown: usize,
     late: usize,
     late_percent: f64,
+    /// What the heavy load did meanwhile.
+    heavy: Option<Progress>,
     options: Options,
 }
 
@@ -68,8 +70,8 @@ pub fn run(options: Options, consort: Option<&str>) -> Result<Played, Error> {
         said(Command::new(&options.command[0]).args(&options.command[1..]))
     })?;
     let played = program.wait();
-    drop(heavy);
     let out = played?;
+    let heavy = heavy.map(Heavy::end).transpose()?;
     let count = |what: &str| out.lines().filter(|line| line.contains(what)).count();
     let (shown, messages) = (count(SHOWN), count(DROPPED));
     let late = options.frames.saturating_sub(shown);
@@ -83,6 +85,7 @@ pub fn run(options: Options, consort: Option<&str>) -> Result<Played, Error> {
         shown,
         late,
         late_percent: 100.0 * late as f64 / options.frames as f64,
+        heavy,
         options,
     })
 }

@@ -5,7 +5,7 @@
 
 use crate::command::{needed, said};
 use crate::display_server::DisplayServer;
-use crate::heavy::Heavy;
+use crate::heavy::{Heavy, Progress};
 use crate::loops::{least, Loops};
 use crate::promise::{Division, Part, Prepared};
 use crate::tracefs::{Events, Occurrence};
@@ -90,6 +90,8 @@ pub struct Shown {
     completion_us: Vec<u64>,
     /// Of the loops beside it.
     others: Vec<Other>,
+    /// What the heavy load did meanwhile.
+    heavy: Option<Progress>,
     options: Options,
 }
 
@@ -149,14 +151,15 @@ pub fn run(options: Options, consort: Option<&str>) -> Result<Shown, Error> {
         .collect::<Result<Vec<_>, _>>()?;
     let (shown, windows) = loops.watched(|| playing.into_iter().try_for_each(Child::wait))?;
     shown?;
-    drop(heavy);
+    let heavy = heavy.map(Heavy::end).transpose()?;
     let others = (0..options.beside.len())
         .map(|number| Other {
             worth: worth[first_loop + number],
             least: least(&windows, number),
         })
         .collect();
-    evaluate(options, &films, &blocked.occurrences()?, others)
+    let shown = evaluate(options, &films, &blocked.occurrences()?, others)?;
+    Ok(Shown { heavy, ..shown })
 }
 
 fn evaluate(
@@ -192,6 +195,7 @@ fn evaluate(
         submission: Distribution::of_ns(errors.submission_ns),
         completion: Distribution::of_ns(errors.completion_ns),
         others,
+        heavy: None,
         options,
     })
 }
