@@ -160,10 +160,6 @@ fn work(counters: &'static Counters) -> Result<(), Error> {
         kill_all(parts);
         watched
     });
-    if let Err(error) = &worked {
-        // Now, in case that what follows does not end.
-        eprintln!("{error}");
-    }
     // While the services are there: nothing could be unmounted without them.
     let ended = run_script("ending", END);
     worked.and(ended)

@@ -13,6 +13,20 @@ fail() {
 
 inside() { chroot "$root" "$@"; }
 
+# The server asks nfsdcld which clients are to return, and has all others wait for 90 s if that one does not answer within a
+# second: then it may only have begun.
+start_server() {
+    tries=0
+    inside rpc.nfsd --no-nfs-version 3 --nfs-version 4.2 --host 127.0.0.1 8
+    until [ "$(cat /proc/fs/nfsd/v4_end_grace)" = Y ]; do
+        tries=$((tries + 1))
+        [ $tries -le 20 ] || fail "the NFS server waits for clients of before, and there were none: nfsdcld did not say so"
+        echo 0 >/proc/fs/nfsd/threads
+        usleep 500000
+        inside rpc.nfsd --no-nfs-version 3 --nfs-version 4.2 --host 127.0.0.1 8
+    done
+}
+
 [ -e "$root/usr/sbin/sshd" ] ||
     fail "there is no $root/usr/sbin/sshd; expected the disk of bench/heavy/make-disk: start the guest with vm/run --disk"
 for kind in nfsd nfs4; do
@@ -36,7 +50,7 @@ mkdir -p "$root/run/sshd"
 inside nfsdcld -p /var/lib/nfs/rpc_pipefs -s /run/nfsdcld
 inside rpc.mountd --no-nfs-version 3
 inside exportfs -o rw,no_root_squash,insecure,no_subtree_check,fsid=0 127.0.0.1:/work/exported
-inside rpc.nfsd --no-nfs-version 3 --nfs-version 4.2 --host 127.0.0.1 8
+start_server
 inside mount.nfs 127.0.0.1:/ /work/mounted -o vers=4.2
 
 inside ssh-keygen -q -t ed25519 -N '' -f /run/host_key
