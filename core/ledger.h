@@ -33,6 +33,11 @@ static __always_inline u64 load_of_weight(u64 weight)
 	return (weight >> LOAD_SHIFT) ?: 1;
 }
 
+static __always_inline u64 weight_of_load(u64 load)
+{
+	return load << LOAD_SHIFT;
+}
+
 /* The part of `weight` that a queue with this load has. */
 static __always_inline u64 ledger_part(const struct ledger __arena *l, u64 weight, u64 here)
 {

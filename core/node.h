@@ -50,8 +50,10 @@ struct group {
 	u64 vmin; /* smallest virtual time of the active members; with periods: its own; never goes back */
 	u64 mean; /* while domains have borrowed enough here: where its members are on average, see decide/fair.h */
 	u64 weight_all; /* with periods: sum over all members, kept by the host */
+	u64 weight_here; /* the same of those in this of several queues, see class.h; 0: all */
 	u64 capacity; /* NODE_RC: what its members have in sum, WEIGHT_ONE for each CPU; kept by the host */
 	u64 weight_active; /* sum over active members */
+	u64 nominal_weight; /* of a class, and of the root beside classes: its capacity; 0: it is neither; kept by the host */
 	u64 in_flight_ns; /* CPU time that tasks below it are about to have on several CPUs, and are not charged for: see tree.h */
 	u64 ran_ns; /* CPU time that its members have had; of the root: since it has been alone */
 	u64 load; /* of its active tasks, and of the accounts in it, see ledger.h */
@@ -84,7 +86,7 @@ static __always_inline struct tree_node __arena *group_first(struct group __aren
 	return top ? node_of_ready(top) : NULL;
 }
 
-/* The weight with which a node competes here: of an account that is in several queues, this one's part. */
+/* The weight with which a node competes here: of an account that is in several queues, this one's part. Of a class see class.h. */
 static __always_inline u64 node_weight(const struct tree_node __arena *n)
 {
 	const struct group __arena *g;
@@ -92,7 +94,8 @@ static __always_inline u64 node_weight(const struct tree_node __arena *n)
 	if (n->kind < NODE_FAIR)
 		return n->weight;
 	g = outer_of(n, struct group, node);
-	return g->ledger ? ledger_part(g->ledger, n->weight, g->load) : n->weight;
+	return g->ledger && !g->nominal_weight ? ledger_part(g->ledger, n->weight, g->load) :
+						 n->weight;
 }
 
 #endif

@@ -184,7 +184,9 @@ core_fn place_make_room(struct place __arena *pl in_arena, struct seat __arena *
  * The account, or the task, that keeps its CPU where several CPUs choose from the place: one that is behind in its group by a
  * slice or more, though it has just run, is entitled to all that its runnable tasks can use. Were it compared at every level
  * above, it would wait for its account's next turn there while the account's others, which are ahead of it, run on other
- * CPUs. It keeps the CPU while no account above it is ahead by more than LAG_MAX_NS: the choice's `task`, NULL if there is none.
+ * CPUs. So is a reservation that is behind its class' virtual time: else another one of its class, which is ahead but waits,
+ * would have what the class has. It keeps the CPU while no account above it is ahead by more than LAG_MAX_NS: the choice's
+ * `task`, NULL if there is none. By the clock (decide/rc.h) nobody gives way for being ahead.
  */
 core_fn place_look_kept(struct place __arena *pl in_arena, struct choice __arena *c in_arena)
 {
@@ -193,7 +195,7 @@ core_fn place_look_kept(struct place __arena *pl in_arena, struct choice __arena
 	while (can_loop) {
 		struct group __arena *g = n->parent;
 
-		if (!g || g->node.kind != NODE_FAIR)
+		if (!g || g->node.kind == NODE_RC)
 			break;
 		if (vtime_before(n->vtime + vtime_of_ns(pl->quantum_ns, node_weight(n)), g->vmin))
 			kept = n;
@@ -217,7 +219,7 @@ static __always_inline void place_choose_fair(struct place __arena *pl, u64 now_
 
 	c->task = NULL;
 	c->from = place_head(pl);
-	if (c->is_alone && pl->nr_cpus > 1 && c->running_seat && !pl->root.node.parent)
+	if (c->is_alone && pl->nr_cpus > 1 && c->running_seat)
 		place_look_kept(pl, c);
 	if (c->task && c->task->kind == NODE_TASK) {
 		c->pays = c->task;

@@ -179,7 +179,7 @@ static __always_inline void tree_deactivate(struct tree_node __arena *n)
 /* What a group adds to its parent's load: an account in several queues the weight with which it competes in this one. */
 static __always_inline u64 group_load_above(const struct group __arena *g)
 {
-	if (!g->ledger)
+	if (!g->ledger || g->nominal_weight)
 		return g->load;
 	return g->load ? load_of_weight(node_weight(&g->node)) : 0;
 }
@@ -198,6 +198,9 @@ core_fn tree_load(struct group __arena *g in_arena, u64 load)
 		g->load += load;
 		if (g->ledger && load)
 			__sync_fetch_and_add(&g->ledger->load, load);
+		/* What the top has is the classes': the root is below it at times, and what is in it counts there alone. */
+		if (!g->level)
+			break;
 		above = group_load_above(g);
 		load = above - g->load_above;
 		g->load_above = above;

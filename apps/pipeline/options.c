@@ -112,7 +112,8 @@ static int read_word(const char *option, const char *text, const char *first, co
 /* Its threads' names, and its group's, are made of it. */
 static bool name_fits(const char *name)
 {
-	size_t bytes = strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+	size_t bytes =
+		strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
 
 	return (bytes && bytes <= NAME_BYTES_MAX && !name[bytes]) ||
 	       wrong("--name", name, "up to 16 letters, digits, _ or -");

@@ -70,7 +70,8 @@ class Rows(unittest.TestCase):
 
     def test_every_frame_has_to_be_shown_in_time(self):
         names = [run.name for run in self.experiment.runs if run.name.endswith(("heavy.rd", "heavy.rdx"))]
-        results = {name.replace(".", "__"): {"shown": 1970, "in_time": 1970, "frames": 1970} for name in names}
+        shown = {"shown": 1970, "in_time": 1970, "frames": 1970}
+        results = {name.replace(".", "__"): shown for name in names}
         self.assertEqual(self.value("groups.frames_shown_percent", **results), 100)
         results["pipeline3__heavy__rd"] = {"shown": 1970, "in_time": 985, "frames": 1970}
         self.assertEqual(self.value("groups.frames_shown_percent", **results), 50)

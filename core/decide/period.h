@@ -7,7 +7,8 @@
  * Rule     A member's virtual time is divided into periods. Of the waiting members that are not ahead of their rate,
  *          the one whose period ends first runs, or whose next slice does if that ends later; if all are ahead, the
  *          one that is least. "Ahead" is ahead of the group's virtual time, that of a machine which serves all at
- *          once: it advances by CPU time divided by the weight of all members, and is never before all of them. A
+ *          once: it advances by CPU time divided by the weight of all members, and is never before all of them. On
+ *          several CPUs those members count that are in the place (class.h). A
  *          member that was behind it when it wakes begins there, and a period with it.
  * Bound    Nobody is ahead of the group by more than quantum / weight. Who is behind has had what its rate makes of a
  *          period when that ends, or the slice that it was in, to within a quantum of the group's (Theorem 1 of 004): it
@@ -191,7 +192,7 @@ static __always_inline void period_charge(struct group __arena *g, struct tree_n
 {
 	n->vtime += period_vtime_of_ns(g, n, ns);
 	if (g->node.kind != NODE_RC) {
-		g->vmin += vtime_of_ns(ns, g->weight_all);
+		g->vmin += vtime_of_ns(ns, g->weight_here ? g->weight_here : g->weight_all);
 		if (g->nr_active == n->active)
 			g->vmin = vtime_max(g->vmin, n->vtime);
 	}

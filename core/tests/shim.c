@@ -104,6 +104,13 @@ u64 core_ledger_part(const struct ledger *l, u64 weight, u64 here)
 	return ledger_part(l, weight, here);
 }
 
+/* ---- class.h ---- */
+
+u64 core_class_weight(const struct group *class, u64 load, u64 nr_cpus)
+{
+	return class_weight(class, load, nr_cpus);
+}
+
 /* ---- tree.h, decide/ ---- */
 
 u64 core_rc_vtime(u64 now_ns)

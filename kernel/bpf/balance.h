@@ -13,6 +13,7 @@
  *          The clock is that of the shards' roots. Whoever is behind in a nested account is found by how long it waits: a
  *          task that has waited for BALANCE_WAIT_NS goes where nobody has waited for half as long. Tasks that are bound to
  *          some CPUs, and more than these can divide evenly, take turns to be in the fuller own place.
+ *          Reserved tasks go where less has been promised, from where nearly all has.
  * Bound    A task that may run in all shards has its share of the machine but for some BALANCE_LAG_NS.
  * Source   proportional progress (Baruah et al.), in units of caches; distributed weighted round-robin (Li et al. 2009)
  *          bounds lag between queues by moving tasks likewise.
@@ -255,6 +256,7 @@ static inline void pick_none(struct consort_cpu __arena *c)
 	c->pick.giver = NULL;
 	c->pick.swaps = NULL;
 	c->pick.oldest = 0;
+	c->pick.promised_most = 0;
 	c->pick.lag = 0;
 }
 
@@ -273,6 +275,42 @@ core_fn pick_shard(struct consort_cpu __arena *c in_arena, u32 stuck, u64 clock,
 		c->pick.oldest = oldest;
 		c->pick.lag = clock - shard_clock(from);
 		break;
+	}
+	return 0;
+}
+
+/* Where less than that part of a shard has been promised, its classes make room for all of it (core/class.h). */
+#define BALANCE_PROMISED (WEIGHT_ONE / 4 * 3)
+
+/* By which part of a shard's CPUs more has been promised than in another one before a reserved task moves. */
+#define BALANCE_PROMISED_MORE (WEIGHT_ONE / 8)
+
+/* What has been promised to the tasks of a shard's place that are runnable, as a part of its CPUs. */
+static inline u64 promised(const struct shard __arena *s)
+{
+	return weight_of_load(s->place.top.load) / (s->nr_cpus ?: 1);
+}
+
+/*
+ * That of the shard in which most has been promised, so much that it may not be kept, for one in which less has: a reserved task
+ * that leaves the difference smaller by a quarter or more.
+ */
+core_fn pick_promised(struct consort_cpu __arena *c in_arena)
+{
+	struct shard __arena *own = shard_at(c->shard);
+	u64 here = promised(own), most = BALANCE_PROMISED;
+
+	if (most < here + BALANCE_PROMISED_MORE)
+		most = here + BALANCE_PROMISED_MORE;
+	for (u32 i = hidden(0); i < topology.nr_shards && can_loop; i = hidden(i + 1)) {
+		struct shard __arena *from = shard_at(i);
+		u64 there = promised(from);
+
+		if (i == c->shard || there <= most)
+			continue;
+		most = there;
+		c->pick.place = place_of_shard(i);
+		c->pick.promised_most = load_of_weight((there - here) * (own->nr_cpus ?: 1) / 4 * 3);
 	}
 	return 0;
 }
@@ -384,8 +422,9 @@ core_fn balance(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	clock = machine_clock();
 	shard_keep_up(c, own, clock, now_ns);
 	pick_none(c);
+	pick_promised(c);
 	/* Whose own place has more than it can run does not take more of others. */
-	if (own_lag_ns(c) <= LAG_MAX_NS || stuck != SHARDS_MAX)
+	if (c->pick.place == PLACE_NONE && (own_lag_ns(c) <= LAG_MAX_NS || stuck != SHARDS_MAX))
 		pick_shard(c, stuck, clock, now_ns);
 	if (c->pick.place == PLACE_NONE)
 		pick_subset(c, now_ns);
@@ -394,6 +433,7 @@ core_fn balance(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	if (c->pick.place == PLACE_NONE)
 		return 0;
 	p = pull(c, cpu, now_ns);
+	c->pick.promised_most = 0;
 	if (!p)
 		return 0;
 	/* There may be more. */

@@ -166,10 +166,12 @@ core_fn divide(struct task __arena *t in_arena, u64 ran_ns)
 /* On several CPUs: one that sleeps was runnable, and without its load its accounts might weigh nothing while it is charged. */
 static __always_inline void charge_begin(struct task __arena *t)
 {
-	if (t->member.node.active)
+	if (t->member.node.active) {
 		tree_load(group_in(t->home, t->place), 0);
-	else
+		promises_follow(t);
+	} else {
 		count_load(t, true);
+	}
 }
 
 static __always_inline void charge_end(struct task __arena *t)

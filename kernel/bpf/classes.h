@@ -83,6 +83,9 @@ static inline struct class_set __arena *class_create(u32 id)
 		g->node.parent = top;
 		g->node.vtime = top->vmin;
 		g->level = 1;
+		g->nominal_weight = 1;
+		if (!one_cpu)
+			g->ledger = &class->set.ledger;
 	}
 	bpf_map_update_elem(&classes, &id, &at, BPF_ANY);
 	return class;
@@ -103,6 +106,7 @@ static inline void class_follow(struct class_set __arena *class, u32 id)
 		struct group __arena *g = group_in(&class->set, nth_place(i));
 
 		g->capacity = (u64)capacity_of(id) * topology.nr_cpus;
+		g->nominal_weight = capacity_of(id);
 		if (class->nr_reservations)
 			continue;
 		g->node.kind = kind_of(id);
@@ -148,6 +152,8 @@ call_fn consort_classes(struct consort_classes_args *args)
 		bpf_map_update_elem(&classes, &id, &none, BPF_ANY);
 		free_pages(class, class_set_bytes());
 	}
+	for (u32 i = hidden(0); i < nr_places() && can_loop; i = hidden(i + 1))
+		place_at(nth_place(i))->root.nominal_weight = class_table.flexible;
 	set_weights(root_set, class_table.flexible);
 	return 0;
 }

@@ -60,7 +60,7 @@ core_fn group_set_init(struct group_set __arena *set in_arena, u64 id,
 		u32 place = nth_place(i);
 		struct group __arena *g = group_in(set, place);
 
-		if (!one_cpu && id)
+		if (!one_cpu)
 			g->ledger = &set->ledger;
 		g->node.kind = NODE_FAIR;
 		g->node.weight = weight;

@@ -53,8 +53,20 @@ static __always_inline void place_count(struct place __arena *pl, u32 place, s32
 		pl->quantum_ns = slice_beside_ns(pl->quantum_ns, tunables.min_slice_ns,
 						 class_table.shortest_period_ns);
 		pl->first_ns = 0;
+		if (!one_cpu)
+			class_make_room(pl);
 	}
 	pl->window_ns = tunables.window_ns;
+}
+
+/* What a class weighs where a task of it is runnable follows what has been promised there. */
+core_fn promises_follow(struct task __arena *t in_arena)
+{
+	struct place __arena *pl = place_at(t->place);
+
+	if (pl->top.load)
+		class_follow_load(pl, group_in(t->home, t->place));
+	return 0;
 }
 
 /* Tells the ledgers of its accounts that a task has become active, or ceases to be. */
@@ -62,8 +74,10 @@ static __always_inline void count_load(struct task __arena *t, bool more)
 {
 	u64 load = load_of_weight(t->member.node.weight);
 
-	if (!one_cpu)
-		tree_load(group_in(t->home, t->place), more ? load : -load);
+	if (one_cpu)
+		return;
+	tree_load(group_in(t->home, t->place), more ? load : -load);
+	promises_follow(t);
 }
 
 /*

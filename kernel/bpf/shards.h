@@ -63,9 +63,32 @@ static inline bool may_take(const struct task __arena *t, u32 cpu, bool crowds)
 	return may;
 }
 
+/* What a task has been promised here, as a load: its part of its reservation's; 0 if it has no reservation. */
+static inline u64 promised_to(struct task __arena *t)
+{
+	const struct group __arena *home = pays_of(t)->parent, *g = home;
+
+	while (g->level > 2 && can_loop)
+		g = g->node.parent;
+	if (g->level < 2 || !g->node.parent->nominal_weight)
+		return 0;
+	return home->load ? g->load_above * load_of_weight(t->member.node.weight) / home->load : 0;
+}
+
+/* Those that were hidden while a thief looked wait again. */
+static inline void show_all(struct task __arena *others, u64 now_ns)
+{
+	while (others && can_loop) {
+		struct task __arena *t = others;
+
+		others = t->next_free;
+		task_show(t, now_ns);
+	}
+}
+
 /*
- * Of the tasks that a place would run next, takes the first that may run on `cpu` from its queue: the CPU's `own_choice`.
- * With the place's lock held.
+ * Of the tasks that a place would run next, takes the first that may run on `cpu` from its queue: the CPU's `own_choice`. With
+ * the place's lock held.
  */
 core_fn take_first_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 {
@@ -90,11 +113,51 @@ core_fn take_first_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 		others = t;
 	}
 	best->looks = 0;
-	while (others && can_loop) {
-		t = others;
-		others = t->next_free;
-		task_show(t, now_ns);
+	show_all(others, now_ns);
+	return 0;
+}
+
+/* The class that goes first of those in which tasks of the place wait; NULL: in none. */
+static inline struct group __arena *first_class(struct place __arena *pl)
+{
+	struct tree_node __arena *n = group_first(&pl->top);
+
+	if (n == &pl->root.node)
+		n = group_second(&pl->top);
+	return n ? group_of(n) : NULL;
+}
+
+/* The same of those that have been promised no more than `most`, as a load, of the class that goes first. */
+core_fn take_promised_for(struct place __arena *pl in_arena, u32 cpu, u64 most, u64 now_ns)
+{
+	struct choice __arena *best = &cpu_at(cpu)->own_choice;
+	struct task __arena *t, *others = NULL;
+	struct group __arena *class;
+
+	USES_ARENA();
+	best->looks = 1;
+	best->running = NULL;
+	best->running_seat = NULL;
+	best->task = NULL;
+	for (u32 look = hidden(0); look < STEAL_LOOKS && can_loop; look = hidden(look + 1)) {
+		class = first_class(pl);
+		if (!class)
+			break;
+		place_descend(class, now_ns, best);
+		if (!best->task)
+			break;
+		t = task_of_node(best->task);
+		if (promised_to(t) <= most && may_take(t, cpu, false)) {
+			task_take(t);
+			break;
+		}
+		task_hide(t);
+		best->task = NULL;
+		t->next_free = others;
+		others = t;
 	}
+	best->looks = 0;
+	show_all(others, now_ns);
 	return 0;
 }
 
@@ -157,6 +220,7 @@ static inline struct task_struct *steal_from(u32 from, u32 cpu, bool oldest, u64
 	struct place __arena *pl = place_at(from);
 	struct lock __arena *l = &shard_at(shard_of_place(from))->lock;
 	struct choice __arena *best = &cpu_at(cpu)->own_choice;
+	u64 promised_most = cpu_at(cpu)->pick.promised_most;
 	struct task_struct *p = NULL;
 	struct task __arena *t;
 
@@ -169,7 +233,9 @@ static inline struct task_struct *steal_from(u32 from, u32 cpu, bool oldest, u64
 	if (!becomes_thief(from, l))
 		return NULL;
 	lock_take(l);
-	if (oldest)
+	if (promised_most)
+		take_promised_for(pl, cpu, promised_most, now_ns);
+	else if (oldest)
 		take_oldest_for(pl, cpu, from >= SHARDS_MAX);
 	else
 		take_first_for(pl, cpu, now_ns);

@@ -148,6 +148,7 @@ struct pick {
 	u64 lag; /* what the giver is behind */
 	u32 place;
 	u32 oldest; /* takes what has waited for longest */
+	u64 promised_most; /* takes one with a reservation that has been promised no more, as a load; 0: any */
 };
 
 struct consort_cpu {

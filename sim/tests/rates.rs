@@ -59,6 +59,51 @@ fn a_reserved_rate_is_received_beside_hogs_of_another_mask() {
     }
 }
 
+/// What each of one class is due may be more than half a CPU, or a twentieth: the small ones, which wait more often, do not take
+/// what the large ones have been promised.
+#[test]
+fn every_promise_of_a_full_class_is_kept_on_several_cpus() {
+    for (cpus, caches, guaranteed, adaptive) in [
+        (2, 1, &[0.9, 0.05][..], &[0.4][..]),
+        (3, 1, &[0.9, 0.2, 0.299, 0.1], &[0.299, 0.15]),
+        (4, 1, &[0.7, 0.7, 0.25, 0.25], &[]),
+        (8, 1, &[0.7, 0.9, 0.9, 0.9, 0.2], &[0.2, 0.9, 0.099]),
+        (8, 2, &[0.9, 0.9, 0.7, 0.5, 0.3], &[0.9, 0.2, 0.2]),
+        (16, 4, &[0.7; 8], &[0.25; 8]),
+    ] {
+        let promised: Vec<(String, f64)> = [("guaranteed", guaranteed), ("adaptive", adaptive)]
+            .iter()
+            .flat_map(|(class, rates)| {
+                let named = |(i, rate): (usize, &f64)| (format!("{class}{i}"), *rate);
+                rates.iter().enumerate().map(named).collect::<Vec<_>>()
+            })
+            .collect();
+        let reserved: String = promised
+            .iter()
+            .enumerate()
+            .map(|(i, (name, rate))| {
+                let (class, period_ms) = (name.trim_end_matches(char::is_numeric), [5, 30, 100][i % 3]);
+                format!(
+                    r#""{name}": {{ "hog": true, "reserve": {{ "class": "{class}", "rate": {rate}, "period": "{period_ms}ms" }} }},"#
+                )
+            })
+            .collect();
+        let summary = summary(&format!(
+            r#"{{ "global": {{ "duration": 5, "warmup": 2 }}, "machine": {{ "cpus": {cpus}, "llc": {caches} }},
+                 "tasks": {{ {reserved} "hog": {{ "instance": {}, "hog": true }} }} }}"#,
+            2 * cpus
+        ));
+        assert!(summary.refusals.is_empty(), "{:?}", summary.refusals);
+        for (name, rate) in promised {
+            let had = share(&summary, &name) / 100.0;
+            assert!(
+                had > 0.985 * rate,
+                "{cpus} CPUs, {caches} caches: {name} had {had:.3} of {rate}"
+            );
+        }
+    }
+}
+
 /// Tasks without reservations divide what is left of all caches, wherever the reservations are.
 #[test]
 fn tasks_without_reservations_are_served_alike_in_all_caches() {

@@ -207,3 +207,30 @@ fn borrowing_does_not_starve_a_class() {
     let window = (WINDOW_NS + 3 * QUANTUM_NS) as f64 / h.now_ns as f64;
     assert!((got - 0.75).abs() <= window, "the class got {got}");
 }
+
+/// A class of half of four CPUs that has been promised `all`, and what it weighs where it has been promised `here` of two CPUs.
+fn weight_of_class(here: u64, all: u64) -> u64 {
+    let everywhere = crate::pinned::Pinned::new(ledger {
+        load: unsafe { core_load_of_weight(all) },
+    });
+    let class = group {
+        nominal_weight: ONE / 2,
+        capacity: 4 * (ONE / 2),
+        ledger: everywhere.at(),
+        ..group::default()
+    };
+    unsafe { core_class_weight(&class, core_load_of_weight(here), 2) }
+}
+
+#[test]
+fn a_class_weighs_what_it_has_been_promised_in_a_place() {
+    // As much here as everywhere else: its capacity, however little that is.
+    assert_eq!(weight_of_class(ONE, 2 * ONE), ONE / 2);
+    assert_eq!(weight_of_class(ONE / 64, ONE / 32), ONE / 2);
+    // More than its capacity of these CPUs: all of it.
+    assert_eq!(weight_of_class(ONE / 2 * 3, 2 * ONE), ONE / 4 * 3);
+    // Less than elsewhere: as much less.
+    assert_eq!(weight_of_class(ONE / 2, 2 * ONE), ONE / 4);
+    // Nobody has been promised anything anywhere else: not more than its capacity.
+    assert_eq!(weight_of_class(ONE / 8, ONE / 8), ONE / 2);
+}
