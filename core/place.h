@@ -185,7 +185,7 @@ core_fn place_make_room(struct place __arena *pl in_arena, struct seat __arena *
  * slice or more, though it has just run, is entitled to all that its runnable tasks can use. Were it compared at every level
  * above, it would wait for its account's next turn there while the account's others, which are ahead of it, run on other
  * CPUs. So is a reservation that is behind its class' virtual time: else another one of its class, which is ahead but waits,
- * would have what the class has. It keeps the CPU while no account above it is ahead by more than LAG_MAX_NS: the choice's
+ * would have what the class has; but one that goes before it does. It keeps the CPU while no account above it is ahead by more than LAG_MAX_NS: the choice's
  * `task`, NULL if there is none. By the clock (decide/rc.h) nobody gives way for being ahead.
  */
 core_fn place_look_kept(struct place __arena *pl in_arena, struct choice __arena *c in_arena)
@@ -194,10 +194,14 @@ core_fn place_look_kept(struct place __arena *pl in_arena, struct choice __arena
 
 	while (can_loop) {
 		struct group __arena *g = n->parent;
+		struct tree_node __arena *first;
 
 		if (!g || g->node.kind == NODE_RC)
 			break;
-		if (vtime_before(n->vtime + vtime_of_ns(pl->quantum_ns, node_weight(n)), g->vmin))
+		first = group_has_periods(g) ? group_next(g) : NULL;
+		if (first && group_before(g, first, n, 0))
+			kept = NULL;
+		else if (vtime_before(n->vtime + vtime_of_ns(pl->quantum_ns, node_weight(n)), g->vmin))
 			kept = n;
 		else if (kept &&
 			 vtime_before(g->vmin + vtime_of_ns(LAG_MAX_NS, node_weight(n)), n->vtime))

@@ -113,6 +113,18 @@ fn generated_mixes_hold() {
     }
 }
 
+/// However unequal the rates of a class are, and wherever its tasks run: the first seeds of this kind.
+#[test]
+fn generated_promises_are_kept() {
+    const MIXES: usize = 12;
+    let drawn = (0..).map(generate);
+    for mix in drawn.filter(|mix| mix.setup.rates.is_some()).take(MIXES) {
+        let judged = judge(&mix).unwrap();
+        let worst = judged.share_ratio_min.expect("reserved rates are judged");
+        assert!(worst.value >= 0.97, "{}: {worst:?}", mix.name);
+    }
+}
+
 #[test]
 fn nobody_starves_on_several_caches() {
     for seed in SEEDS_THAT_STARVED {

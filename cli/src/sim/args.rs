@@ -149,7 +149,7 @@ pub struct MixesArgs {
     #[arg(value_name = "SCENARIO", required_unless_present = "generated")]
     pub files: Vec<PathBuf>,
 
-    /// Also so many everyday mixes from seeds: desktops, audio, builds, browsers, servers, containers
+    /// Also so many everyday mixes from seeds: desktops, audio, builds, browsers, servers, containers, rented shares
     #[arg(long, value_name = "N", default_value_t = 0, hide_default_value = true)]
     pub generated: u64,
 

@@ -2,7 +2,9 @@
 //! What people run: one function for each kind of everyday mix.
 
 use super::maker::{best_effort, cycle, polls, sleeper, Maker, MS, US};
+use crate::rates::{Rates, Reserve};
 use crate::setup::{CgroupIndex, DomainIndex, Due, Length, Program, Step};
+use consort_rates::classes::Classes;
 
 /// Players and an editor in a cgroup, a build or an update in another.
 pub fn desktop(m: &mut Maker<'_>) {
@@ -272,6 +274,41 @@ fn washer(m: &mut Maker<'_>) {
         steps.extend([Step::Join(domain), turns, Step::Leave]);
     }
     m.task("washer", 0, Program::Steps(vec![cycle(steps)]));
+}
+
+/// Rented shares: unequal rates of one class or two, which are full or nearly so, beside more work than there are CPUs.
+pub fn promises(m: &mut Maker<'_>) {
+    const ONE: u64 = 1_000_000;
+    let mut rates = Rates {
+        classes: Classes::by_default(m.setup.machine.cpus()),
+        reserved: Vec::new(),
+    };
+    for class in 0..m.count(1, 2) as usize {
+        let part = *m.random.pick(&[50, 80, 95]);
+        let mut left = [ONE / 2, ONE / 4][class] * m.cpus() / 100 * part;
+        for number in 0..12 {
+            let wanted = *m
+                .random
+                .pick(&[50_000, 100_000, 200_000, 300_000, 500_000, 700_000, 900_000]);
+            let rate = left.min(wanted);
+            if rate < 30_000 {
+                break;
+            }
+            left -= rate;
+            let period_ns = *m.random.pick(&[5 * MS, 10 * MS, 30 * MS, 100 * MS]);
+            let name = format!("{}-{number}", ["guaranteed", "adaptive"][class]);
+            m.task(&name, 0, Program::Hog).start_ns = Some(0);
+            let reserve = Reserve {
+                class,
+                rate,
+                period_ns,
+            };
+            rates.reserved.push((m.setup.tasks.len() - 1, reserve));
+        }
+    }
+    m.setup.rates = Some(rates);
+    let hogs = m.count(m.cpus(), 3 * m.cpus());
+    m.hogs(hogs, "hog", 0);
 }
 
 /// Weights and numbers at the ends of what is legal.

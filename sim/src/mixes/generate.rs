@@ -23,10 +23,16 @@ const KINDS: [Kind; 8] = [
     ("extremes", everyday::extremes),
 ];
 
+/// Which part of the seeds is of promises. They are drawn apart: the others are what they were before there were any.
+const PROMISES: f64 = 0.1;
+
 /// The mix of a seed; always the same.
 pub fn generate(seed: u64) -> Scenario {
     let mut random = Random::derived(seed, 0x3a_4d15);
-    let (kind, make) = *random.pick(&KINDS);
+    let (kind, make) = match Random::derived(seed, 0x9e_0415e).chance(PROMISES) {
+        true => ("promises", everyday::promises as fn(&mut Maker<'_>)),
+        false => *random.pick(&KINDS),
+    };
     let machine = machine(&mut random);
     // Most faults show within seconds; what is saved up does not.
     let duration_ns = match random.between(0, 25) {
@@ -68,21 +74,25 @@ mod tests {
     fn each_seed_is_a_mix_whose_ideal_is_known() {
         let mut kinds = BTreeSet::new();
         let (mut many, mut late, mut masked, mut members) = (0, 0, 0, 0);
+        let mut promised = 0;
         for seed in 0..400 {
             let mix = generate(seed);
             mix.setup
                 .check()
                 .unwrap_or_else(|error| panic!("seed {seed}: {error}"));
-            assert!(is_defined(&mix.setup), "seed {seed}");
+            let has_promises = mix.setup.rates.is_some();
+            assert_eq!(is_defined(&mix.setup), !has_promises, "seed {seed}");
             assert_eq!(mix, generate(seed));
             kinds.insert(mix.name.split('-').next().map(str::to_owned));
             let tasks = &mix.setup.tasks;
             many += usize::from(tasks.len() >= 100);
             late += usize::from(tasks.iter().any(|task| task.start_ns > Some(0)));
             masked += usize::from(tasks.iter().any(|task| task.affinity.is_some()));
+            promised += usize::from(has_promises);
             members += usize::from(tasks.iter().any(|task| task.may_join()));
         }
-        assert_eq!(kinds.len(), KINDS.len());
+        assert_eq!(kinds.len(), KINDS.len() + 1);
+        assert!((20..80).contains(&promised), "{promised}");
         assert!(
             many > 10 && late > 100 && masked > 30 && members > 150,
             "{many} {late} {masked} {members}"

@@ -16,6 +16,8 @@ const SHARE_RATIO_MIN: f64 = 0.95;
 const STOCK_RATIO_MIN: f64 = 0.9;
 /// Less of a CPU than this is not held against EEVDF's.
 const STOCK_SHARE_MIN: f64 = 0.003;
+/// As it is by default.
+const SHORTEST_SLICE_MS: f64 = 0.5;
 /// Of a reserved rate.
 const RESERVED_RATIO_MIN: f64 = 0.97;
 /// So many slices must somebody be entitled to: shares of less are a matter of who was first.
@@ -231,6 +233,14 @@ impl Judging<'_> {
         }
     }
 
+    /// Over which time a task that begins with a reservation has its rate: a period, and that in which a shortest slice is its rate.
+    fn promised_over_ms(&self, task: TaskIndex) -> Option<f64> {
+        let reserved = &self.setup.rates.as_ref()?.reserved;
+        let (_, reserve) = reserved.iter().find(|it| it.0 == task)?;
+        let turn_ms = SHORTEST_SLICE_MS * 1e6 / reserve.rate as f64;
+        Some(reserve.period_ns as f64 / 1e6 + turn_ms)
+    }
+
     /// Beside reservations only these are judged.
     fn reserved(&mut self) -> Option<Worst> {
         let mut worst = None;
@@ -283,9 +293,10 @@ impl Judging<'_> {
                 continue;
             }
             let (ms, stock_ms) = (self.own.tasks[task].wait_ms, self.stock.tasks[task].wait_ms);
-            let (floor_ms, hard_ms) = match self.is_member(task) {
-                true => (MEMBER_WAIT_FLOOR_MS, 2.0 * MEMBER_WAIT_FLOOR_MS),
-                false => (WAIT_FLOOR_MS, 25.0),
+            let (floor_ms, hard_ms) = match (self.is_member(task), self.promised_over_ms(task)) {
+                (true, _) => (MEMBER_WAIT_FLOOR_MS, 2.0 * MEMBER_WAIT_FLOOR_MS),
+                (false, None) => (WAIT_FLOOR_MS, 25.0),
+                (false, Some(ms)) => (WAIT_FLOOR_MS.max(ms), 25.0_f64.max(2.0 * ms)),
             };
             let times = ms / stock_ms.max(floor_ms);
             let name = self.name(task).to_owned();

@@ -206,7 +206,11 @@ pub fn many_cpus() -> Outcome {
     let mut got = Vec::new();
     for _ in 0..4 {
         got = shares(&roles, WINDOW)?;
-        if got.iter().zip(expected).all(|(share, due)| *share > due - SLACK) {
+        if got
+            .iter()
+            .zip(expected)
+            .all(|(share, due)| *share > due - SLACK)
+        {
             return Ok(());
         }
     }
