@@ -201,7 +201,8 @@ core_fn place_look_kept(struct place __arena *pl in_arena, struct choice __arena
 		first = group_has_periods(g) ? group_next(g) : NULL;
 		if (first && group_before(g, first, n, 0))
 			kept = NULL;
-		else if (vtime_before(n->vtime + vtime_of_ns(pl->quantum_ns, node_weight(n)), g->vmin))
+		else if (vtime_before(n->vtime + vtime_of_ns(pl->quantum_ns, node_weight(n)),
+				      g->vmin))
 			kept = n;
 		else if (kept &&
 			 vtime_before(g->vmin + vtime_of_ns(LAG_MAX_NS, node_weight(n)), n->vtime))
