@@ -47,7 +47,7 @@ core_fn class_make_room(struct place __arena *pl in_arena)
 /* What a class weighs in a place: see above. `load` is of its reservations there. */
 static __always_inline u64 class_weight(const struct group __arena *class, u64 load, u64 nr_cpus)
 {
-	u64 all = class->ledger->load, promised = weight_of_load(load) / nr_cpus;
+	u64 all = ledger_all(class->ledger), promised = weight_of_load(load) / nr_cpus;
 	u64 weight = all ? load * class->capacity / (nr_cpus * all) : class->nominal_weight;
 
 	if (weight > class->nominal_weight)
@@ -73,7 +73,7 @@ static __always_inline void class_follow_load(struct place __arena *pl,
 {
 	struct tree_node __arena *n;
 	struct group __arena *class;
-	u64 nr_cpus = pl->nr_cpus ? pl->nr_cpus : 1;
+	u64 nr_cpus = pl->nr_cpus ? pl->nr_cpus : 1, weight;
 
 	n = tree_member_above(&account->node, &pl->top);
 	if (!n || n == &pl->root.node)
@@ -83,7 +83,11 @@ static __always_inline void class_follow_load(struct place __arena *pl,
 	if (!class->ledger || !class->load)
 		return;
 	class->weight_here = class_weight_here(class, nr_cpus);
-	tree_reweigh(n, class_weight(class, class->load, nr_cpus));
+	weight = class_weight(class, class->load, nr_cpus);
+	if (weight == n->weight)
+		return;
+	tree_reweigh(n, weight);
+	class_make_room(pl);
 }
 
 /* `first` has become the only active class: the root competes with it from now on. */

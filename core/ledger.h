@@ -38,10 +38,16 @@ static __always_inline u64 weight_of_load(u64 load)
 	return load << LOAD_SHIFT;
 }
 
+/* A look: other CPUs change it. */
+static __always_inline u64 ledger_all(const struct ledger __arena *l)
+{
+	return *(const volatile u64 __arena *)&l->load;
+}
+
 /* The part of `weight` that a queue with this load has. */
 static __always_inline u64 ledger_part(const struct ledger __arena *l, u64 weight, u64 here)
 {
-	u64 all = *(const volatile u64 __arena *)&l->load;
+	u64 all = ledger_all(l);
 
 	if (here >= all)
 		return weight;

@@ -51,9 +51,9 @@ struct group {
 	u64 mean; /* while domains have borrowed enough here: where its members are on average, see decide/fair.h */
 	u64 weight_all; /* with periods: sum over all members, kept by the host */
 	u64 weight_here; /* the same of those in this of several queues, see class.h; 0: all */
-	u64 capacity; /* NODE_RC: what its members have in sum, WEIGHT_ONE for each CPU; kept by the host */
+	u64 capacity; /* of a class: what its members have in sum, WEIGHT_ONE for each CPU; kept by the host */
+	u64 nominal_weight; /* the same of one CPU, of the root beside classes, too; 0: it is neither; kept by the host */
 	u64 weight_active; /* sum over active members */
-	u64 nominal_weight; /* of a class, and of the root beside classes: its capacity; 0: it is neither; kept by the host */
 	u64 in_flight_ns; /* CPU time that tasks below it are about to have on several CPUs, and are not charged for: see tree.h */
 	u64 ran_ns; /* CPU time that its members have had; of the root: since it has been alone */
 	u64 load; /* of its active tasks, and of the accounts in it, see ledger.h */

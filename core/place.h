@@ -184,9 +184,9 @@ core_fn place_make_room(struct place __arena *pl in_arena, struct seat __arena *
  * The account, or the task, that keeps its CPU where several CPUs choose from the place: one that is behind in its group by a
  * slice or more, though it has just run, is entitled to all that its runnable tasks can use. Were it compared at every level
  * above, it would wait for its account's next turn there while the account's others, which are ahead of it, run on other
- * CPUs. So is a reservation that is behind its class' virtual time: else another one of its class, which is ahead but waits,
- * would have what the class has; but one that goes before it does. It keeps the CPU while no account above it is ahead by more than LAG_MAX_NS: the choice's
- * `task`, NULL if there is none. By the clock (decide/rc.h) nobody gives way for being ahead.
+ * CPUs. So is a reservation that is behind its class' virtual time, unless another one goes before it: else one that is ahead
+ * but waits would have what the class has. By the clock (decide/rc.h) nobody gives way for being ahead. It keeps the CPU while
+ * no account above it is ahead by more than LAG_MAX_NS: the choice's `task`, NULL if there is none.
  */
 core_fn place_look_kept(struct place __arena *pl in_arena, struct choice __arena *c in_arena)
 {

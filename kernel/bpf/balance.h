@@ -295,11 +295,13 @@ static inline u64 promised(const struct shard __arena *s)
  * That of the shard in which most has been promised, so much that it may not be kept, for one in which less has: a reserved task
  * that leaves the difference smaller by a quarter or more.
  */
-core_fn pick_promised(struct consort_cpu __arena *c in_arena)
+core_fn pick_promised(struct consort_cpu __arena *c in_arena, u64 now_ns)
 {
 	struct shard __arena *own = shard_at(c->shard);
 	u64 here = promised(own), most = BALANCE_PROMISED;
 
+	if (now_ns < c->promises_at_ns)
+		return 0;
 	if (most < here + BALANCE_PROMISED_MORE)
 		most = here + BALANCE_PROMISED_MORE;
 	for (u32 i = hidden(0); i < topology.nr_shards && can_loop; i = hidden(i + 1)) {
@@ -422,7 +424,7 @@ core_fn balance(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	clock = machine_clock();
 	shard_keep_up(c, own, clock, now_ns);
 	pick_none(c);
-	pick_promised(c);
+	pick_promised(c, now_ns);
 	/* Whose own place has more than it can run does not take more of others. */
 	if (c->pick.place == PLACE_NONE && (own_lag_ns(c) <= LAG_MAX_NS || stuck != SHARDS_MAX))
 		pick_shard(c, stuck, clock, now_ns);
@@ -433,6 +435,9 @@ core_fn balance(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	if (c->pick.place == PLACE_NONE)
 		return 0;
 	p = pull(c, cpu, now_ns);
+	/* Who is promised too much to move must not keep others from it for good. */
+	if (c->pick.promised_most && !p)
+		c->promises_at_ns = now_ns + BALANCE_PAUSE_MAX_NS;
 	c->pick.promised_most = 0;
 	if (!p)
 		return 0;

@@ -75,6 +75,22 @@ static inline u64 promised_to(struct task __arena *t)
 	return home->load ? g->load_above * load_of_weight(t->member.node.weight) / home->load : 0;
 }
 
+/* Takes the task of a thief's choice if it fits; else it is hidden while the thief looks on, among `others`. */
+static inline bool take_or_hide(struct choice __arena *best, bool fits, struct task __arena **others)
+{
+	struct task __arena *t = task_of_node(best->task);
+
+	if (fits) {
+		task_take(t);
+		return true;
+	}
+	task_hide(t);
+	best->task = NULL;
+	t->next_free = *others;
+	*others = t;
+	return false;
+}
+
 /* Those that were hidden while a thief looked wait again. */
 static inline void show_all(struct task __arena *others, u64 now_ns)
 {
@@ -103,14 +119,8 @@ core_fn take_first_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 		if (!best->task)
 			break;
 		t = task_of_node(best->task);
-		if (may_take(t, cpu, false)) {
-			task_take(t);
+		if (take_or_hide(best, may_take(t, cpu, false), &others))
 			break;
-		}
-		task_hide(t);
-		best->task = NULL;
-		t->next_free = others;
-		others = t;
 	}
 	best->looks = 0;
 	show_all(others, now_ns);
@@ -147,14 +157,8 @@ core_fn take_promised_for(struct place __arena *pl in_arena, u32 cpu, u64 most, 
 		if (!best->task)
 			break;
 		t = task_of_node(best->task);
-		if (promised_to(t) <= most && may_take(t, cpu, false)) {
-			task_take(t);
+		if (take_or_hide(best, promised_to(t) <= most && may_take(t, cpu, false), &others))
 			break;
-		}
-		task_hide(t);
-		best->task = NULL;
-		t->next_free = others;
-		others = t;
 	}
 	best->looks = 0;
 	show_all(others, now_ns);

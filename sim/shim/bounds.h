@@ -245,6 +245,9 @@ static void check_starvation(struct checking *c, const struct sim_task_ref *ref)
 		if (!n->parent->node.parent)
 			ns = place_wait_ns(c, t, ns, n->weight);
 	}
+	/* The root weighs less where it makes room for classes (core/class.h). */
+	if (n->parent)
+		ns = part_of(ns, group_of((struct tree_node *)n)->nominal_weight, n->weight);
 	/* The lightest may wait for longer than fits into the sums below. */
 	if (ns > PATIENCE_MAX_NS)
 		ns = PATIENCE_MAX_NS;

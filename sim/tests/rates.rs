@@ -104,6 +104,47 @@ fn every_promise_of_a_full_class_is_kept_on_several_cpus() {
     }
 }
 
+/// What reservations leave is divided alike, wherever these begin: neither a cache that has made room for more than it has now, nor
+/// one whose reserved tasks have been promised too much to move, keeps others from their part.
+#[test]
+fn what_reservations_leave_is_divided_alike() {
+    for rates in [
+        [0.8, 0.8, 0.45, 0.45],
+        [0.8, 0.45, 0.8, 0.45],
+        [0.8, 0.45, 0.45, 0.8],
+    ] {
+        let reserved: String = rates
+            .iter()
+            .enumerate()
+            .map(|(i, rate)| {
+                let class = if *rate > 0.5 { "guaranteed" } else { "adaptive" };
+                format!(
+                    r#""r{i}": {{ "hog": true, "reserve": {{ "class": "{class}", "rate": {rate} }} }},"#
+                )
+            })
+            .collect();
+        let summary = summary(&format!(
+            r#"{{ "global": {{ "duration": 12, "warmup": 4 }}, "machine": {{ "cpus": 4, "llc": 2 }},
+                 "tasks": {{ {reserved} "hog": {{ "instance": 10, "hog": true }} }} }}"#
+        ));
+        // Two have a CPU each, two what is left of half the machine, and ten the quarter that is nobody's.
+        for row in &summary.tasks {
+            let due = match row.name.strip_prefix('r') {
+                Some(number) if rates[number.parse::<usize>().unwrap()] > 0.5 => 100.0,
+                Some(_) => 50.0,
+                None => 10.0,
+            };
+            let off = (row.share_percent - due).abs();
+            assert!(
+                off < 0.1 * due,
+                "{rates:?}: {} has {}",
+                row.name,
+                row.share_percent
+            );
+        }
+    }
+}
+
 /// Tasks without reservations divide what is left of all caches, wherever the reservations are.
 #[test]
 fn tasks_without_reservations_are_served_alike_in_all_caches() {
