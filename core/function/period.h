@@ -4,8 +4,9 @@
  *
  * Problem  Threads that must each be done with something by the end of their periods, of different lengths.
  * Rule     A member has a budget of CPU time in each of its periods. The one whose period ends first goes first. One that has
- *          used its budget up is put off: its period ends one period later, and it has another budget. One that wakes after
- *          its period has ended begins a period then; so does one that has more left than its rate makes of the rest.
+ *          used its budget up is put off: its period ends one period later, and it has another budget; where that is over
+ *          already, a period begins then. One that wakes after its period has ended begins a period, too; so does one that has
+ *          more left than its rate makes of the rest.
  * Bound    While the budgets of all members are, in sum of budget / period, no more than what their group has, each has its
  *          budget by the end of its period, to within a slice; one that wants more does not delay the others.
  * Source   earliest deadline first (Liu, Layland 1973); the constant bandwidth server (Abeni, Buttazzo 1998) for the budget.
@@ -71,6 +72,8 @@ static __always_inline void period_use(struct role __arena *r, u64 budget_ns, u6
 		r->ends_ns = farthest_ns;
 	if (r->ends_ns > farthest_ns)
 		r->ends_ns = farthest_ns;
+	if (r->ends_ns <= now_ns)
+		r->ends_ns = now_ns + r->period_ns;
 }
 
 static __always_inline u64 period_key(const struct role __arena *r)

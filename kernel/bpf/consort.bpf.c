@@ -281,6 +281,7 @@ void BPF_PROG(consort_enable, struct task_struct *p)
 	}
 	t = task_of(p);
 	t->charged_ns = p->se.sum_exec_runtime;
+	role_came_back(t);
 	/*
 	 * It came down from a higher class while it ran: nobody has chosen it, or knows when it is to be compared. With a slice
 	 * left it would stay in its CPU's local queue when that class takes the CPU again, of which Linux 7 need not tell us.

@@ -148,6 +148,7 @@ static inline void member_sleeps(struct task __arena *t, u64 now_ns)
 		return;
 	}
 	t->poll_seq = seq;
+	t->resumes = 0;
 	t->is_new = 0;
 	count_on(cpu)->sleeps++;
 	if (t->demoted && now_ns < t->yield_by_ns) {

@@ -80,6 +80,20 @@ static inline void role_attach(struct function __arena *f, u32 role, struct task
 	t->member.role = r;
 }
 
+/* A thread comes back from another class: what it had there is nothing that its role has had. */
+static inline void role_came_back(struct task __arena *t)
+{
+	unsigned long flags;
+	struct lock __arena *l;
+
+	bpf_local_irq_save(&flags);
+	l = task_lock(t);
+	if (t->member.role)
+		t->member.role->total_ns = t->charged_ns;
+	lock_release(l);
+	bpf_local_irq_restore(&flags);
+}
+
 static inline void role_detach(struct task __arena *t)
 {
 	struct role __arena *r = t->member.role;

@@ -368,3 +368,36 @@ fn a_function_that_breaks_the_rules_is_refused_with_its_place() {
     assert!(said.contains("garbage"), "{said}");
     assert!(parse("{}").contains("expected one of"), "{}", parse("{}"));
 }
+
+/// One whose group has less than a CPU, and who wants a whole one, does not go before a member with a budget for good.
+#[test]
+fn one_without_a_budget_does_not_keep_others_from_theirs() {
+    let text = r#"{"global": {"duration": 10}, "machine": {"cpus": 1},
+        "cgroups": {"/a": {"weight": 100}, "/b": {"weight": 100}},
+        "groups": {"g": {"function": "period", "members": {
+            "busy": {"period": "20ms"}, "sleeper": {"period": "40ms", "budget": "4ms"}}}},
+        "tasks": {"busy": {"taskgroup": "/a", "loop": -1, "run": "1ms"},
+                  "sleeper": {"taskgroup": "/a", "loop": -1, "timer": {"ref": "unique", "period": "40ms"}, "run": "3ms"},
+                  "plain": {"taskgroup": "/b", "loop": -1, "run": "1ms"}}}"#;
+    let summary = summary(text, 1);
+    let wait_ms = row(&summary, "sleeper").wait_max_ms;
+    // What busy wants in its period of 20 ms, and the plain one as much.
+    assert!(wait_ms < 80.0, "{wait_ms}");
+}
+
+/// What a thread has as a real-time one is no use of its member's budget.
+#[test]
+fn time_in_another_class_uses_no_budget() {
+    let text = r#"{"global": {"duration": 3}, "machine": {"cpus": 1},
+        "groups": {"g": {"function": "period", "members": {
+            "busy": {"period": "40ms", "budget": "20ms"}, "rt": {"period": "20ms", "budget": "4ms"}}}},
+        "tasks": {"busy": {"loop": -1, "run": "1ms"},
+                  "rt": {"phases": {
+                      "a": {"loop": 20, "policy": "SCHED_OTHER", "timer": {"ref": "unique", "period": "20ms"}, "run": "2ms"},
+                      "b": {"loop": 1, "policy": "SCHED_FIFO", "run": "400ms"},
+                      "c": {"loop": 1, "policy": "SCHED_OTHER", "run": "20ms"},
+                      "d": {"loop": 500, "policy": "SCHED_OTHER", "timer": {"ref": "unique", "period": "20ms"}, "run": "2ms"}}}}}"#;
+    let summary = summary(text, 1);
+    let wait_ms = row(&summary, "rt").wait_max_ms;
+    assert!(wait_ms < 60.0, "{wait_ms}");
+}
