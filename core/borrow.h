@@ -32,6 +32,7 @@
 #include "function.h"
 #include "live.h"
 #include "seat.h"
+#include "slice.h"
 
 struct place {
 	struct group root; /* of everybody who has reserved nothing */
@@ -40,10 +41,17 @@ struct place {
 	struct waiters waiters; /* its waiting tasks, the one first that waits longest: see live.h */
 	u64 window_ns; /* how far a domain may run ahead for due events, at its own rate */
 	u64 quantum_ns; /* a slice as it is now: what running by virtual time alone may put a member ahead */
+	u64 members_ns; /* a domain's slice, at most, if that is more than one task's */
 	u64 first_ns; /* how long the first turn of a task that has just woken is; 0: there is none */
 	u32 nr_runnable; /* tasks */
 	u32 nr_blocked; /* domains that have borrowed enough */
 	u32 nr_cpus; /* that choose from it; kept by the host */
+	u64 sides_weight; /* of its CPUs: what the places beside it have of them beside classes, see division.h, */
+	u64 sides_promised; /* and what is promised there; both kept by the host */
+	struct group __arena *classes; /* all that there are, see class.h; NULL: none; kept by the host */
+	u64 classes_want; /* what those in which anybody is runnable would weigh if they left room for the root and each other */
+	u64 more_weight; /* of that, what they have beyond their promises, and */
+	u64 root_weight; /* what the root weighs beside them; 0: what is left says both; kept by the host */
 	u64 offset; /* what its virtual time is behind that of the place beside which CPUs choose from it; kept by the host */
 	u64 changes; /* of what its slice and window follow: how many of them are in these */
 	u64 unblocks_at_ns; /* of the last look: see place.h */
@@ -66,7 +74,7 @@ static __always_inline u64 domain_slices_ns(const struct place __arena *pl,
 {
 	u32 nr_active = d->group.nr_active;
 
-	return pl->quantum_ns * (nr_active ? nr_active : 1);
+	return members_slice_ns(pl->quantum_ns, nr_active, pl->members_ns);
 }
 
 /* A node's part of what its group has, of `ns`. */

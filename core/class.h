@@ -13,11 +13,12 @@
  *          when it gets company.
  *          On several CPUs a class' reservations may be anywhere. In a place that has less than the average of what they
  *          have been promised the class weighs less in proportion; where they have been promised more in sum than its
- *          capacity is of the place's CPUs, it weighs what was promised, and the root makes room.
+ *          capacity is of the place's CPUs, it weighs what was promised, and the root and what other classes weigh beyond
+ *          their promises make room.
  * Bound    That of tree.h, period.h or rc.h at each level; a class waits for one quantum of each other class and its
  *          own q / R (004 section 5), however many members the others have. Due events of domains may put the root
  *          ahead of the classes by a window and a quantum more. While no more has been promised in a place than all but a
- *          part in CLASS_ROOT_LEAST of the root's capacity, each class has in sum what was promised to its members there.
+ *          part in DIVISION_ROOT_LEAST of the root's capacity, each class has in sum what was promised to its members there.
  * Source   004 sections 3 and 5: every class is proxied; 001 (hierarchical stride) for what sleepers leave: it goes to the
  *          others in proportion to their capacities.
  * Limits   Where more has been promised than that, the host moves reserved tasks (balance.h). Effective rates of one class
@@ -26,29 +27,36 @@
 #ifndef CORE_CLASS_H
 #define CORE_CLASS_H
 
+#include "division.h"
 #include "place.h"
 
-/* Where more has been promised than fits, what the root weighs still, as a part of its capacity. */
-#define CLASS_ROOT_LEAST 16
-
-/* Where active classes weigh more than their capacities, the root makes room for them. */
-core_fn class_make_room(struct place __arena *pl in_arena)
+/* What a place has of its CPUs, of which those beside it have theirs. */
+static __always_inline u64 class_cpus_weight(const struct place __arena *pl)
 {
-	struct tree_node __arena *root = &pl->root.node;
-	u64 most = pl->root.nominal_weight, least = most / CLASS_ROOT_LEAST;
-	u64 classes = pl->top.weight_active - (root->active ? root->weight : 0);
-	u64 left = classes < WEIGHT_ONE ? WEIGHT_ONE - classes : 0;
+	u64 all = (u64)(pl->nr_cpus ?: 1) * WEIGHT_ONE, least = all / DIVISION_ROOT_LEAST;
 
-	if (root->parent && most)
-		tree_reweigh(root, left > most ? most : left > least ? left : least);
-	return 0;
+	return all - least > pl->sides_weight ? all - pl->sides_weight : least;
 }
 
-/* What a class weighs in a place: see above. `load` is of its reservations there. */
-static __always_inline u64 class_weight(const struct group __arena *class, u64 load, u64 nr_cpus)
+/* A part of so much of CPUs. */
+static __always_inline u64 class_part(u64 weight, u64 cpus_weight)
 {
-	u64 all = ledger_all(class->ledger), promised = weight_of_load(load) / nr_cpus;
-	u64 weight = all ? load * class->capacity / (nr_cpus * all) : class->nominal_weight;
+	return weight * WEIGHT_ONE / cpus_weight;
+}
+
+/* What is promised to a class' reservations in a place, `load` of them, and what it wants there: see above. */
+static __always_inline u64 class_promised(u64 load, u64 cpus_weight)
+{
+	return class_part(weight_of_load(load), cpus_weight);
+}
+
+/* This and class_weigh_one are functions so that Linux' verifier looks at one class once, not at all of them in every way. */
+core_fn class_wants(struct group __arena *class in_arena, u64 cpus_weight)
+{
+	u64 all = ledger_all(class->ledger), load = class->load;
+	u64 promised = class_promised(load, cpus_weight);
+	u64 weight = all ? class_part(load * class->capacity / all, cpus_weight) :
+			   class->nominal_weight;
 
 	if (weight > class->nominal_weight)
 		weight = class->nominal_weight;
@@ -67,27 +75,74 @@ static __always_inline u64 class_weight_here(const struct group __arena *class, 
 	return active > part ? active : part;
 }
 
-/* To be called when the load of an account in the place has changed, or may have changed elsewhere. */
-static __always_inline void class_follow_load(struct place __arena *pl,
-					      struct group __arena *account)
+/* What all classes in which anybody is runnable want; returns what is promised to them. */
+static __always_inline u64 class_sum(struct place __arena *pl, u64 cpus_weight)
 {
-	struct tree_node __arena *n;
 	struct group __arena *class;
-	u64 nr_cpus = pl->nr_cpus ? pl->nr_cpus : 1, weight;
+	u64 promised = 0, want = 0;
 
-	n = tree_member_above(&account->node, &pl->top);
-	if (!n || n == &pl->root.node)
-		return;
-	class = group_of(n);
-	/* One that has just gone to sleep is charged yet, with what it weighed. */
-	if (!class->ledger || !class->load)
-		return;
-	class->weight_here = class_weight_here(class, nr_cpus);
-	weight = class_weight(class, class->load, nr_cpus);
-	if (weight == n->weight)
-		return;
-	tree_reweigh(n, weight);
-	class_make_room(pl);
+	for (class = pl->classes; class && can_loop; class = class->next_class) {
+		if (!class->load)
+			continue;
+		promised += class_promised(class->load, cpus_weight);
+		want += class_wants(class, cpus_weight);
+	}
+	pl->classes_want = want;
+	return promised;
+}
+
+/* A class weighs what is promised there, and of what is `left` for all that want more, which is `all_more`, its part. */
+core_fn class_weigh_one(struct group __arena *class in_arena, u64 cpus_weight, u64 all_more, u64 left)
+{
+	u64 own = class_promised(class->load, cpus_weight);
+	u64 more = class_wants(class, cpus_weight) - own;
+
+	tree_reweigh(&class->node, own + division_more(more, all_more, left));
+	return 0;
+}
+
+/*
+ * To be called when the load of an account in a class has changed, or may have changed elsewhere. A class in which nobody is
+ * runnable is charged yet for who has just gone to sleep, with what it weighed.
+ */
+static __always_inline void class_weigh_all(struct place __arena *pl)
+{
+	struct tree_node __arena *root = &pl->root.node;
+	u64 cpus_weight = class_cpus_weight(pl), promised = class_sum(pl, cpus_weight);
+	u64 root_weight = pl->root_weight ?: division_root(pl->root.nominal_weight, promised);
+	u64 taken = promised + (root->active ? root_weight : 0);
+	u64 left = pl->root_weight ? pl->more_weight : taken < WEIGHT_ONE ? WEIGHT_ONE - taken : 0;
+	struct group __arena *class;
+
+	for (class = pl->classes; class && can_loop; class = class->next_class) {
+		if (!class->load)
+			continue;
+		class->weight_here = class_weight_here(class, pl->nr_cpus ?: 1);
+		class_weigh_one(class, cpus_weight, pl->classes_want - promised, left);
+	}
+	if (root->parent)
+		tree_reweigh(root, root_weight);
+}
+
+core_fn class_weigh(struct place __arena *pl in_arena)
+{
+	class_weigh_all(pl);
+	return 0;
+}
+
+/* The reservation that a node is below; NULL: it is below the root. A reserved cgroup keeps the level that it had there. */
+static __always_inline struct tree_node __arena *promise_above(struct tree_node __arena *n)
+{
+	while (can_loop) {
+		struct group __arena *g = n->parent;
+
+		if (!g)
+			break;
+		if (g->nominal_weight)
+			return g->level ? n : NULL;
+		n = &g->node;
+	}
+	return NULL;
 }
 
 /* `first` has become the only active class: the root competes with it from now on. */

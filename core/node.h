@@ -53,6 +53,7 @@ struct group {
 	u64 weight_here; /* the same of those in this of several queues, see class.h; 0: all */
 	u64 capacity; /* of a class: what its members have in sum, WEIGHT_ONE for each CPU; kept by the host */
 	u64 nominal_weight; /* the same of one CPU, of the root beside classes, too; 0: it is neither; kept by the host */
+	struct group __arena *next_class; /* of the place; kept by the host */
 	u64 weight_active; /* sum over active members */
 	u64 in_flight_ns; /* CPU time that tasks below it are about to have on several CPUs, and are not charged for: see tree.h */
 	u64 ran_ns; /* CPU time that its members have had; of the root: since it has been alone */

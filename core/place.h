@@ -18,7 +18,6 @@
 #define CORE_PLACE_H
 
 #include "borrow.h"
-#include "slice.h"
 
 /* Whom a place would run. */
 struct choice {
@@ -224,7 +223,7 @@ static __always_inline void place_choose_fair(struct place __arena *pl, u64 now_
 
 	c->task = NULL;
 	c->from = place_head(pl);
-	if (c->is_alone && pl->nr_cpus > 1 && c->running_seat)
+	if ((c->is_alone || pl->root.node.parent) && pl->nr_cpus > 1 && c->running_seat)
 		place_look_kept(pl, c);
 	if (c->task && c->task->kind == NODE_TASK) {
 		c->pays = c->task;
@@ -286,13 +285,44 @@ core_fn place_rescue(struct place __arena *pl in_arena, u64 now_ns,
 	return 0;
 }
 
+/*
+ * Several CPUs choose from the place: whether a due event may take one from a task that runs. That is in no queue, and so the
+ * floors of its accounts may have passed it: its own virtual time says how far ahead of it the domain's seat, or an account above
+ * that, is, after it has run for `ran_ns` more than it was charged.
+ */
+core_fn place_may_interrupt(struct place __arena *pl in_arena, struct member __arena *m in_arena,
+			    struct tree_node __arena *running in_arena, u64 ran_ns)
+{
+	u64 allowed_ns = pl->window_ns + domain_slices_ns(pl, domain_of(m->node.parent));
+	struct tree_node __arena *n = &m->seat->node, *up;
+
+	while (can_loop) {
+		struct group __arena *g = n->parent;
+
+		if (!g)
+			break;
+		up = tree_member_above(running, g);
+		if (up)
+			return up == n || g->node.kind != NODE_FAIR ||
+			       !vtime_before(up->vtime + vtime_of_ns(ran_ns, node_weight(up)) +
+						     vtime_of_ns(allowed_ns, node_weight(n)),
+					     n->vtime);
+		n = &g->node;
+	}
+	return 1;
+}
+
 /* The member whose due event is served now, by borrowing; NULL: none is. */
 static __always_inline struct member __arena *
-place_due(struct place __arena *pl, struct tree_node __arena *running, u64 now_ns)
+place_due(struct place __arena *pl, struct tree_node __arena *running,
+	  struct tree_node __arena *seat, u64 now_ns)
 {
 	struct member __arena *m = place_expired(pl, now_ns), *r;
 	struct domain __arena *d;
 
+	if (m && running && pl->nr_cpus > 1 && running->parent != m->node.parent &&
+	    !place_may_interrupt(pl, m, seat, 0))
+		return NULL;
 	if (!running || running->parent->node.kind != NODE_COOP)
 		return m;
 	r = member_of(running);
@@ -346,7 +376,7 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 				break;
 		}
 	}
-	m = place_due(pl, running, now_ns);
+	m = place_due(pl, running, c->running_seat, now_ns);
 	if (!m) {
 		place_choose_fair(pl, now_ns, c);
 		if (c->task && pl->nr_blocked)
@@ -467,6 +497,9 @@ static __always_inline u64 place_compare_at_ns(struct place __arena *pl,
 		if (due_ns < at_ns)
 			at_ns = due_ns;
 	}
+	/* One that is due already has to wait for the running task, by what that is owed. */
+	if (upcoming && pl->nr_cpus > 1 && upcoming->major <= now_ns)
+		return at_ns < now_ns + pl->quantum_ns ? at_ns : now_ns + pl->quantum_ns;
 	return upcoming && upcoming->major < at_ns ? upcoming->major : at_ns;
 }
 

@@ -3,7 +3,8 @@
  * Slices: for how long a task may run before it is compared again.
  *
  * Problem  Short slices cost switches, long ones cost timeliness.
- * Rule     max(granularity / runnable, min_slice), times the members that run on the slice of one domain.
+ * Rule     max(granularity / runnable, min_slice), times the members that run on the slice of one domain, up to
+ *          MEMBERS_ROUNDS times the granularity; beside reservations it is one.
  *          The first turn of a task that has just woken may be longer: half the granularity, while all of these last no
  *          longer than FIRST_ROUNDS times the granularity. Beside reservations there is none, and no slice is longer than
  *          their shortest period / 64, but min_slice: the period trades how finely a rate is given for switches.
@@ -19,14 +20,22 @@
 
 #include "types.h"
 
-static __always_inline u64 slice_ns(u64 granularity_ns, u64 min_slice_ns, u32 nr_runnable,
-				    u32 nr_members)
+static __always_inline u64 slice_ns(u64 granularity_ns, u64 min_slice_ns, u32 nr_runnable)
 {
 	u64 slice = granularity_ns / (nr_runnable ? nr_runnable : 1);
 
-	if (slice < min_slice_ns)
-		slice = min_slice_ns;
-	return slice * (nr_members ? nr_members : 1);
+	return slice < min_slice_ns ? min_slice_ns : slice;
+}
+
+/* Who is in no domain waits for so long at most while one with hundreds of members has its slice. */
+#define MEMBERS_ROUNDS 4
+
+/* The slice of a domain where others have `slice`: one for each of its members, in a row, up to `most_ns`. */
+static __always_inline u64 members_slice_ns(u64 slice, u32 nr_members, u64 most_ns)
+{
+	u64 all = slice * (nr_members ? nr_members : 1);
+
+	return all <= most_ns ? all : slice > most_ns ? slice : most_ns;
 }
 
 /*

@@ -39,11 +39,16 @@ static __always_inline int user_give_key(struct role __arena *r, u64 key)
 	return key < USER_KEYLESS || key == USER_NO_KEY;
 }
 
+/* The function is about to be asked, and knows all that has happened until now. */
+static __always_inline void user_shown(struct function __arena *f)
+{
+	f->is_stale = 0;
+}
+
 /* The answer has come: whether it took too long, and when there is to be another one at the latest. */
 static __always_inline void user_answered(struct function __arena *f, u64 took_ns, u64 again_ns,
 					  u64 now_ns)
 {
-	f->is_stale = 0;
 	f->ask_at_ns = again_ns && again_ns < NEVER_NS - now_ns ? now_ns + again_ns : NEVER_NS;
 	if (took_ns > f->took_max_ns)
 		f->took_max_ns = took_ns;

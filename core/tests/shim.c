@@ -57,9 +57,14 @@ u32 core_weight_of_cgroup(u32 weight)
 	return weight_of_cgroup(weight);
 }
 
-u64 core_slice_ns(u64 granularity_ns, u64 min_slice_ns, u32 nr_runnable, u32 nr_members)
+u64 core_slice_ns(u64 granularity_ns, u64 min_slice_ns, u32 nr_runnable)
 {
-	return slice_ns(granularity_ns, min_slice_ns, nr_runnable, nr_members);
+	return slice_ns(granularity_ns, min_slice_ns, nr_runnable);
+}
+
+u64 core_members_slice_ns(u64 slice, u32 nr_members, u64 most_ns)
+{
+	return members_slice_ns(slice, nr_members, most_ns);
 }
 
 u64 core_first_turn_ns(u64 granularity_ns, u32 nr_runnable)
@@ -106,9 +111,9 @@ u64 core_ledger_part(const struct ledger *l, u64 weight, u64 here)
 
 /* ---- class.h ---- */
 
-u64 core_class_weight(const struct group *class, u64 load, u64 nr_cpus)
+u64 core_class_wants(struct group *class, u64 cpus_weight)
 {
-	return class_weight(class, load, nr_cpus);
+	return class_wants(class, cpus_weight);
 }
 
 /* ---- tree.h, decide/ ---- */
@@ -291,6 +296,11 @@ int core_function_tell(struct role *r, u32 submissions, u32 done, u32 triggers, 
 int core_user_give_key(struct role *r, u64 key)
 {
 	return user_give_key(r, key);
+}
+
+void core_user_shown(struct function *f)
+{
+	user_shown(f);
 }
 
 void core_user_answered(struct function *f, u64 took_ns, u64 again_ns, u64 now_ns)

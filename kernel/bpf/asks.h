@@ -38,12 +38,12 @@ static inline void asks_note(struct task __arena *t)
 	s->nr_asks = nr + 1;
 }
 
-/* Takes the first of the list out of it; 0: it is empty. */
-static inline u32 asks_take(struct shard __arena *s)
+/* Takes the first of the list out of it, unless that is `asked`; 0: it is empty, or begins with that. */
+static inline u32 asks_take(struct shard __arena *s, u32 asked)
 {
 	u32 first = s->asks[0];
 
-	if (!s->nr_asks)
+	if (!s->nr_asks || first == asked)
 		return 0;
 	s->nr_asks--;
 	for (u32 i = hidden(0); i < s->nr_asks && i < USER_ASKS - 1 && can_loop; i = hidden(i + 1))

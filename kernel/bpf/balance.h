@@ -42,8 +42,17 @@
 /* How long tasks of a CPU's own place are in a faster one, until others have their turn. */
 #define BALANCE_SWAP_NS 50000000ULL
 
+/* What tasks of a CPU's own place are behind before they take turns. */
+#define SWAP_LAG_NS (5 * LAG_MAX_NS)
+
 /* How long a shard from which nothing could be taken is left alone, at most. */
 #define BALANCE_PAUSE_MAX_NS 640000000ULL
+
+/* Where less than that part of a shard has been promised, its classes make room for all of it (core/class.h). */
+#define BALANCE_PROMISED (WEIGHT_ONE / 4 * 3)
+
+/* By which part of a shard's CPUs more has been promised than in another one before a reserved task moves. */
+#define BALANCE_PROMISED_MORE (WEIGHT_ONE / 8)
 
 /* A shard's virtual time by the machine's clock. */
 static inline u64 shard_clock(const struct shard __arena *s)
@@ -235,9 +244,27 @@ static inline bool cpu_should_give(struct consort_cpu __arena *from, u64 now_ns)
 	       own_lag_ns(from) > LAG_MAX_NS;
 }
 
+/* The same of CPUs' own places. */
+static inline bool cpu_should_give_promised(const struct consort_cpu __arena *from,
+					    struct consort_cpu __arena *to, u64 now_ns)
+{
+	if (now_ns < to->promises_at_ns || from->own_promised <= BALANCE_PROMISED ||
+	    from->own_promised < to->own_promised + BALANCE_PROMISED_MORE)
+		return false;
+	to->pick.promised_most = load_of_weight((from->own_promised - to->own_promised) / 4 * 3);
+	return true;
+}
+
+/* What is left of a CPU for tasks in its own place that have reserved nothing. */
+static inline u64 cpu_left(const struct consort_cpu __arena *c)
+{
+	return class_table.shortest_period_ns ? left_of(1, c->own_promised) : WEIGHT_ONE;
+}
+
 /*
  * Whether tasks in a CPU's own place, which has all of that CPU that it may have, are served slower than those in this one's,
- * by what half a task weighs: they take turns to be in the faster one, as three cannot be divided over two CPUs.
+ * by what half a task weighs: they take turns to be in the faster one, as three cannot be divided over two CPUs. Beside
+ * classes clocks do not say that they lag.
  */
 static inline bool cpu_should_swap(const struct consort_cpu __arena *from,
 				   const struct consort_cpu __arena *to, u64 now_ns)
@@ -245,8 +272,9 @@ static inline bool cpu_should_swap(const struct consort_cpu __arena *from,
 	u64 load = from->place.root.load, half = load / 2 / (from->place.nr_runnable ?: 1);
 
 	return now_ns >= from->swap_at_ns && now_ns >= to->swap_at_ns && to->place.nr_runnable &&
-	       load > to->place.root.load + half && is_loaded(&from->place, now_ns) &&
-	       own_lag_ns(from) > 5 * LAG_MAX_NS;
+	       load * cpu_left(to) > (to->place.root.load + half) * cpu_left(from) &&
+	       is_loaded(&from->place, now_ns) &&
+	       (class_table.shortest_period_ns || own_lag_ns(from) > SWAP_LAG_NS);
 }
 
 /* The place from which a CPU is to take a task, in its `pick`; PLACE_NONE: none. */
@@ -278,12 +306,6 @@ core_fn pick_shard(struct consort_cpu __arena *c in_arena, u32 stuck, u64 clock,
 	}
 	return 0;
 }
-
-/* Where less than that part of a shard has been promised, its classes make room for all of it (core/class.h). */
-#define BALANCE_PROMISED (WEIGHT_ONE / 4 * 3)
-
-/* By which part of a shard's CPUs more has been promised than in another one before a reserved task moves. */
-#define BALANCE_PROMISED_MORE (WEIGHT_ONE / 8)
 
 /* What has been promised to the tasks of a shard's place that are runnable, as a part of its CPUs. */
 static inline u64 promised(const struct shard __arena *s)
@@ -356,7 +378,9 @@ core_fn pick_cpu(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 
 		if (other == cpu)
 			continue;
-		if (cpu_should_swap(from, c, now_ns)) {
+		if (cpu_should_give_promised(from, c, now_ns)) {
+			/* Nothing is noted of the giver. */
+		} else if (cpu_should_swap(from, c, now_ns)) {
 			c->pick.swaps = from;
 			c->pick.oldest = 1;
 		} else if (!is_full && cpu_should_give(from, now_ns) &&

@@ -7,8 +7,7 @@
 #ifndef CONSORT_CHARGE_H
 #define CONSORT_CHARGE_H
 
-#include "queue.h"
-#include "subsets.h"
+#include "divide.h"
 
 /* The seat that pays for a task's run: the one that was picked, if it still is its domain's. */
 static __always_inline struct tree_node __arena *pays_of(struct task __arena *t)
@@ -56,7 +55,7 @@ static __always_inline u64 owed_part_ns(const struct task __arena *t, u64 ran_ns
 	return ran_ns < c->busy_ns ? ran_ns : c->busy_ns;
 }
 
-/* A seat pays for a run that ends now, and every account above it. */
+/* A seat pays for what its task has run until now, and every account above it. */
 static __always_inline void seat_pay(struct task __arena *t, u64 ran_ns, u64 now_ns)
 {
 	struct place __arena *pl = place_at(t->place);
@@ -80,86 +79,17 @@ static __always_inline void seat_pay(struct task __arena *t, u64 ran_ns, u64 now
 		place_unblock(pl, n);
 }
 
-core_fn task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
+/* A member's due event is charged to it. Demoted, too: else it would have its part twice, by its account and by due events. */
+static __always_inline void due_pay(struct task __arena *t, u64 ran_ns, u64 now_ns)
 {
-	/* Demoted, too: else it would have its part twice, by its account and by due events. */
 	if (t->set)
 		domain_charge_due(domain_in(t->set, t->place), &t->member, ran_ns, now_ns);
+}
+
+core_fn task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
+{
+	due_pay(t, ran_ns, now_ns);
 	seat_pay(t, ran_ns, now_ns);
-	return 0;
-}
-
-/* How much more than its part of the CPU's time a place may have had, of what is remembered. */
-static inline s64 lead_max_ns(void)
-{
-	return tunables.granularity_ns;
-}
-
-/* Which part of it `one` is, of 2^16. */
-static inline u64 part_of_both(u64 one, u64 other)
-{
-	u64 both = one + other;
-
-	return both ? (one << 16) / both : 0;
-}
-
-/*
- * What a place's tasks weigh where classes are active: these their capacities, and all others, whose weights are `root` of
- * `roots` here, their part of the capacity of `flexible`.
- */
-static inline u64 weight_beside_classes(const struct place __arena *pl, u64 root, u64 roots)
-{
-	const struct tree_node __arena *flexible = &pl->root.node;
-	u64 classes = pl->top.weight_active - (flexible->active ? flexible->weight : 0);
-
-	if (!flexible->parent)
-		classes = 0;
-	return classes + (roots ? flexible->weight * ((root << 16) / roots) >> 16 : 0);
-}
-
-/* What the tasks of a place that are in no class weigh on each of its CPUs, with one of `more` that does not count there. */
-static inline u64 root_weight(const struct place __arena *pl, u32 nr_cpus, u64 more)
-{
-	return (pl->root.weight_active + more) / (nr_cpus ?: 1);
-}
-
-/*
- * Where classes are active, the places of a CPU have virtual times that cannot be compared: the CPU's time is divided between
- * its shard's and all beside it in proportion to their weights, those with more CPUs being spread over these. What one did not
- * want is not owed to it later.
- */
-core_fn divide(struct task __arena *t in_arena, u64 ran_ns)
-{
-	struct consort_cpu __arena *c = cpu_at(t->cpu);
-	struct shard __arena *s = shard_at(c->shard);
-	bool is_beside = t->place >= SHARDS_MAX;
-	/* One that sleeps already was runnable while it ran. */
-	u64 asleep = t->member.node.active ? 0 : t->member.node.weight;
-	u64 own = root_weight(&c->place, 1, is_beside ? asleep : 0), others = 0;
-	u64 shared = root_weight(&s->place, s->nr_cpus, is_beside ? 0 : asleep);
-	s64 bound_ns = lead_max_ns(), lead_ns = c->own_lead_ns;
-	bool has_classes = c->place.root.node.parent || s->place.root.node.parent;
-
-	for (u32 i = hidden(1); s->nr_in_subsets && i <= SUBSETS && can_loop; i = hidden(i + 1)) {
-		struct place __arena *pl = beside(c, t->cpu, i);
-
-		if (!pl)
-			continue;
-		own += root_weight(pl, pl->nr_cpus, 0);
-		others += weight_beside_classes(pl, 0, 0) / (pl->nr_cpus ?: 1);
-		has_classes |= !!pl->root.node.parent;
-	}
-	if (has_classes) {
-		u64 roots = own + shared;
-
-		own = weight_beside_classes(&c->place, own, roots) + others;
-		shared = weight_beside_classes(&s->place, shared, roots);
-	}
-	if (is_beside)
-		lead_ns += ran_ns * part_of_both(shared, own) >> 16;
-	else
-		lead_ns -= ran_ns * part_of_both(own, shared) >> 16;
-	c->own_lead_ns = lead_ns > bound_ns ? bound_ns : lead_ns < -bound_ns ? -bound_ns : lead_ns;
 	return 0;
 }
 
@@ -194,8 +124,8 @@ static __always_inline void task_charge(struct task __arena *t, u64 total_ns, u6
 	t->charged_ns = total_ns;
 	task_settle_in(t);
 	if (!one_cpu) {
-		divide(t, ran_ns);
 		charge_begin(t);
+		divide(t, ran_ns);
 	}
 	/* Most tasks pay for themselves alone. */
 	if (one_cpu && !t->set && !place_at(t->place)->nr_blocked)
@@ -232,6 +162,7 @@ static __always_inline void charge_by_clock(struct consort_cpu __arena *c, u64 n
 	running->charged_ns += ran_ns;
 	if (!one_cpu)
 		divide(running, ran_ns);
+	due_pay(running, ran_ns, now_ns);
 	seat_pay(running, ran_ns, now_ns);
 }
 

@@ -90,13 +90,13 @@ clock_goes_first(struct place __arena *side, const struct tree_node __arena *sid
 static __always_inline bool side_is_owed(const struct consort_cpu __arena *c)
 {
 	const struct choice __arena *best = &c->choice, *own = &c->own_choice;
-	s64 owed_ns = lead_max_ns();
 
-	/* Due times decide, until one of the places has had so much more than its part that the other is owed. */
-	if (c->own_lead_ns >= owed_ns)
-		return false;
-	return c->own_lead_ns <= -owed_ns || own->due_ns < best->due_ns ||
-	       (own->due_ns == best->due_ns && c->own_lead_ns <= 0);
+	/* Due times decide, then promises, until one side has had so much more than its part that the other is owed. */
+	if (!side_may_lead(c, PLACE_NONE) || !side_may_lead(c, 0))
+		return c->own_lead_ns < 0;
+	if (own->due_ns != best->due_ns)
+		return own->due_ns < best->due_ns;
+	return (has_claim(own->pays) && !has_claim(best->pays)) || c->own_lead_ns <= 0;
 }
 
 /* Whether `side`, whose choice is the CPU's `own_choice`, goes before the place `pl` of its `choice`. */

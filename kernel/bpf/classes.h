@@ -75,8 +75,8 @@ static inline struct class_set __arena *class_create(u32 id)
 	class->set.parent = root_set;
 	class->set.level = 1;
 	for (u32 i = hidden(0); i < nr_places() && can_loop; i = hidden(i + 1)) {
-		struct group __arena *top = &place_at(nth_place(i))->top;
-		struct group __arena *g = group_in(&class->set, nth_place(i));
+		struct place __arena *pl = place_at(nth_place(i));
+		struct group __arena *top = &pl->top, *g = group_in(&class->set, nth_place(i));
 
 		g->node.kind = kind_of(id);
 		g->node.weight = 1;
@@ -132,6 +132,33 @@ static inline u32 classes_check(void)
 	return 0;
 }
 
+/* Each place knows of the classes that there are. */
+static inline void classes_link(void)
+{
+	for (u32 i = hidden(0); i < nr_places() && can_loop; i = hidden(i + 1)) {
+		u32 place = nth_place(i);
+		struct place __arena *pl = place_at(place);
+		struct lock __arena *l = &shard_at(shard_of_place(place))->lock;
+		unsigned long flags;
+
+		bpf_local_irq_save(&flags);
+		lock_take(l);
+		pl->root.nominal_weight = class_table.flexible;
+		pl->classes = NULL;
+		for (u32 id = hidden(0); id < CLASSES_MAX && can_loop; id = hidden(id + 1)) {
+			struct class_set __arena *class = find_class(id);
+			struct group __arena *g = class ? group_in(&class->set, place) : NULL;
+
+			if (!g)
+				continue;
+			g->next_class = pl->classes;
+			pl->classes = g;
+		}
+		lock_release(l);
+		bpf_local_irq_restore(&flags);
+	}
+}
+
 call_fn consort_classes(struct consort_classes_args *args)
 {
 	USES_ARENA();
@@ -150,10 +177,10 @@ call_fn consort_classes(struct consort_classes_args *args)
 			continue;
 		}
 		bpf_map_update_elem(&classes, &id, &none, BPF_ANY);
+		classes_link();
 		free_pages(class, class_set_bytes());
 	}
-	for (u32 i = hidden(0); i < nr_places() && can_loop; i = hidden(i + 1))
-		place_at(nth_place(i))->root.nominal_weight = class_table.flexible;
+	classes_link();
 	set_weights(root_set, class_table.flexible);
 	return 0;
 }

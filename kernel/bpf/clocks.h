@@ -203,11 +203,12 @@ core_fn clocks_rest(struct consort_cpu __arena *c in_arena, u32 cpu,
 	return 0;
 }
 
-/* The CPU has served a place by its clock. */
+/* The CPU has served a place by its clock, which stands while it has nothing but classes. */
 static __always_inline void clock_serves(struct consort_cpu __arena *c,
 					 const struct place __arena *pl)
 {
-	c->clock = place_clock(pl);
+	if (pl->root.nr_active || !pl->top.nr_active)
+		c->clock = place_clock(pl);
 }
 
 #endif

@@ -47,25 +47,27 @@ static __always_inline void place_count(struct place __arena *pl, u32 place, s32
 	pl->nr_cpus = 1;
 	if (!one_cpu)
 		nr_runnable = count_in_shard(pl, place, more);
-	pl->quantum_ns = slice_ns(tunables.granularity_ns, tunables.min_slice_ns, nr_runnable, 1);
+	pl->quantum_ns = slice_ns(tunables.granularity_ns, tunables.min_slice_ns, nr_runnable);
+	pl->members_ns = MEMBERS_ROUNDS * tunables.granularity_ns;
 	pl->first_ns = first_turn_ns(tunables.granularity_ns, nr_runnable);
 	if (pl->root.node.parent) {
 		pl->quantum_ns = slice_beside_ns(pl->quantum_ns, tunables.min_slice_ns,
 						 class_table.shortest_period_ns);
+		pl->members_ns = 0;
 		pl->first_ns = 0;
 		if (!one_cpu)
-			class_make_room(pl);
+			class_weigh(pl);
 	}
 	pl->window_ns = tunables.window_ns;
 }
 
-/* What a class weighs where a task of it is runnable follows what has been promised there. */
+/* What classes weigh where a task of one is runnable follows what has been promised there. */
 core_fn promises_follow(struct task __arena *t in_arena)
 {
 	struct place __arena *pl = place_at(t->place);
 
 	if (pl->top.load)
-		class_follow_load(pl, group_in(t->home, t->place));
+		class_weigh_all(pl);
 	return 0;
 }
 

@@ -14,12 +14,12 @@
 #include "subsets.h"
 #include "timer.h"
 
-static inline u64 task_slice_ns(struct task __arena *t, u64 now_ns)
+static __attribute__((noinline)) u64 task_slice_ns(struct task __arena *t, u64 now_ns)
 {
 	u64 slice = place_at(t->place)->quantum_ns;
 
 	if (in_domain(t))
-		slice *= domain_in(t->set, t->place)->group.nr_active;
+		slice = domain_slices_ns(place_at(t->place), domain_in(t->set, t->place));
 	return t->turn_until_ns > now_ns + slice ? t->turn_until_ns - now_ns : slice;
 }
 

@@ -66,13 +66,12 @@ static inline bool may_take(const struct task __arena *t, u32 cpu, bool crowds)
 /* What a task has been promised here, as a load: its part of its reservation's; 0 if it has no reservation. */
 static inline u64 promised_to(struct task __arena *t)
 {
-	const struct group __arena *home = pays_of(t)->parent, *g = home;
+	const struct group __arena *home = pays_of(t)->parent;
+	struct tree_node __arena *n = promise_above(pays_of(t));
 
-	while (g->level > 2 && can_loop)
-		g = g->node.parent;
-	if (g->level < 2 || !g->node.parent->nominal_weight)
+	if (!n || n->kind < NODE_FAIR || !home->load)
 		return 0;
-	return home->load ? g->load_above * load_of_weight(t->member.node.weight) / home->load : 0;
+	return group_of(n)->load_above * load_of_weight(t->member.node.weight) / home->load;
 }
 
 /* Takes the task of a thief's choice if it fits; else it is hidden while the thief looks on, among `others`. */
@@ -138,7 +137,8 @@ static inline struct group __arena *first_class(struct place __arena *pl)
 }
 
 /* The same of those that have been promised no more than `most`, as a load, of the class that goes first. */
-core_fn take_promised_for(struct place __arena *pl in_arena, u32 cpu, u64 most, u64 now_ns)
+core_fn take_promised_for(struct place __arena *pl in_arena, u32 cpu, u64 most, bool crowds,
+			  u64 now_ns)
 {
 	struct choice __arena *best = &cpu_at(cpu)->own_choice;
 	struct task __arena *t, *others = NULL;
@@ -157,7 +157,7 @@ core_fn take_promised_for(struct place __arena *pl in_arena, u32 cpu, u64 most, 
 		if (!best->task)
 			break;
 		t = task_of_node(best->task);
-		if (take_or_hide(best, promised_to(t) <= most && may_take(t, cpu, false), &others))
+		if (take_or_hide(best, promised_to(t) <= most && may_take(t, cpu, crowds), &others))
 			break;
 	}
 	best->looks = 0;
@@ -238,7 +238,7 @@ static inline struct task_struct *steal_from(u32 from, u32 cpu, bool oldest, u64
 		return NULL;
 	lock_take(l);
 	if (promised_most)
-		take_promised_for(pl, cpu, promised_most, now_ns);
+		take_promised_for(pl, cpu, promised_most, from >= SHARDS_MAX, now_ns);
 	else if (oldest)
 		take_oldest_for(pl, cpu, from >= SHARDS_MAX);
 	else
@@ -422,6 +422,7 @@ static inline void cpu_set_online(u32 cpu, u32 online)
 	else
 		s->online[cpu / 64 % MASK_WORDS] &= ~(1ULL << cpu % 64);
 	c->online = online;
+	sides_forget(c);
 	flight_end(c);
 	c->running = NULL;
 	c->compare_at_ns = NEVER_NS;

@@ -170,6 +170,8 @@ struct consort_cpu {
 	u32 elsewhere; /* the other CPU */
 	u32 gives_way_to; /* 1 + the CPU that is to take the task which has just run here; 0: none */
 	s64 own_lead_ns; /* beside classes: by how much places beside its shard's have had more of it than their part */
+	u64 own_weight; /* what they have of it, see division.h, */
+	u64 own_promised; /* and what is promised there */
 	u64 balance_at_ns; /* when this CPU next compares its shard with the others */
 	u64 promises_at_ns; /* when it next looks whether more has been promised in one of them */
 	u64 swap_at_ns; /* when its own place next takes a task from another one's that has more, or gives one */

@@ -103,6 +103,7 @@ core_fn user_show(struct domain_set __arena *set in_arena, u32 cpu, u32 by, u64 
 		return 0;
 	before = cpu_at(cpu)->asks_nr;
 	cpu_at(cpu)->asks_nr = nr;
+	user_shown(f);
 	rec->group.nr = nr;
 	rec->group.by = by;
 	rec->group.now_ns = now_ns;
@@ -138,14 +139,15 @@ static inline struct domain_set __arena *asks_next(struct consort_cpu __arena *c
 		return t->set;
 	}
 	while (can_loop) {
-		id = asks_take(s);
+		/* Something has happened since it was asked: that is for the next choice. */
+		id = asks_take(s, asked);
 		if (!id)
 			return NULL;
 		set = find_domain_set(id);
 		if (!is_user_function(set))
 			continue;
 		*asks_of(set, c->shard) = 0;
-		if (id != asked && !set->function->is_off)
+		if (!set->function->is_off)
 			return set;
 	}
 	return NULL;

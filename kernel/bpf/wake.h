@@ -50,7 +50,10 @@ static inline bool goes_first(const struct tree_node __arena *n,
 	return !vtime_before(running->vtime + vtime_of_ns(ran_ns, node_weight(running)), n->vtime);
 }
 
-/* The same for two places of a CPU: by their clocks, at the level of their roots. */
+/*
+ * The same for two places of a CPU: by their clocks, at the level of their roots. Who has been promised the CPU goes before a
+ * task that has reserved nothing.
+ */
 static inline bool place_beats(struct tree_node __arena *n, const struct task __arena *t,
 			       struct tree_node __arena *other, const struct task __arena *running,
 			       u64 ran_ns)
@@ -59,6 +62,8 @@ static inline bool place_beats(struct tree_node __arena *n, const struct task __
 
 	if (!one_cpu && shard_of_place(t->place) != cpu_at(running->cpu)->shard)
 		return false;
+	if (class_table.shortest_period_ns && has_claim(n))
+		return !has_claim(other) && side_may_lead(cpu_at(running->cpu), t->place);
 	n = tree_member_above(n, &place_at(t->place)->root);
 	other = tree_member_above(other, &place_at(running->place)->root);
 	if (!n || !other)
@@ -123,7 +128,9 @@ static inline bool wake_beats(struct consort_cpu __arena *c, u32 cpu, struct tas
 	if (due && is_due(running, now_ns))
 		return t->member.due_ns < running->member.due_ns;
 	if (!in_domain(running) && due)
-		return true;
+		return one_cpu || t->place != running->place ||
+		       place_may_interrupt(place_at(t->place), &t->member, pays_of(running),
+					   now_ns - c->since_ns - c->estimated_ns);
 	if (in_first_turn(running, t, now_ns))
 		return false;
 	return vtime_beats(t, running, now_ns - c->since_ns - c->estimated_ns);

@@ -218,6 +218,74 @@ static u64 place_wait_ns(const struct checking *c, const struct task *t, u64 ns,
 	return part_of(ns, weight_everywhere(), weight / (nr_cpus ?: 1));
 }
 
+/* Beside classes: the least part of its CPUs that a place's root has had in this second, and in the one before. */
+struct root_part {
+	u64 second;
+	u64 least;
+	u64 least_before;
+};
+
+static struct root_part root_parts[PLACES_MAX];
+
+static void forget_root_parts(void)
+{
+	memset(root_parts, 0, sizeof(root_parts));
+}
+
+/* The least part that places beside a shard's have of one of the CPUs that choose from `place`. */
+static u64 sides_least(u32 place)
+{
+	u64 least = WEIGHT_ONE;
+
+	for (u32 cpu = 0; cpu < topology.nr_cpus; cpu++) {
+		const struct consort_cpu *c = cpu_at(cpu);
+
+		if (c->shard == shard_of_place(place) && may_use(place, cpu) && c->own_weight < least)
+			least = c->own_weight;
+	}
+	return least;
+}
+
+/* What it has now: what classes leave it in its place, which may not have all of its CPUs (core/division.h). */
+static u64 root_part_now(u32 place, const struct place *pl)
+{
+	u64 weight = pl->root.node.weight;
+
+	if (is_own(place))
+		return weight;
+	if (place >= SHARDS_MAX)
+		return weight * sides_least(place) >> WEIGHT_SHIFT;
+	return weight * (class_cpus_weight(pl) / (pl->nr_cpus ?: 1)) >> WEIGHT_SHIFT;
+}
+
+static void look_at_root_part(u32 place)
+{
+	struct root_part *p = &root_parts[place];
+	const struct place *pl = place_at(place);
+	u64 second = 1 + *sim_host->now_ns / 1000000000, part;
+
+	if (!pl->root.node.parent)
+		return;
+	part = root_part_now(place, pl);
+	if (p->second != second) {
+		p->least_before = p->second + 1 == second ? p->least : part;
+		p->least = part;
+		p->second = second;
+	}
+	if (part < p->least)
+		p->least = part;
+}
+
+/* A root's task waits for so long where it has all: so long where it has what it had. */
+static u64 beside_classes_ns(const struct checking *c, u64 ns, u32 place)
+{
+	const struct root_part *p = &root_parts[place];
+	u64 nominal = place_at(place)->root.nominal_weight;
+	u64 least = p->least < p->least_before ? p->least : p->least_before;
+
+	return one_cpu ? ns : part_of(ns + 2 * lead_max_ns(), nominal, least);
+}
+
 /* Whatever the weights: all others may have waited for longer, wherever they are (core/live.h). */
 static u64 live_ns(const struct checking *c, const struct sim_task_ref *ref)
 {
@@ -245,9 +313,8 @@ static void check_starvation(struct checking *c, const struct sim_task_ref *ref)
 		if (!n->parent->node.parent)
 			ns = place_wait_ns(c, t, ns, n->weight);
 	}
-	/* The root weighs less where it makes room for classes (core/class.h). */
 	if (n->parent)
-		ns = part_of(ns, group_of((struct tree_node *)n)->nominal_weight, n->weight);
+		ns = beside_classes_ns(c, ns, t->place);
 	/* The lightest may wait for longer than fits into the sums below. */
 	if (ns > PATIENCE_MAX_NS)
 		ns = PATIENCE_MAX_NS;
@@ -267,6 +334,8 @@ static void check_bounds(struct checking *c)
 {
 	struct visiting v = { c, place_of_shard(0) };
 
+	for (u32 i = 0; !one_cpu && i < nr_places(); i++)
+		look_at_root_part(nth_place(i));
 	if (!c->bounds.weights_stay)
 		return;
 	for (u32 i = 0; i < c->nr_tasks && !c->broken; i++) {

@@ -70,6 +70,7 @@ static void reset(const struct sim_host *host, bool concurrent, bool has_new)
 	sim_maps_free();
 	sim_timers_forget();
 	forget_past();
+	forget_root_parts();
 	forget_gives();
 	forget_roles();
 	memset(__start_consort_bss, 0, __stop_consort_bss - __start_consort_bss);

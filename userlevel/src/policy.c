@@ -160,7 +160,7 @@ void ul_told(struct ul_policy *p, u32 i, u64 now_ns, u64 granularity_ns, u64 min
 	struct domain *d = &p->domain;
 	const struct member *m = &p->members[i];
 	struct tree_node *best = group_first(&d->group);
-	u64 slice = slice_ns(granularity_ns, min_slice_ns, d->group.nr_active, 1);
+	u64 slice = slice_ns(granularity_ns, min_slice_ns, d->group.nr_active);
 	u64 asks_ns = coop_asks_at_ns(d, m, now_ns, slice);
 
 	told->other_due_ns = domain_next_due_ns(d);

@@ -213,13 +213,14 @@ fn weight_of_class(here: u64, all: u64) -> u64 {
     let everywhere = crate::pinned::Pinned::new(ledger {
         load: unsafe { core_load_of_weight(all) },
     });
-    let class = group {
+    let mut class = group {
+        load: unsafe { core_load_of_weight(here) },
         nominal_weight: ONE / 2,
         capacity: 4 * (ONE / 2),
         ledger: everywhere.at(),
         ..group::default()
     };
-    unsafe { core_class_weight(&class, core_load_of_weight(here), 2) }
+    unsafe { core_class_wants(&mut class, 2 * ONE) }
 }
 
 #[test]

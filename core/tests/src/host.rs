@@ -118,7 +118,7 @@ impl Host {
             (*pl).nr_runnable = (*pl).nr_runnable.wrapping_add_signed(more);
             if let Some(s) = self.slices {
                 (*pl).quantum_ns =
-                    core_slice_ns(s.granularity_ns, s.min_slice_ns, (*pl).nr_runnable, 1);
+                    core_slice_ns(s.granularity_ns, s.min_slice_ns, (*pl).nr_runnable);
             }
         }
     }

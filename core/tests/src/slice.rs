@@ -4,8 +4,8 @@
 use crate::{
     host::Host,
     policy::{
-        core_first_turn_ns, core_slice_beside_ns, core_slice_ns, core_tree_weighs_enough,
-        FIRST_ROUNDS, WEIGHT_ONE,
+        core_first_turn_ns, core_members_slice_ns, core_slice_beside_ns, core_slice_ns,
+        core_tree_weighs_enough, FIRST_ROUNDS, MEMBERS_ROUNDS, WEIGHT_ONE,
     },
 };
 use proptest::prelude::*;
@@ -13,7 +13,10 @@ use proptest::prelude::*;
 const MS: u64 = 1_000_000;
 
 fn slice_ns(granularity_ns: u64, min_slice_ns: u64, nr_runnable: u32, nr_members: u32) -> u64 {
-    unsafe { core_slice_ns(granularity_ns, min_slice_ns, nr_runnable, nr_members) }
+    unsafe {
+        let one = core_slice_ns(granularity_ns, min_slice_ns, nr_runnable);
+        core_members_slice_ns(one, nr_members, u64::from(MEMBERS_ROUNDS) * granularity_ns)
+    }
 }
 
 #[test]
@@ -28,6 +31,7 @@ fn equation_2_2() {
         (20 * MS, MS / 2, 10_000, 1, MS / 2),
         (20 * MS, MS / 2, 12, 12, 12 * 1_666_666),
         (20 * MS, MS / 2, 60, 10, 5 * MS),
+        (20 * MS, MS / 2, 600, 400, 80 * MS),
         (20 * MS, MS / 2, 0, 0, 20 * MS),
         (0, 0, 7, 1, 0),
         (0, MS, 7, 1, MS),
@@ -80,7 +84,9 @@ proptest! {
     ) {
         let one = slice_ns(granularity_ns, min_ns, nr_runnable, 1);
 
-        prop_assert_eq!(slice_ns(granularity_ns, min_ns, nr_runnable, nr_members), one * u64::from(nr_members));
+        let most = (u64::from(MEMBERS_ROUNDS) * granularity_ns).max(one);
+        let all = (one * u64::from(nr_members)).min(most);
+        prop_assert_eq!(slice_ns(granularity_ns, min_ns, nr_runnable, nr_members), all);
     }
 
     /// Half of the granularity while there is room for that; and all first turns together last FIRST_ROUNDS rounds at most.

@@ -59,6 +59,7 @@ proptest! {
             g.function.is_stale = 1;
             prop_assert_eq!(unsafe { core_user_asks_at_ns(&*g.function, now_ns) }, now_ns);
             now_ns += took_ns;
+            unsafe { core_user_shown(&mut *g.function) };
             unsafe { core_user_answered(&mut *g.function, took_ns, again_ns, now_ns) };
             in_a_row = if took_ns > 200 * US { in_a_row + 1 } else { 0 };
             prop_assert_eq!(g.function.is_off != 0, in_a_row >= 16);

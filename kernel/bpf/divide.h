@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Beside classes: how a CPU is divided between its shard's place and those beside it, whose virtual times cannot be compared
+ * there. core/division.h says what each side is due; a CPU keeps how much more than that those beside have had.
+ *
+ * Functions here are called with the shard's lock held.
+ */
+#ifndef CONSORT_DIVIDE_H
+#define CONSORT_DIVIDE_H
+
+#include "queue.h"
+#include "subsets.h"
+
+/* How much more than its part of the CPU's time a side may have had, of what is remembered. */
+static inline s64 lead_max_ns(void)
+{
+	return tunables.granularity_ns;
+}
+
+/* Which part of it `one` is, of 2^16. */
+static inline u64 part_of_both(u64 one, u64 other)
+{
+	u64 both = one + other;
+
+	return both ? (one << 16) / both : 0;
+}
+
+/*
+ * A place belongs to a side: what it wants of a CPU, of which it may have `left`, all its CPUs having `all`. `asleep`: a task
+ * there that has just run, and sleeps already.
+ */
+static __always_inline void side_add(struct division_side *side, const struct place __arena *pl,
+				     u64 left, u64 all, u64 asleep)
+{
+	u64 promised = weight_of_load(pl->top.load) * left / all, classes = 0;
+
+	/* What they want is a part of what the place has of its CPUs. */
+	if (pl->top.load)
+		classes = pl->classes_want * left >> WEIGHT_SHIFT;
+	side->promised += promised;
+	side->classes += classes > promised ? classes : promised;
+	side->root += (pl->root.weight_active + asleep) / (pl->nr_cpus ?: 1);
+}
+
+/* What is left of CPUs of which so much is promised to tasks that may run nowhere else. */
+static __always_inline u64 left_of(u64 nr_cpus, u64 promised)
+{
+	u64 all = (nr_cpus ?: 1) * WEIGHT_ONE, least = all / DIVISION_ROOT_LEAST;
+
+	return all - least > promised ? all - promised : least;
+}
+
+/* Whether a place, of a CPU that chooses from it, may go before the other side: that has not been kept from its part for long. */
+static inline bool side_may_lead(const struct consort_cpu __arena *c, u32 place)
+{
+	return place >= SHARDS_MAX ? c->own_lead_ns < lead_max_ns() :
+				     c->own_lead_ns > -lead_max_ns();
+}
+
+/* Whether a node is below a class, in a reservation that has not had what it was promised until now. */
+static __always_inline bool has_claim(struct tree_node __arena *n)
+{
+	n = promise_above(n);
+	return n && !vtime_before(n->parent->vmin, n->vtime);
+}
+
+/* A CPU comes or goes: its shard's place has none of it, and nothing is promised beside that. */
+static inline void sides_forget(struct consort_cpu __arena *c)
+{
+	struct place __arena *shared = &shard_at(c->shard)->place;
+
+	shared->sides_weight -= c->own_weight;
+	shared->sides_promised -= c->own_promised;
+	c->own_weight = 0;
+	c->own_promised = 0;
+	c->own_lead_ns = 0;
+}
+
+/* A task has run: its side has had that much. What one did not want is not owed to it later. Its load still counts. */
+core_fn divide(struct task __arena *t in_arena, u64 ran_ns)
+{
+	struct consort_cpu __arena *c = cpu_at(t->cpu);
+	struct shard __arena *s = shard_at(c->shard);
+	struct division d = {};
+	bool is_beside = t->place >= SHARDS_MAX;
+	u64 asleep = t->member.node.active || promise_above(&t->member.node) ? 0 : t->member.node.weight;
+	s64 bound_ns = lead_max_ns(), lead_ns = c->own_lead_ns;
+
+	side_add(&d.own, &c->place, WEIGHT_ONE, WEIGHT_ONE, is_beside ? asleep : 0);
+	for (u32 i = hidden(1); s->nr_in_subsets && i <= SUBSETS && can_loop; i = hidden(i + 1)) {
+		struct place __arena *pl = beside(c, t->cpu, i);
+
+		if (pl)
+			side_add(&d.own, pl, WEIGHT_ONE, left_of(pl->nr_cpus, 0), 0);
+	}
+	s->place.sides_promised += d.own.promised - c->own_promised;
+	c->own_promised = d.own.promised;
+	side_add(&d.shared, &s->place, left_of(1, d.own.promised),
+		 left_of(s->nr_cpus, s->place.sides_promised), is_beside ? 0 : asleep);
+	division_make(&d, s->place.root.nominal_weight);
+	s->place.sides_weight += d.own_weight - c->own_weight;
+	c->own_weight = d.own_weight;
+	/* What classes and the root weigh in the CPU's own place is what they have of the CPU: from the next charge there on. */
+	c->place.root_weight = d.own_root;
+	c->place.more_weight = d.own_more;
+	if (is_beside)
+		lead_ns += ran_ns * part_of_both(d.shared_weight, d.own_weight) >> 16;
+	else
+		lead_ns -= ran_ns * part_of_both(d.own_weight, d.shared_weight) >> 16;
+	c->own_lead_ns = lead_ns > bound_ns ? bound_ns : lead_ns < -bound_ns ? -bound_ns : lead_ns;
+	return 0;
+}
+
+#endif
