@@ -84,33 +84,38 @@ pub struct Journal {
 
 impl Journal {
     /// Reads what an earlier daemon left; [`Journal::rewrite`] then says what still holds. What cannot be read is kept
-    /// aside.
-    ///
-    /// # Errors
-    /// When the file cannot be read or made.
-    pub fn open(path: &Path) -> io::Result<(Journal, Vec<Entry>)> {
+    /// aside. What can be read counts, also where nothing more can be written: on a disk that is full or read-only.
+    pub fn open(path: &Path) -> (Vec<Entry>, io::Result<Journal>) {
         let text = match fs::read(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(error),
+            Err(error) => return (Vec::new(), Err(error)),
         };
         let (entries, unknown) = parse(&text);
         if unknown > 0 {
             keep_aside(path, unknown);
         }
+        let journal = Journal::go_on(path, &text, entries.len());
+        (entries, journal)
+    }
+
+    /// A journal that says `text`, to be appended to.
+    fn go_on(path: &Path, text: &[u8], lines: usize) -> io::Result<Journal> {
+        let length = whole_lines(text).len() as u64;
         let mut journal = Journal {
             path: path.to_owned(),
-            file: open_own(path, &text)?,
-            length: text.len() as u64,
-            lines: entries.len(),
+            file: open_own(path, text)?,
+            length,
+            lines,
         };
-        match text.last() {
-            None => journal.append(&Entry::Journal { version: VERSION })?,
-            // A line without its end would swallow the next one.
-            Some(last) if *last != b'\n' => journal.rewrite(&entries)?,
-            Some(_) => {}
+        if length < text.len() as u64 {
+            // A line without its end would swallow the next one. To cut it off takes no room.
+            journal.file.set_len(length)?;
         }
-        Ok((journal, entries))
+        if length == 0 {
+            journal.append(&Entry::Journal { version: VERSION })?;
+        }
+        Ok(journal)
     }
 
     /// Appends an entry, and returns when it will survive.
@@ -192,12 +197,15 @@ fn line(entry: &Entry) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
+/// Without a last line that has no end.
+fn whole_lines(text: &[u8]) -> &[u8] {
+    let end = text.iter().rposition(|byte| *byte == b'\n');
+    &text[..end.map_or(0, |end| end + 1)]
+}
+
 /// The whole lines that can be read, and how many could not.
 fn parse(text: &[u8]) -> (Vec<Entry>, usize) {
-    let Some(end) = text.iter().rposition(|byte| *byte == b'\n') else {
-        return (Vec::new(), 0);
-    };
-    let lines = text[..end].split(|byte| *byte == b'\n');
+    let lines = whole_lines(text).split_inclusive(|byte| *byte == b'\n');
     let read = lines.map(|line| serde_json::from_slice(line).ok());
     let (known, unknown): (Vec<_>, Vec<_>) = read.partition(Option::is_some);
     let known: Vec<Entry> = known.into_iter().flatten().collect();
@@ -245,7 +253,7 @@ mod tests {
 
     /// Its entries, without the first one.
     fn said(path: &Path) -> Vec<Entry> {
-        let (_, entries) = Journal::open(path).unwrap();
+        let (entries, _) = Journal::open(path);
         let said = entries.into_iter();
         said.filter(|entry| !matches!(entry, Entry::Journal { .. }))
             .collect()
@@ -285,9 +293,9 @@ mod tests {
                 acknowledged += 1;
             }
             fs::write(&path, &bytes[..cut]).unwrap();
-            let (mut journal, entries) = Journal::open(&path).unwrap();
+            let (entries, journal) = Journal::open(&path);
             assert_eq!(entries, all[..acknowledged], "cut at {cut}");
-            journal.append(&reserve(9)).unwrap();
+            journal.unwrap().append(&reserve(9)).unwrap();
             assert_eq!(
                 said(&path)[..acknowledged],
                 all[..acknowledged],
@@ -302,7 +310,8 @@ mod tests {
     fn rewriting_keeps_what_holds() {
         let path = path("rewrite");
         let _ = fs::remove_file(&path);
-        let (mut journal, entries) = Journal::open(&path).unwrap();
+        let (entries, journal) = Journal::open(&path);
+        let mut journal = journal.unwrap();
         assert_eq!(entries, []);
         assert_eq!(said(&path), []);
         for number in 0..20 {
@@ -341,7 +350,7 @@ mod tests {
     fn many_bytes_are_stale_as_many_lines_are() {
         let path = path("bytes");
         let _ = fs::remove_file(&path);
-        let (mut journal, _) = Journal::open(&path).unwrap();
+        let mut journal = Journal::open(&path).1.unwrap();
         journal.length = STALE_BYTES_MAX + 1;
         assert!(journal.is_stale(0) && !journal.is_stale(1));
         fs::remove_file(&path).unwrap();

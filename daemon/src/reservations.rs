@@ -85,7 +85,7 @@ pub struct Reservations {
     /// As the operator's file divides the machine.
     pub(crate) file: Classes,
     pub(crate) journal: Option<Journal>,
-    /// Why there is none.
+    /// Why there is none, or why it could not be written the last time.
     pub(crate) journal_error: Option<String>,
     pub(crate) in_force: HashMap<u32, InForce>,
     /// Reservations that are over, and that the scheduler could not end yet.
@@ -146,11 +146,12 @@ impl Reservations {
         let Some(journal) = &mut self.journal else {
             return Ok(());
         };
-        let Err(error) = journal.append(entry) else {
-            return Ok(());
-        };
-        let text = format!("cannot write the journal, so nothing was changed: {error}");
-        Err(Refusal::new(Errno::EIO, text))
+        let written = journal.append(entry);
+        self.journal_error = written.as_ref().err().map(ToString::to_string);
+        written.map_err(|error| {
+            let text = format!("cannot write the journal, so nothing was changed: {error}");
+            Refusal::new(Errno::EIO, text)
+        })
     }
 
     /// What the owner of process `pid` may have, by the groups that the process is in.

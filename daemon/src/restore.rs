@@ -32,15 +32,11 @@ impl Service {
     /// When the scheduler refuses the division.
     pub fn open_reservations(&mut self, division: Division, journal: &Path) -> io::Result<()> {
         let path = journal;
-        let mut journal_error = None;
-        let (mut journal, entries) = match Journal::open(path) {
-            Ok((journal, entries)) => (Some(journal), entries),
-            Err(error) => {
-                warn_of_no_journal(path, &error);
-                journal_error = Some(error.to_string());
-                (None, Vec::new())
-            }
-        };
+        let (entries, journal) = Journal::open(path);
+        let mut journal_error = journal.as_ref().err().map(ToString::to_string);
+        let mut journal = journal
+            .inspect_err(|error| warn_of_no_journal(path, error))
+            .ok();
         let file = division.classes.clone();
         self.limit_users(&division);
         self.reservations = Reservations::new(division);
@@ -65,6 +61,7 @@ impl Service {
         if let Some(Err(error)) = rewritten {
             // What it says still holds, and more can be appended once there is room.
             error!(%error, journal = %path.display(), "the journal cannot be written anew");
+            journal_error = Some(error.to_string());
         }
         self.reservations.journal = journal;
         self.reservations.journal_error = journal_error;

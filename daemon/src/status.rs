@@ -36,7 +36,8 @@ pub struct Status {
     pub ejections: EjectionsStatus,
     /// The asking user, or all for root: at most a hundred, the busiest first.
     pub users: Vec<UserStatus>,
-    /// Why reservations do not outlast the daemon; `null` while they do.
+    /// What the disk said when the journal could not be used, or written the last time; `null` while it can be: what is
+    /// reserved outlasts the daemon.
     pub journal_error: Option<String>,
 }
 
