@@ -4,9 +4,12 @@
 mod common;
 
 use std::{
+    fs,
     io::Write,
     net::{TcpListener, TcpStream},
-    os::fd::AsRawFd,
+    os::fd::{AsRawFd, BorrowedFd, RawFd},
+    path::Path,
+    time::{Duration, Instant},
 };
 
 use common::{gettid, join, request, Daemon, Program, Record};
@@ -17,6 +20,7 @@ use consort_daemon::{
     users::OPERATORS_CLIENTS,
     wire::{self, MESSAGE_BYTES_MAX, REQUEST_BYTES},
 };
+use nix::sys::socket::{getsockname, getsockopt, sockopt::AcceptConn, UnixAddr};
 use proptest::prelude::*;
 
 #[test]
@@ -251,7 +255,7 @@ impl AskHello for Program {
 fn descriptors_of_strangers_are_refused() {
     let daemon = Daemon::start();
     let program = daemon.connect();
-    let (lingering, _reader) = lingering_socket();
+    let (lingering, _reader) = lingering_socket(1);
     let hello = wire::request_bytes(request(CONSORT_HELLO));
     let sent = program.send_with(&hello, &[lingering.as_raw_fd()]);
     drop(lingering);
@@ -261,8 +265,55 @@ fn descriptors_of_strangers_are_refused() {
     daemon.hello();
 }
 
-/// A TCP socket that takes a second to close, and the one that would have to read.
-fn lingering_socket() -> (TcpStream, TcpStream) {
+/// As on a kernel that lets descriptors through, before Linux 6.16: whatever one of them waits for when it is closed, programs
+/// are answered meanwhile.
+#[test]
+fn what_takes_long_to_close_is_closed_aside() {
+    let daemon = Daemon::start();
+    let_descriptors_through(listener_at(&daemon.config.socket));
+    let (hostile, other) = (daemon.connect(), daemon.hello());
+    let (lingering, reader) = lingering_socket(10);
+    let hello = wire::request_bytes(request(CONSORT_HELLO));
+    // The daemon does not get at the message before ours is closed: its own is the last one.
+    let held_up = daemon.host.record();
+    hostile.send_with(&hello, &[lingering.as_raw_fd()]).unwrap();
+    drop(lingering);
+    drop(held_up);
+    let sent = Instant::now();
+    assert!(hostile.receive().is_none(), "it is not served any more");
+    assert_eq!(other.ask(&request(99)).error, libc::EOPNOTSUPP);
+    daemon.hello();
+    assert!(sent.elapsed() < Duration::from_secs(5));
+    drop(reader);
+}
+
+/// Of this process, where the daemon is a thread: the socket that listens at `path`.
+fn listener_at(path: &Path) -> RawFd {
+    let open = fs::read_dir("/proc/self/fd").unwrap();
+    let numbers = open.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let found = numbers.into_iter().find(|fd| {
+        let name = getsockname::<UnixAddr>(*fd);
+        // SAFETY: no other thread closes the listener of a daemon that serves.
+        let is_listening = || getsockopt(&unsafe { BorrowedFd::borrow_raw(*fd) }, AcceptConn);
+        name.is_ok_and(|name| name.path() == Some(path)) && is_listening() == Ok(true)
+    });
+    found.expect("a daemon that listens")
+}
+
+/// Takes back that the kernel refuses descriptors for those who connect to `listener`.
+fn let_descriptors_through(listener: RawFd) {
+    const SO_PASSRIGHTS: libc::c_int = 83;
+    let yes: libc::c_int = 1;
+    // SAFETY: the pointer is to one int, whose length is given. A kernel that knows no such option lets them through anyway.
+    unsafe {
+        let value = std::ptr::from_ref(&yes).cast();
+        let length = size_of::<libc::c_int>() as libc::socklen_t;
+        libc::setsockopt(listener, libc::SOL_SOCKET, SO_PASSRIGHTS, value, length);
+    }
+}
+
+/// A TCP socket that takes so many seconds to close, and the one that would have to read.
+fn lingering_socket(seconds: libc::c_int) -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut sender = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let (reader, _) = listener.accept().unwrap();
@@ -270,7 +321,7 @@ fn lingering_socket() -> (TcpStream, TcpStream) {
     while sender.write(&[0; 65536]).is_ok() {}
     let linger = libc::linger {
         l_onoff: 1,
-        l_linger: 1,
+        l_linger: seconds,
     };
     nix::sys::socket::setsockopt(&sender, nix::sys::socket::sockopt::Linger, &linger).unwrap();
     (sender, reader)

@@ -6,16 +6,28 @@ mod common;
 
 use std::{
     fs,
+    os::fd::{AsRawFd, OwnedFd},
     path::{Path, PathBuf},
     thread::{self, JoinHandle},
+    time::Duration,
 };
 
 use common::{write_thread, Folder};
 use consort_daemon::{
+    listen::Listener,
     peer::Processes,
     targets::{Scope, Target},
 };
-use nix::{errno::Errno, sys::stat::Mode, unistd::mkfifo};
+use nix::{
+    errno::Errno,
+    sys::{
+        signal::{kill, Signal},
+        socket::{connect, socket, AddressFamily, SockFlag, SockType, UnixAddr},
+        stat::Mode,
+        wait::waitpid,
+    },
+    unistd::{fork, getuid, mkfifo, ForkResult, Pid},
+};
 
 const USER: u32 = 70_001;
 const PROCESS: i32 = 4000;
@@ -82,5 +94,51 @@ fn who_ends_while_its_thread_is_looked_for_gets_nobody_elses() {
     let changed = change_at(stat, move || give_away(&root));
     let (_, found) = processes.thread(&peer, PROCESS + 9);
     changed.join().unwrap();
+    assert_eq!(found.unwrap_err().errno, Errno::EPERM);
+}
+
+/// A child that connects with `socket`, which it shares with us, and does nothing more.
+fn child_that_connects(socket: &OwnedFd, path: &Path) -> Pid {
+    let address = UnixAddr::new(path).unwrap();
+    // SAFETY: the child calls nothing that may allocate or lock.
+    match unsafe { fork() }.unwrap() {
+        ForkResult::Parent { child } => child,
+        ForkResult::Child => {
+            let _ = connect(socket.as_raw_fd(), &address);
+            // SAFETY: system calls; it ends should nobody end it.
+            unsafe {
+                libc::alarm(60);
+                libc::pause();
+                libc::_exit(1)
+            }
+        }
+    }
+}
+
+/// Its number may be anybody's by then: on paper a process of the same user has it all the time.
+#[test]
+fn who_hands_its_connection_on_and_ends_is_refused() {
+    let folder = Folder::new();
+    let path = folder.0.join("socket");
+    let listener = Listener::bind(&path).unwrap();
+    let kind = SockType::SeqPacket;
+    let handed_on = socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    let child = child_that_connects(&handed_on, &path);
+    let accepted = (0..10_000).find_map(|_| {
+        thread::sleep(Duration::from_millis(1));
+        listener.accept().unwrap()
+    });
+    let connection = accepted.expect("a connection");
+    let pid = child.as_raw();
+    write_thread(&folder.0, pid, &[pid], getuid().as_raw(), 5);
+    let processes = Processes::at(&folder.0);
+    let peer = processes.peer_of(&connection).unwrap();
+    assert_eq!(peer.pid, pid);
+    kill(child, Signal::SIGKILL).unwrap();
+    waitpid(child, None).unwrap();
+    let refusal = processes.peer_of(&connection).unwrap_err();
+    assert_eq!(refusal.errno, Errno::EACCES, "{}", refusal.text);
+    // Whom it was let in as before is not taken for the next one.
+    let (_, found) = processes.thread(&peer, pid);
     assert_eq!(found.unwrap_err().errno, Errno::EPERM);
 }

@@ -4,8 +4,11 @@
 mod common;
 
 use std::{
-    fs,
-    os::{fd::AsRawFd, unix::fs::PermissionsExt},
+    env, fs, io,
+    os::{fd::AsRawFd, unix::fs::PermissionsExt, unix::net::UnixDatagram},
+    path::Path,
+    process::{Child, Command, Stdio},
+    time::Duration,
 };
 
 use common::{gettid, join, Daemon, FakeHost, Program};
@@ -211,6 +214,51 @@ fn a_file_is_read_again_as_a_whole_or_not_at_all() {
         thread.join().unwrap(),
         Ok(End::Signal(Signal::SIGTERM))
     ));
+}
+
+const IS_MANAGED: &str = "CONSORT_TEST_IS_MANAGED";
+
+/// The test `name` once more, in a process with the environment of a service manager's daemon.
+fn managed(name: &str, socket: &Path) -> Child {
+    Command::new(env::current_exe().unwrap())
+        .args([name, "--exact"])
+        .env(IS_MANAGED, "yes")
+        .env("NOTIFY_SOCKET", socket)
+        .env("WATCHDOG_USEC", "500000")
+        .env_remove("WATCHDOG_PID")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap()
+}
+
+#[test]
+fn a_service_manager_is_told_that_the_daemon_serves_and_that_its_loop_goes_round() {
+    if env::var_os(IS_MANAGED).is_some() {
+        let _daemon = Daemon::start();
+        // Until the manager has heard enough.
+        io::copy(&mut io::stdin(), &mut io::sink()).unwrap();
+        return;
+    }
+    let folder = common::Folder::new();
+    let path = folder.0.join("manager.sock");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    manager
+        .set_read_timeout(Some(Duration::from_secs(30)))
+        .unwrap();
+    let heard = || {
+        let mut buffer = [0; 256];
+        let length = manager.recv(&mut buffer).expect("a word within 30 s");
+        String::from_utf8_lossy(&buffer[..length]).into_owned()
+    };
+    let name = "a_service_manager_is_told_that_the_daemon_serves_and_that_its_loop_goes_round";
+    let mut daemon = managed(name, &path);
+    assert_eq!(heard(), "READY=1\nSTATUS=serving");
+    for _ in 0..3 {
+        assert_eq!(heard(), "WATCHDOG=1");
+    }
+    drop(daemon.stdin.take());
+    assert!(daemon.wait().unwrap().success());
 }
 
 /// A socket that a service manager has made: it is listened at as at the daemon's own, and stays.

@@ -11,6 +11,11 @@ use consort_daemon::{
     limits::Limits, peer::Processes, requests::Next, service::Service, users::Users, wire,
 };
 use consort_rates::accounts::Accounts;
+use nix::{
+    errno::Errno,
+    sys::socket::{socketpair, AddressFamily, SockFlag, SockType},
+    unistd::getuid,
+};
 
 const GREEDY: u64 = 10;
 const MODEST: u64 = 11;
@@ -177,6 +182,29 @@ fn reconnecting_does_not_renew_the_allowance() {
     assert_eq!(refusal.errno as i32, libc::EAGAIN);
     let later = now + Duration::from_secs(1);
     world.service.connect(GREEDY, peer, later).unwrap();
+}
+
+/// Who connects too often is refused by the user number that the kernel tells: looking at who it is costs far more.
+#[test]
+fn who_connects_too_often_is_not_looked_at() {
+    // Nobody is in it: whoever is looked for there is not found.
+    let empty = Folder::new();
+    let processes = Processes::at(&empty.0);
+    let host = Box::new(FakeHost::default());
+    let mut service = Service::new(host, processes, Limits::default());
+    let (kind, flags) = (SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
+    let (_program, socket) = socketpair(AddressFamily::Unix, kind, None, flags).unwrap();
+    let now = Instant::now();
+    let refusals: Vec<Errno> = (0..2000)
+        .map(|_| service.connect_from(GREEDY, &socket, now).unwrap_err())
+        .map(|refusal| refusal.errno)
+        .collect();
+    let most = match getuid().is_root() {
+        true => 1000 + 200,
+        false => 1000,
+    };
+    assert!(refusals[..most].iter().all(|errno| *errno == Errno::EACCES));
+    assert!(refusals[most..].iter().all(|errno| *errno == Errno::EAGAIN));
 }
 
 #[test]
