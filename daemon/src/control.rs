@@ -22,13 +22,14 @@
 //!
 //! O is "period", "frc" or "rc" ([`crate::classes::Order`]). `order`, `after` and each value of `set` may be left out. Lists come in pages, since an answer is one message.
 
-use consort_kernel::TunablesChange;
+use consort_kernel::{format_ns, TunablesChange};
 use nix::{errno::Errno, unistd::geteuid};
 use serde::{Deserialize, Serialize};
 use tracing::info;
 
 use crate::{
-    classes::Order,
+    audit,
+    classes::{Class, Order},
     clients::ConnectionId,
     config::{self, Amount},
     division::{DivisionStatus, ReservationPage, ReservationStatus},
@@ -154,6 +155,12 @@ impl Credited {
     }
 }
 
+fn described(class: &Class) -> String {
+    let (name, capacity) = (&class.name, class.capacity());
+    let (overbooking, order) = (class.overbooking, class.order);
+    format!("{name}: capacity {capacity}, overbooking {overbooking}, order {order:?}")
+}
+
 fn named(number: i32, scope: Scope, cgroup: Option<String>) -> Named {
     cgroup.map_or(Named::Number { number, scope }, Named::Cgroup)
 }
@@ -234,11 +241,14 @@ pub fn answer(service: &mut Service, peer: &Peer, text: &str) -> Result<Vec<u8>,
         } => {
             let cpus = service.host.cpus();
             let class = config::class(name, &capacity, overbooking.as_ref(), order, cpus)?;
+            let details = described(&class);
             service.set_class(class)?;
+            audit::done(service, peer, "class set", &details);
             serde_json::to_vec(&DivisionStatus::of(service))
         }
         Command::ClassRemove { name } => {
             service.remove_class(&name)?;
+            audit::done(service, peer, "class remove", &name);
             serde_json::to_vec(&DivisionStatus::of(service))
         }
         Command::Group(command) => groups::control::answer(service, peer, shown_uid, command)?,
@@ -251,7 +261,10 @@ pub fn answer(service: &mut Service, peer: &Peer, text: &str) -> Result<Vec<u8>,
         Command::Set(change) => {
             let tunables = change.apply(service.host.tunables())?;
             service.host.set_tunables(tunables)?;
-            info!(?tunables, uid = peer.uid, "tunables set");
+            let [granularity, min_slice] =
+                [tunables.granularity_ns, tunables.min_slice_ns].map(format_ns);
+            let details = format!("granularity {granularity}, min-slice {min_slice}");
+            audit::done(service, peer, "set", &details);
             serde_json::to_vec(&tunables)
         }
     };

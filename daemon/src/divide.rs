@@ -4,6 +4,7 @@
 use tracing::{error, info, warn};
 
 use crate::{
+    audit,
     classes::{Class, Classes},
     config::Division,
     ejection::Mode,
@@ -33,8 +34,9 @@ impl Service {
         self.divide(changed)
     }
 
-    /// Reads the operator's file again. What it says holds from now on, all of it, or nothing if something is wrong.
-    pub fn reload(&mut self) {
+    /// Reads the operator's file again, as the process `asker` of a user wants. What it says holds from now on, all of it, or
+    /// nothing if something is wrong.
+    pub fn reload(&mut self, asker: (u32, i32)) {
         notify("RELOADING=1");
         let cpus = self.host.cpus();
         let read = Division::read(self.file.as_deref(), cpus).map_err(|error| error.to_string());
@@ -42,6 +44,7 @@ impl Service {
             let applied = self.apply(division);
             applied.map_err(|refusal| refusal.text)
         });
+        audit::reloaded(asker, &applied);
         match applied {
             Ok(()) => info!("the file of classes and limits was read again"),
             Err(text) => error!(text, "nothing was changed: the file cannot be applied"),

@@ -112,6 +112,7 @@ impl Service {
                     true => Next::Close,
                     false => Next::Listen,
                 };
+                audit::refused(self, &peer, kind, &malformed.refusal, now);
                 return (self.refused(peer.uid, kind, &malformed.refusal, now), next);
             }
         };

@@ -446,8 +446,8 @@ impl Life<'_> {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match signals::wait(&self.signals, left)? {
-                Some(Signal::SIGHUP) => {}
-                outcome => return Ok(outcome),
+                Some(sent) if sent.signal == Signal::SIGHUP => {}
+                outcome => return Ok(outcome.map(|sent| sent.signal)),
             }
         }
     }

@@ -162,8 +162,10 @@ impl<'a> Server<'a> {
                 match event.data() {
                     LISTENER => self.accept(),
                     SIGNALS => match signals::pending(self.tools.signals)? {
-                        Some(Signal::SIGHUP) => self.service.reload(),
-                        Some(signal) => return Ok(Stop::Signal(signal)),
+                        Some(sent) if sent.signal == Signal::SIGHUP => {
+                            self.service.reload((sent.uid, sent.pid));
+                        }
+                        Some(sent) => return Ok(Stop::Signal(sent.signal)),
                         None => {}
                     },
                     id => self.serve_one(id, event.events()),

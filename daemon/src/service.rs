@@ -12,6 +12,7 @@ use nix::errno::Errno;
 use tracing::{debug, warn};
 
 use crate::{
+    audit,
     bills::Bills,
     clients::{Clients, ConnectionId},
     config::Division,
@@ -107,7 +108,7 @@ impl Service {
     pub fn connect(&mut self, id: ConnectionId, peer: Peer, now: Instant) -> Result<(), Refusal> {
         self.totals.connections += 1;
         let admitted = self.users.admit_connection(peer.uid, now);
-        self.count_refusal(peer.uid, now, &admitted);
+        self.note_refusal((peer.uid, peer.pid), now, &admitted);
         admitted?;
         self.let_in(id, peer, now);
         Ok(())
@@ -125,12 +126,12 @@ impl Service {
     ) -> Result<(), Refusal> {
         self.totals.connections += 1;
         let credentials = peer::credentials(&socket)?;
-        let uid = credentials.uid();
+        let (uid, pid) = (credentials.uid(), credentials.pid());
         let admitted = self.users.admit_connection(uid, now);
-        self.count_refusal(uid, now, &admitted);
+        self.note_refusal((uid, pid), now, &admitted);
         admitted?;
         let found = self.processes.peer_at(&socket, &credentials);
-        self.count_refusal(uid, now, &found);
+        self.note_refusal((uid, pid), now, &found);
         self.let_in(id, found?, now);
         Ok(())
     }
@@ -140,10 +141,16 @@ impl Service {
         self.clients.insert(id, peer);
     }
 
-    fn count_refusal<T>(&mut self, uid: u32, now: Instant, outcome: &Result<T, Refusal>) {
-        if outcome.is_err() {
+    fn note_refusal<T>(
+        &mut self,
+        (uid, pid): (u32, i32),
+        now: Instant,
+        outcome: &Result<T, Refusal>,
+    ) {
+        if let Err(refusal) = outcome {
             self.totals.refusals += 1;
             self.users.entry(uid, now).told.refusals += 1;
+            audit::turned_away(self, (uid, pid), refusal, now);
         }
     }
 

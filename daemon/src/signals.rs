@@ -13,6 +13,14 @@ use nix::{
     },
 };
 
+/// A signal that has come, and who sent it.
+#[derive(Debug, Clone, Copy)]
+pub struct Sent {
+    pub signal: Signal,
+    pub uid: u32,
+    pub pid: i32,
+}
+
 /// # Errors
 /// When the kernel refuses.
 pub fn blocked() -> Result<SignalFd, Errno> {
@@ -25,15 +33,17 @@ pub fn blocked() -> Result<SignalFd, Errno> {
 }
 
 /// The signal that has come, if one has.
-pub fn pending(signals: &SignalFd) -> Result<Option<Signal>, Errno> {
+pub fn pending(signals: &SignalFd) -> Result<Option<Sent>, Errno> {
     let Some(info) = signals.read_signal()? else {
         return Ok(None);
     };
-    Signal::try_from(info.ssi_signo as i32).map(Some)
+    let signal = Signal::try_from(info.ssi_signo as i32)?;
+    let (uid, pid) = (info.ssi_uid, info.ssi_pid as i32);
+    Ok(Some(Sent { signal, uid, pid }))
 }
 
 /// Sleeps for so long, or until a signal comes.
-pub fn wait(signals: &SignalFd, pause: Duration) -> Result<Option<Signal>, Errno> {
+pub fn wait(signals: &SignalFd, pause: Duration) -> Result<Option<Sent>, Errno> {
     let timeout = PollTimeout::try_from(pause).unwrap_or(PollTimeout::MAX);
     let mut descriptors = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
     match poll(&mut descriptors, timeout) {
