@@ -29,7 +29,7 @@
  *
  *  1  A message is exactly as long as its structure. Fields that a request does not use are ignored.
  *  2  A message may be longer, if what the receiver does not know is all 0: structures grow at their ends. Requests: fields
- *     that a request does not use must be 0. Replies may end with anything.
+ *     that a request does not use must be 0, and so must what is behind a name's end. Replies may end with anything.
  */
 #define CONSORT_WIRE_VERSION 2u
 #define CONSORT_WIRE_VERSION_LEAST 1u

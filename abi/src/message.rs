@@ -101,6 +101,12 @@ impl Name {
         let end = self.0.iter().position(|byte| *byte == 0)?;
         Some(self.0[..end].iter().map(|byte| *byte as u8))
     }
+
+    /// Whether there is anything but 0 behind its end.
+    pub fn goes_on(&self) -> bool {
+        let from_end = self.0.iter().skip_while(|byte| **byte != 0);
+        from_end.into_iter().any(|byte| *byte != 0)
+    }
 }
 
 impl Request {
@@ -476,6 +482,10 @@ mod tests {
         let longest = Name::new(&"n".repeat(NAME_BYTES - 1)).unwrap();
         assert_eq!(longest.bytes().unwrap().count(), NAME_BYTES - 1);
         assert!(Name([1; NAME_BYTES]).bytes().is_none());
+        assert!(!longest.goes_on() && !Name([0; NAME_BYTES]).goes_on());
+        let mut bytes = Name::new("films").unwrap().0;
+        bytes[NAME_BYTES - 1] = 1;
+        assert!(Name(bytes).goes_on());
         let mut reply = consort_reply::default();
         reply.say(&"ü".repeat(TEXT_BYTES));
         let said: Vec<u8> = reply.said().collect();

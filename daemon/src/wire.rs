@@ -136,8 +136,8 @@ pub fn parse(bytes: &[u8], length: usize) -> Result<Message, Malformed> {
         ..malformed(Errno::EPROTO, true, text)
     })?;
     let rest = &bytes[REQUEST_BYTES..];
+    let grows = raw.version >= 2;
     if request != Some(Raw::Control) {
-        let grows = raw.version >= 2;
         if !rest.is_empty() && !grows {
             let text = format!(
                 "a message of {length} bytes is too long for its type: expected {REQUEST_BYTES}"
@@ -160,7 +160,7 @@ pub fn parse(bytes: &[u8], length: usize) -> Result<Message, Malformed> {
     }
     let refuse = |(errno, text)| malformed(errno, false, text);
     let request = match request {
-        Some(request) => decode(&request, rest).map_err(refuse)?,
+        Some(request) => decode(&request, rest, grows).map_err(refuse)?,
         None => {
             let kind = raw.type_;
             let text = format!("unknown request type {kind}: expected 1 (hello) to 10 (announce)");
@@ -195,8 +195,8 @@ fn version_of(version: u16, request: Option<&Raw>) -> Result<u16, String> {
     Ok(both as u16)
 }
 
-/// What the sender's words mean here.
-fn decode(request: &Raw, rest: &[u8]) -> Result<Request, (Errno, String)> {
+/// What the sender's words mean here; `grows`: what has no meaning yet is refused.
+fn decode(request: &Raw, rest: &[u8], grows: bool) -> Result<Request, (Errno, String)> {
     Ok(match request {
         Raw::Hello { .. } => Request::Hello,
         Raw::Join(join) => Request::Join(Join {
@@ -205,7 +205,7 @@ fn decode(request: &Raw, rest: &[u8]) -> Result<Request, (Errno, String)> {
             event_ns: join.event_ns,
             order: join.order,
             flags: join.flags,
-            domain: name_in(&join.domain, "the name")?,
+            domain: name_in(&join.domain, "the name", grows)?,
         }),
         Raw::Leave { tid, slot } => Request::Leave {
             tid: *tid,
@@ -214,7 +214,7 @@ fn decode(request: &Raw, rest: &[u8]) -> Result<Request, (Errno, String)> {
         Raw::Announce { tid, slot, name } => Request::Announce {
             tid: *tid,
             slot: *slot,
-            name: name_in(name, "the name")?,
+            name: name_in(name, "the name", grows)?,
         },
         Raw::Control => match std::str::from_utf8(rest) {
             Ok(text) => Request::Control {
@@ -232,7 +232,7 @@ fn decode(request: &Raw, rest: &[u8]) -> Result<Request, (Errno, String)> {
             millionths,
             period_ns,
         } => {
-            let class = name_in(class, "the class' name")?;
+            let class = name_in(class, "the class' name", grows)?;
             Request::Reserve(Ask {
                 named: Named::Number {
                     number: *number,
@@ -262,8 +262,12 @@ fn decode(request: &Raw, rest: &[u8]) -> Result<Request, (Errno, String)> {
     })
 }
 
-fn name_in(name: &Name, what: &str) -> Result<Vec<u8>, (Errno, String)> {
+fn name_in(name: &Name, what: &str, grows: bool) -> Result<Vec<u8>, (Errno, String)> {
     match name.bytes() {
+        Some(_) if grows && name.goes_on() => {
+            let text = format!("{what} goes on after its end: expected 0 in all bytes behind it");
+            Err((Errno::EINVAL, text))
+        }
         Some(bytes) => Ok(bytes.collect()),
         None => {
             let most = message::NAME_MAX;

@@ -5,8 +5,8 @@ mod common;
 
 use common::{gettid, join, leave, request, Daemon, Program};
 use consort_abi::{
-    consort_request, CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_LEND, CONSORT_RECOLLECT,
-    CONSORT_RELEASE, CONSORT_RESERVE, CONSORT_USAGE, CONSORT_WIRE_VERSION,
+    consort_request, CONSORT_ANNOUNCE, CONSORT_HELLO, CONSORT_JOIN, CONSORT_LEAVE, CONSORT_LEND,
+    CONSORT_RECOLLECT, CONSORT_RELEASE, CONSORT_RESERVE, CONSORT_USAGE, CONSORT_WIRE_VERSION,
 };
 use consort_daemon::wire::{self, Reply, REPLY_BYTES};
 
@@ -121,4 +121,28 @@ fn what_is_not_known_is_refused_only_if_it_says_something() {
         assert_eq!(reply.error, libc::EINVAL, "{field}: {}", reply.text);
         assert!(reply.text.contains(field), "{}", reply.text);
     }
+}
+
+/// What is behind a name means nothing yet: version 1 does not look at it, later ones say so.
+#[test]
+fn a_name_that_goes_on_after_its_end_is_refused_where_the_version_allows_it() {
+    const REFUSED: &str = "name goes on after its end";
+    let daemon = Daemon::start();
+    let program = daemon.hello();
+    for kind in [CONSORT_JOIN, CONSORT_RESERVE, CONSORT_ANNOUNCE] {
+        let say = |version, behind| {
+            let mut named = join(gettid(), 0, "guaranteed");
+            (named.version, named.type_) = (version, kind as u16);
+            named.domain[20] = behind;
+            program.ask(&named)
+        };
+        let refused = say(2, 1);
+        assert_eq!(refused.error, libc::EINVAL, "{kind}: {}", refused.text);
+        assert!(refused.text.contains(REFUSED), "{}", refused.text);
+        for (version, behind) in [(1, 1), (2, 0)] {
+            let reply = say(version, behind);
+            assert!(!reply.text.contains(REFUSED), "{kind}: {}", reply.text);
+        }
+    }
+    assert_eq!(program.ask(&leave(gettid(), 0)).error, 0, "it has joined");
 }
