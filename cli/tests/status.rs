@@ -151,3 +151,40 @@ fn status_tells_of_each_member_how_late_it_is_and_why_it_was_demoted() {
         assert!(text.contains(part), "{part} is missing in: {text}");
     }
 }
+
+/// The same numbers as in JSON, those that do not change between two looks.
+#[test]
+fn status_tells_of_each_user_what_it_holds_and_has_asked() {
+    let daemon = Daemon::start();
+    let program = daemon.hello();
+    assert_eq!(program.ask(&join(gettid(), 0, "video")).error, 0);
+    assert_eq!(program.ask(&join(gettid(), 1, "video")).error, libc::EEXIST);
+    let look = |args: &[&str]| stdout(&consort(&daemon.config.socket, args));
+    let told: serde_json::Value = serde_json::from_str(&look(&["status", "--json"])).unwrap();
+    let user = &told["users"][0];
+    let text = look(&["status"]);
+    let table: Vec<Vec<&str>> = text
+        .lines()
+        .skip_while(|line| !line.starts_with("user "))
+        .take_while(|line| !line.is_empty())
+        .map(|line| line.split_ascii_whitespace().collect())
+        .collect();
+    let [headings, row] = &table[..] else {
+        panic!("no table of one user in:\n{text}");
+    };
+    let shown = |heading: &str| {
+        let column = headings.iter().position(|found| *found == heading);
+        row[column.unwrap()].parse::<u64>().unwrap()
+    };
+    assert_eq!(shown("user"), user["uid"].as_u64().unwrap());
+    assert_eq!(
+        (shown("domains"), shown("pages"), shown("refused")),
+        (1, 3, 1)
+    );
+    // What was asked to tell that is counted, too.
+    assert!(shown("messages") > user["messages"].as_u64().unwrap());
+    assert!(shown("bytes") > user["bytes"].as_u64().unwrap());
+    // Of the command and of the program, whether the one that found the daemon ready is seen to have gone or not.
+    assert!((4..=6).contains(&shown("descriptors")), "{text}");
+    assert!(["us", "ms"].contains(row.last().unwrap()), "{text}");
+}

@@ -102,6 +102,7 @@ pub fn describe(status: &Value, counters: bool, paint: Paint) -> String {
     }
     describe_domains(&mut out, &status["domains"], paint);
     describe_members(&mut out, &programs, &status["domains"], paint);
+    describe_users(&mut out, &status["users"], paint);
     out
 }
 
@@ -237,6 +238,30 @@ fn describe_members(out: &mut String, programs: &[&Value], domains: &Value, pain
     if !table.is_empty() {
         out.push_str("(late: of the last 10 s, from an event's due time until it got the CPU)\n");
     }
+}
+
+/// What each user holds, and has made the daemon do: who is greedy shows here.
+fn describe_users(out: &mut String, users: &Value, paint: Paint) {
+    const NUMBERS: [(&str, &str); 8] = [
+        ("user", "uid"),
+        ("programs", "programs"),
+        ("domains", "domains"),
+        ("messages", "messages"),
+        ("bytes", "bytes"),
+        ("refused", "refusals"),
+        ("descriptors", "descriptors"),
+        ("pages", "pages"),
+    ];
+    let headings = NUMBERS.map(|(heading, _)| (heading, Side::Right));
+    let cpu = ("daemon's CPU time", Side::Right);
+    let mut table = Table::new(&headings.into_iter().chain([cpu]).collect::<Vec<_>>());
+    for user in users.as_array().into_iter().flatten() {
+        let numbers = NUMBERS.map(|(_, field)| user[field].to_string());
+        let cpu_ns = user["cpu_us"].as_u64().map(|us| us * 1000);
+        let cpu = cpu_ns.map_or("-".to_owned(), short_time);
+        table.row(numbers.into_iter().chain([cpu]).collect());
+    }
+    push(out, &table, paint);
 }
 
 /// Events, mean, p99, max, demotions.
