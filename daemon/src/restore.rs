@@ -5,6 +5,7 @@
 use std::{collections::HashMap, io, path::Path};
 
 use consort_kernel::Error;
+use nix::errno::Errno;
 use tracing::{debug, error, info, warn};
 
 use crate::{
@@ -132,7 +133,8 @@ impl Service {
             return;
         }
         let ledger = &self.reservations.ledger;
-        let class = check_period(*period_ns)
+        let class = check_number(number)
+            .and_then(|()| check_period(*period_ns))
             .and_then(|()| ledger.classes().find(class).map_err(Refusal::from));
         let admitted = class.and_then(|class| {
             let rate = Rate(*rate);
@@ -183,6 +185,18 @@ impl Service {
             }
         }
     }
+}
+
+/// The greatest that a journal may name: there are as many for reservations to come.
+const NUMBER_MAX: u32 = u32::MAX / 2;
+
+/// Lists begin behind 0, and the next reservation has the next number: others are damage.
+fn check_number(number: u32) -> Result<(), Refusal> {
+    if (1..=NUMBER_MAX).contains(&number) {
+        return Ok(());
+    }
+    let text = format!("no reservation has the number {number}: expected 1 to {NUMBER_MAX}");
+    Err(Refusal::new(Errno::ERANGE, text))
 }
 
 fn warn_of_no_journal(path: &Path, error: &io::Error) {

@@ -300,6 +300,24 @@ fn a_journal_of_the_version_before_is_taken_up() {
     assert_eq!(world.admitted(), world.in_force());
 }
 
+/// Found by fuzz/hours: number 0 was in force, and in no list. After the greatest there is none for the next reservation.
+#[test]
+fn numbers_that_no_reservation_has_are_not_restored() {
+    for number in [0, u32::MAX] {
+        let folder = Folder::new();
+        let line = format!(
+            r#"{{"op":"reserve","number":{number},"uid":0,"class":"guaranteed","rate":100000,"period_ns":30000000,"target":{{"process":{{"pid":{USER},"start":5}}}}}}"#
+        );
+        fs::write(folder.0.join("consort.journal"), line + "\n").unwrap();
+        for pid in [ROOT, USER] {
+            write_thread(&folder.0, pid, &[pid], 0, 5);
+        }
+        let mut world = World::beside(folder);
+        assert!(world.admitted().is_empty() && world.in_force().is_empty());
+        assert_eq!(world.reserve(ROOT, ROOT, "guaranteed", 0.1), Ok(1));
+    }
+}
+
 /// The parents of processes are read once, however many reservations there are.
 #[test]
 fn many_reservations_among_many_processes_are_restored_with_one_look_at_them() {
