@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The corpus, and what changes make of it, for some seconds: always the same ones. CONSORT_FUZZ_CASES: so many others of
-//! each, at random. fuzz/hours goes on for longer.
+//! The corpus, and what changes make of it, for less than a minute in all: always the same ones. CONSORT_FUZZ_CASES: so many
+//! others of each, at random. fuzz/hours goes on for longer.
 
 use std::{fs, path::Path};
 
@@ -10,7 +10,7 @@ use proptest::{
     test_runner::{Config, TestRng, TestRunner},
 };
 
-const CASES: u32 = 400;
+const CASES: u32 = 1200;
 
 /// All files of a target's corpus.
 fn corpus(target: &Target) -> Vec<Vec<u8>> {
