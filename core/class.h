@@ -6,8 +6,8 @@
  *          pay for a level that they do not use.
  * Rule     A class is a group below the place's top. Its weight is its capacity; its members are reservations,
  *          whose weights are their nominal rates: the effective rate R * nominal / sum(nominal) follows. Whose turn
- *          it is among them, their periods say (period.h), or one of 004's algorithms: FRC, virtual time alone
- *          (tree.h), or RC, periods and the clock (rc.h). The root, which holds everybody else, is the class
+ *          it is among them, their periods say (decide/period.h), or one of 004's algorithms: FRC, virtual time alone
+ *          (decide/fair.h), or RC, periods and the clock (decide/rc.h). The root, which holds everybody else, is the class
  *          `flexible`: while another class is active it is a member of the top too, with the capacity that the other
  *          classes leave. While it is alone, choices begin at the root, and what it runs is added to its virtual time
  *          when it gets company.

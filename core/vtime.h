@@ -6,8 +6,8 @@
  * Rule     Running `ns` adds `ns / weight`. The member with the smallest sum runs next.
  * Bound    For runnable i, j of one group: vtime_i - vtime_j <= quantum / weight_i (004 Lemma 1).
  * Source   000 section 2.3.3 (virtual time); 001 (pass); 004 section 3 (finish value).
- * Limits   Sums wrap. Comparisons are signed differences: two members of one group would have to be a day of CPU
- *          time apart, at the smallest weight, to be mistaken; a wake-up brings them together long before.
+ * Limits   Sums wrap. Comparisons are signed differences: two members of one group would have to be seven hours of
+ *          CPU time apart, at the smallest weight, to be mistaken; a wake-up brings them together long before.
  *
  * Units: a weight of WEIGHT_ONE is nice 0; virtual time counts 2^-10 ns of a member of that weight, so that
  * even the shortest run of the heaviest member is charged to better than one part in a thousand.

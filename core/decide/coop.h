@@ -13,7 +13,7 @@
  * Bound    An honest member's due event waits for the running event of another member, and for one grace of each
  *          member that is always due; such a member gets its own share, no more (one grace beyond).
  * Source   000 sections 2.1.3, 2.3.2, 2.3.3; due debt is ours: 000 lets a member that is always due starve the rest.
- * Limits   Among members of one account best-effort keys are trusted in CONSORT_ORDER_PROGRAM. By progress, due events are: a
+ * Limits   Among members of one account best-effort keys are trusted in ORDER_PROGRAM. By progress, due events are: a
  *          member that announces none is before those that do. By service nobody is trusted. Members of other accounts lose
  *          SEAT_GIVES_NS at most (seat.h).
  */

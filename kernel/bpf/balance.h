@@ -54,6 +54,9 @@
 /* By which part of a shard's CPUs more has been promised than in another one before a reserved task moves. */
 #define BALANCE_PROMISED_MORE (WEIGHT_ONE / 8)
 
+/* It may be promised all of the difference but one of so many parts: that much smaller it becomes at least. */
+#define BALANCE_PROMISED_PARTS 4
+
 /* A shard's virtual time by the machine's clock. */
 static inline u64 shard_clock(const struct shard __arena *s)
 {
@@ -244,14 +247,15 @@ static inline bool cpu_should_give(struct consort_cpu __arena *from, u64 now_ns)
 	       own_lag_ns(from) > LAG_MAX_NS;
 }
 
-/* The same of CPUs' own places. */
+/* Whether so much more is promised in the own place of `from` than in that of `to` that a reserved task should move. */
 static inline bool cpu_should_give_promised(const struct consort_cpu __arena *from,
 					    struct consort_cpu __arena *to, u64 now_ns)
 {
 	if (now_ns < to->promises_at_ns || from->own_promised <= BALANCE_PROMISED ||
 	    from->own_promised < to->own_promised + BALANCE_PROMISED_MORE)
 		return false;
-	to->pick.promised_most = load_of_weight((from->own_promised - to->own_promised) / 4 * 3);
+	to->pick.promised_most = load_of_weight((from->own_promised - to->own_promised) /
+						BALANCE_PROMISED_PARTS * (BALANCE_PROMISED_PARTS - 1));
 	return true;
 }
 
@@ -334,7 +338,8 @@ core_fn pick_promised(struct consort_cpu __arena *c in_arena, u64 now_ns)
 			continue;
 		most = there;
 		c->pick.place = place_of_shard(i);
-		c->pick.promised_most = load_of_weight((there - here) * (own->nr_cpus ?: 1) / 4 * 3);
+		c->pick.promised_most = load_of_weight((there - here) * (own->nr_cpus ?: 1) / BALANCE_PROMISED_PARTS *
+						      (BALANCE_PROMISED_PARTS - 1));
 	}
 	return 0;
 }

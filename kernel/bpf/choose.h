@@ -92,7 +92,7 @@ static __always_inline bool side_is_owed(const struct consort_cpu __arena *c)
 	const struct choice __arena *best = &c->choice, *own = &c->own_choice;
 
 	/* Due times decide, then promises, until one side has had so much more than its part that the other is owed. */
-	if (!side_may_lead(c, PLACE_NONE) || !side_may_lead(c, 0))
+	if (!own_side_may_lead(c) || !shared_side_may_lead(c))
 		return c->own_lead_ns < 0;
 	if (own->due_ns != best->due_ns)
 		return own->due_ns < best->due_ns;

@@ -4,7 +4,7 @@
  *
  * Problem  A promise must hold for a program as a whole, whatever threads and children it starts, and be taken back
  *          wherever they are.
- * Rule     A reservation is a group below its class, weighted by its nominal rate (core/class.h, core/period.h). Its
+ * Rule     A reservation is a group below its class, weighted by its nominal rate (core/class.h, core/decide/period.h). Its
  *          threads have it as their home instead of their cgroup's group; who is forked by one of them shares it. Its
  *          end sends them all back to their cgroups.
  *          A member of a domain that has a reservation gives its domain a seat there (core/seat.h).

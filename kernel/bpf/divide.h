@@ -50,11 +50,15 @@ static __always_inline u64 left_of(u64 nr_cpus, u64 promised)
 	return all - least > promised ? all - promised : least;
 }
 
-/* Whether a place, of a CPU that chooses from it, may go before the other side: that has not been kept from its part for long. */
-static inline bool side_may_lead(const struct consort_cpu __arena *c, u32 place)
+/* Whether the CPU's own side may go before its shard's place: that has not been kept from its part for long; and the reverse. */
+static inline bool own_side_may_lead(const struct consort_cpu __arena *c)
 {
-	return place >= SHARDS_MAX ? c->own_lead_ns < lead_max_ns() :
-				     c->own_lead_ns > -lead_max_ns();
+	return c->own_lead_ns < lead_max_ns();
+}
+
+static inline bool shared_side_may_lead(const struct consort_cpu __arena *c)
+{
+	return c->own_lead_ns > -lead_max_ns();
 }
 
 /* Whether a node is below a class, in a reservation that has not had what it was promised until now. */

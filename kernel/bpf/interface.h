@@ -54,7 +54,7 @@ struct consort_counters {
 	unsigned long long timers; /* one-shot timers that fired */
 	unsigned long long timer_failures; /* that could not be started: the tick ended the slice */
 	unsigned long long refused_due; /* due times out of range in a slot: taken as none */
-	unsigned long long steals; /* tasks taken over from another shard */
+	unsigned long long steals; /* tasks taken over from another shard, or another CPU's own place */
 	unsigned long long lost; /* chosen, but gone before it could be dispatched */
 	unsigned long long ends; /* members that ended without leaving */
 	unsigned long long shared_cgroups; /* that found no room for a queue of their own */
@@ -303,9 +303,9 @@ struct consort_domain_label {
 
 /* Whose turn it is among the reservations of a class. */
 enum consort_class_order {
-	CONSORT_CLASS_PERIOD, /* whose period ends first, of those that are not ahead (core/period.h) */
-	CONSORT_CLASS_FRC, /* the smallest virtual time, as in 004's FRC (core/tree.h) */
-	CONSORT_CLASS_RC, /* whose period ends first, as in 004's RC (core/rc.h) */
+	CONSORT_CLASS_PERIOD, /* whose period ends first, of those that are not ahead (core/decide/period.h) */
+	CONSORT_CLASS_FRC, /* the smallest virtual time, as in 004's FRC (core/decide/fair.h) */
+	CONSORT_CLASS_RC, /* whose period ends first, as in 004's RC (core/decide/rc.h) */
 };
 
 /* How the machine is divided: written by the loader, which then calls consort_classes. */

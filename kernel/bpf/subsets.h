@@ -10,7 +10,7 @@
  * Bound    Looking for a mask's place: SUBSETS comparisons. A task that is runnable in one may run on all of its CPUs.
  * Source   cpusets are few and shared by many tasks: one queue a mask, as multi-queue schedulers with one queue a domain.
  * Limits   While SUBSETS other masks have runnable tasks in a shard, and while anything is reserved, a task waits in its CPU's
- *          own place: classes are divided between two places of a CPU (charge.h), not between several. Masks are compared
+ *          own place: classes are divided between two places of a CPU (divide.h), not between several. Masks are compared
  *          within a shard: a task that may run in several shards is in another subset of each.
  */
 #ifndef CONSORT_SUBSETS_H

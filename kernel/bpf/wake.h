@@ -12,7 +12,7 @@
  *          A task in its first turn (core/slice.h), beside others that wait, is not preempted by a plain one of its group that
  *          weighs no more. Of due events of several domains the earlier one is first.
  * Bound    A task that would go before the running one waits for it for a shortest slice at most.
- * Source   000 section 2.3.3 (borrowing); cooperation-facts: outsiders need wake-up preemption among themselves.
+ * Source   000 section 2.3.3 (borrowing); docs/measured-facts.md: outsiders need wake-up preemption among themselves.
  */
 #ifndef CONSORT_WAKE_H
 #define CONSORT_WAKE_H
@@ -58,12 +58,15 @@ static inline bool place_beats(struct tree_node __arena *n, const struct task __
 			       struct tree_node __arena *other, const struct task __arena *running,
 			       u64 ran_ns)
 {
+	const struct consort_cpu __arena *c;
 	u64 vtime;
 
 	if (!one_cpu && shard_of_place(t->place) != cpu_at(running->cpu)->shard)
 		return false;
+	c = cpu_at(running->cpu);
 	if (class_table.shortest_period_ns && has_claim(n))
-		return !has_claim(other) && side_may_lead(cpu_at(running->cpu), t->place);
+		return !has_claim(other) && (t->place >= SHARDS_MAX ? own_side_may_lead(c) :
+								      shared_side_may_lead(c));
 	n = tree_member_above(n, &place_at(t->place)->root);
 	other = tree_member_above(other, &place_at(running->place)->root);
 	if (!n || !other)
