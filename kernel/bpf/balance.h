@@ -247,6 +247,19 @@ static inline bool cpu_should_give(struct consort_cpu __arena *from, u64 now_ns)
 	       own_lag_ns(from) > LAG_MAX_NS;
 }
 
+/*
+ * Whether tasks wait in a CPU's own place, though in the shard of this one, where nobody is bound to it, there are more CPUs than
+ * tasks: whoever runs here may go to another one of them.
+ */
+static inline bool cpu_has_room(const struct consort_cpu __arena *from,
+				const struct consort_cpu __arena *to, u64 now_ns)
+{
+	const struct shard __arena *s = shard_at(to->shard);
+
+	return from->shard != to->shard && now_ns >= from->giver.at_ns && !to->place.nr_runnable &&
+	       s->nr_runnable < s->nr_cpus && is_loaded(&from->place, now_ns);
+}
+
 /* Whether so much more is promised in the own place of `from` than in that of `to` that a reserved task should move. */
 static inline bool cpu_should_give_promised(const struct consort_cpu __arena *from,
 					    struct consort_cpu __arena *to, u64 now_ns)
@@ -388,8 +401,9 @@ core_fn pick_cpu(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 		} else if (cpu_should_swap(from, c, now_ns)) {
 			c->pick.swaps = from;
 			c->pick.oldest = 1;
-		} else if (!is_full && cpu_should_give(from, now_ns) &&
-			   !vtime_before(clock, shard_clock(shard_at(from->shard)))) {
+		} else if (cpu_has_room(from, c, now_ns) ||
+			   (!is_full && cpu_should_give(from, now_ns) &&
+			    !vtime_before(clock, shard_clock(shard_at(from->shard))))) {
 			c->pick.giver = &from->giver;
 		} else {
 			continue;

@@ -148,3 +148,14 @@ fn a_waker_is_not_behind_what_a_sleeper_of_its_place_has_had() {
     let waited_ns = outcome.tasks[0].wait_max_ns;
     assert!(waited_ns < 20 * MS, "waited for {waited_ns} ns");
 }
+
+/// Two tasks of a mask that has a CPU in each of two caches, as many others as there are other CPUs, in sum a task for each CPU:
+/// who may run anywhere leaves the mask's second CPU for the one that idles.
+#[test]
+fn no_cpu_idles_beside_a_task_whose_mask_is_of_two_caches() {
+    let text = r#"{"global": {"duration": 6, "warmup": 2}, "machine": {"cpus": 8, "llc": 2},
+        "tasks": {"masked": {"instance": 2, "hog": true, "cpus": [3, 4]}, "free": {"instance": 6, "hog": true}}}"#;
+    let summary = common::summaries::summary(text, 1);
+    let masked = common::summaries::share(&summary, "masked");
+    assert!(masked > 99.0, "{masked}");
+}
