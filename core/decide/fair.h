@@ -32,7 +32,8 @@
  */
 #define LAG_MAX_NS 4000000ULL
 
-static __always_inline u64 fair_lag_max(const struct tree_node __arena *n)
+static __always_inline u64 fair_lag_max(const struct group __arena *g,
+					const struct tree_node __arena *n)
 {
 	u32 nr = 1;
 
@@ -40,7 +41,7 @@ static __always_inline u64 fair_lag_max(const struct tree_node __arena *n)
 		nr = n->nr_seated;
 	else if (n->kind >= NODE_FAIR)
 		nr = outer_of(n, struct group, node)->nr_active;
-	return vtime_of_ns(LAG_MAX_NS * (nr ? nr : 1), node_weight(n));
+	return vtime_of_ns(LAG_MAX_NS * (nr ? nr : 1) + g->seats_ahead_ns, node_weight(n));
 }
 
 /* What is beyond that could not be used, and is not owed. On one CPU nobody who begins to wait is behind at all. */
@@ -48,7 +49,7 @@ static __always_inline void fair_forget_lag(const struct group __arena *g,
 					    struct tree_node __arena *n)
 {
 	if (vtime_before(n->vtime, g->vmin))
-		n->vtime = vtime_max(n->vtime, g->vmin - fair_lag_max(n));
+		n->vtime = vtime_max(n->vtime, g->vmin - fair_lag_max(g, n));
 }
 
 /*
@@ -58,7 +59,7 @@ static __always_inline void fair_forget_lag(const struct group __arena *g,
 static __always_inline void fair_bound_lead(struct group __arena *g,
 					    const struct tree_node __arena *n)
 {
-	g->vmin = vtime_max(g->vmin, n->vtime - fair_lag_max(n));
+	g->vmin = vtime_max(g->vmin, n->vtime - fair_lag_max(g, n));
 }
 
 /* By what a member is compared: its virtual time, and what those below it that run are about to have. */
@@ -152,7 +153,7 @@ static __always_inline void fair_charge(struct group __arena *g, struct tree_nod
 static __always_inline u64 fair_wake_at(const struct group __arena *g, u64 vtime, u64 rest_vtime,
 					u64 weight)
 {
-	u64 lag = rest_vtime - vtime, most = vtime_of_ns(LAG_MAX_NS, weight);
+	u64 lag = rest_vtime - vtime, most = vtime_of_ns(LAG_MAX_NS + g->seats_ahead_ns, weight);
 
 	if ((s64)lag < 0)
 		lag = 0;

@@ -110,7 +110,8 @@ static bool least_vtime(const struct checking *c, const struct task *but, u64 *v
 /* By how much virtual time a task is to be behind its group's if it was behind `first` when it went to sleep. */
 static u64 lag_after(const struct past *old, u64 first)
 {
-	u64 most = vtime_of_ns(LAG_MAX_NS, old->weight), lag = first - old->vtime;
+	u64 most = vtime_of_ns(LAG_MAX_NS + old->group->seats_ahead_ns, old->weight);
+	u64 lag = first - old->vtime;
 
 	return (s64)lag <= 0 ? 0 : lag < most ? lag : most;
 }
