@@ -3,41 +3,62 @@
 //! scheduler does not know them, and they get their reservation when they are back. Those that go to such a class later the
 //! scheduler keeps in mind itself.
 
+use std::{collections::BTreeMap, ops::Bound};
+
 use consort_kernel::Thread;
 use tracing::debug;
 
 use crate::service::Service;
 
-impl Service {
-    pub(crate) fn is_any_absent(&self, threads: &[Thread]) -> bool {
-        let mut threads = threads.iter();
-        threads.any(|thread| self.processes.is_in_higher_class(*thread))
+/// Those of one reservation.
+#[derive(Debug, Default)]
+pub(crate) struct Absent {
+    /// With their processes, by number.
+    threads: BTreeMap<i32, (i32, Thread)>,
+    /// The one that was tried last.
+    tried: i32,
+}
+
+impl Absent {
+    pub fn insert(&mut self, pid: i32, thread: Thread) {
+        self.threads.insert(thread.tid, (pid, thread));
     }
 
-    /// Notes which of these threads are to get reservation `number` later.
-    pub(crate) fn note_absent(&mut self, number: u32, threads: &[Thread]) {
-        let is_absent = |thread: &Thread| self.processes.is_in_higher_class(*thread);
-        let absent: Vec<Thread> = threads.iter().copied().filter(is_absent).collect();
-        if let Some(in_force) = self.reservations.in_force.get_mut(&number) {
-            in_force.absent = absent;
-        }
+    pub fn is_empty(&self) -> bool {
+        self.threads.is_empty()
     }
 
-    /// Tries again.
-    pub(crate) fn add_absent(&mut self, number: u32) {
-        let Some(in_force) = self.reservations.in_force.get_mut(&number) else {
-            return;
+    /// Up to `count` of them, in turn.
+    fn next(&mut self, count: usize) -> Vec<(i32, Thread)> {
+        let later = (Bound::Excluded(self.tried), Bound::Unbounded);
+        let some = self.threads.range(later).take(count);
+        let some: Vec<(i32, Thread)> = some.map(|(_, one)| *one).collect();
+        self.tried = match some.last() {
+            Some((_, last)) if some.len() == count => last.tid,
+            _ => 0,
         };
-        let (id, mut absent) = (in_force.id, std::mem::take(&mut in_force.absent));
-        absent.retain(|thread| match self.host.add_to_reservation(id, *thread) {
-            Ok(()) => {
-                debug!(number, tid = thread.tid, "back from another class");
-                false
+        some
+    }
+}
+
+impl Service {
+    /// Tries again with some of them, `left` at most.
+    pub(crate) fn add_absent(&mut self, id: u32, absent: &mut Absent, left: &mut usize) {
+        if *left == 0 {
+            return;
+        }
+        for (pid, thread) in absent.next(*left) {
+            *left -= 1;
+            let stays = match self.host.add_to_reservation(id, thread) {
+                Ok(()) => {
+                    debug!(tid = thread.tid, "back from another class");
+                    false
+                }
+                Err(_) => self.processes.is_in_higher_class(pid, thread),
+            };
+            if !stays {
+                absent.threads.remove(&thread.tid);
             }
-            Err(_) => self.processes.is_in_higher_class(*thread),
-        });
-        if let Some(in_force) = self.reservations.in_force.get_mut(&number) {
-            in_force.absent = absent;
         }
     }
 }

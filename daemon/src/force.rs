@@ -7,26 +7,23 @@ use tracing::warn;
 
 use crate::{
     admission::Reservation,
-    peer::Thread,
     rate::{Rate, RATE_MIN},
+    search::Search,
     service::Service,
     targets::Target,
-    terms::{refuse_thread, terms},
+    terms::terms,
     Refusal,
 };
 
-/// A process that makes threads while it gets its reservation is searched for new ones so often.
-const SEARCHES_MAX: usize = 8;
-
 impl Service {
-    /// Makes a reservation in the scheduler; returns its number there, and how many threads have got it.
+    /// Makes a reservation in the scheduler, for those that the search finds among `left` threads; returns its number there.
     pub(crate) fn put_in_force(
         &mut self,
         number: u32,
-        wanted: &Reservation,
-        usable: Rate,
-        threads: &[Thread],
-    ) -> Result<(u32, usize), Refusal> {
+        (wanted, usable): (&Reservation, Rate),
+        search: &mut Search,
+        left: &mut usize,
+    ) -> Result<u32, Refusal> {
         let id = self
             .host
             .create_reservation(terms(wanted, usable.max(RATE_MIN)))?;
@@ -35,12 +32,13 @@ impl Service {
             .map_err(Refusal::from)
             .and_then(|()| match &wanted.target {
                 Target::Cgroup { path, id: cgroup } => {
-                    self.adopt_cgroup(id, path, *cgroup).map(|()| 1)
+                    search.added += 1;
+                    self.adopt_cgroup(id, path, *cgroup)
                 }
-                target => self.add_threads(id, target, threads),
+                _ => self.search(id, search, left),
             });
         match added {
-            Ok(added) => Ok((id, added)),
+            Ok(()) => Ok(id),
             Err(refusal) => {
                 self.end(id);
                 Err(refusal)
@@ -59,31 +57,6 @@ impl Service {
             };
             Refusal::new(Errno::from_raw(error.errno()), text)
         })
-    }
-
-    /// Threads that are made meanwhile share their maker's reservation, or are found by looking again.
-    fn add_threads(
-        &mut self,
-        id: u32,
-        target: &Target,
-        threads: &[Thread],
-    ) -> Result<usize, Refusal> {
-        let mut threads = threads.to_vec();
-        let mut added = 0;
-        for _ in 0..SEARCHES_MAX {
-            let before = added;
-            for thread in &threads {
-                match self.host.add_to_reservation(id, *thread) {
-                    Ok(()) => added += 1,
-                    Err(error) => refuse_thread(&error)?,
-                }
-            }
-            threads = self.processes.threads_of(target);
-            if added == before {
-                break;
-            }
-        }
-        Ok(added)
     }
 
     pub(crate) fn end(&mut self, id: u32) {

@@ -41,6 +41,7 @@ pub mod requests;
 pub mod reservations;
 mod restore;
 mod safe;
+mod search;
 mod serve;
 mod server;
 pub mod service;

@@ -40,13 +40,13 @@ pub struct Bucket {
     per_s: f64,
     /// Tokens when it is full.
     size: f64,
-    /// May be negative: what a request turned out to cost is charged after it was let in. Never below two sizes: whoever
-    /// owes more has waited long enough once it has paid that.
+    /// May be negative: what a request turned out to cost is charged after it was let in. Never below two sizes, or what a
+    /// single request has cost: whoever owes more in sum has waited long enough once it has paid that.
     tokens: f64,
     filled_at: Instant,
 }
 
-/// Of its size, the most that a bucket can owe.
+/// Of its size, the most that a bucket can owe of many small sums.
 const DEBT_MAX: f64 = 2.0;
 
 impl Bucket {
@@ -77,7 +77,17 @@ impl Bucket {
 
     /// Takes `cost` more tokens, into debt if need be.
     pub fn charge(&mut self, cost: f64) {
-        self.tokens = (self.tokens - cost).max(-DEBT_MAX * self.size);
+        self.charge_down_to(-DEBT_MAX * self.size, cost);
+    }
+
+    /// The same of what one request really took: all of that is owed, however much it is.
+    pub fn charge_in_full(&mut self, cost: f64) {
+        self.charge_down_to(-(DEBT_MAX * self.size).max(cost), cost);
+    }
+
+    /// What is owed already stays owed.
+    fn charge_down_to(&mut self, least: f64, cost: f64) {
+        self.tokens = (self.tokens - cost).max(least).min(self.tokens);
     }
 
     /// How long until it owes no more than `debt`, a part of its size.
@@ -125,10 +135,22 @@ mod tests {
         assert!(!bucket.take(start + Duration::from_millis(1900)));
         assert!(bucket.take(start + Duration::from_millis(2200)));
         let mut bucket = Bucket::new(10, start);
+        (0..1000).for_each(|_| bucket.charge_in_full(10.0));
         bucket.charge(1e9);
         assert_eq!(bucket.owes_for(0.0, start), Some(Duration::from_secs(2)));
         assert!(bucket.take(start + Duration::from_millis(2200)));
         assert_eq!(bucket.owes_for(0.0, start + Duration::from_secs(3)), None);
+    }
+
+    /// Whoever makes one request that costs a minute pays that minute, and others after it do not shorten that.
+    #[test]
+    fn a_single_cost_is_owed_in_full() {
+        let start = Instant::now();
+        let mut bucket = Bucket::new(10, start);
+        for cost in [600.0, 1.0, 30.0] {
+            bucket.charge_in_full(cost);
+            assert_eq!(bucket.owes_for(0.0, start), Some(Duration::from_secs(59)));
+        }
     }
 
     #[test]

@@ -284,8 +284,8 @@ impl Processes {
     }
 
     /// True while a class above Consort's has the thread: its own, or one that it is lent by who waits for its lock.
-    pub(crate) fn is_in_higher_class(&self, thread: Thread) -> bool {
-        let stat = Stat::read(&self.root.join(thread.tid.to_string()));
+    pub(crate) fn is_in_higher_class(&self, pid: i32, thread: Thread) -> bool {
+        let stat = Stat::read(&self.task_folder(pid, thread.tid));
         stat.is_some_and(|stat| stat.start == thread.start && stat.priority < 0)
     }
 
@@ -390,7 +390,13 @@ impl Processes {
         i32::try_from(*numbers.last()?).ok()
     }
 
-    fn task_folder(&self, pid: i32, tid: i32) -> PathBuf {
+    /// A thread of a process; `None`: it has ended.
+    pub(crate) fn living_thread(&self, pid: i32, tid: i32) -> Option<Thread> {
+        let start = thread_start(&self.task_folder(pid, tid))?;
+        Some(Thread { tid, start })
+    }
+
+    pub(crate) fn task_folder(&self, pid: i32, tid: i32) -> PathBuf {
         self.root.join(format!("{pid}/task/{tid}"))
     }
 }
@@ -414,7 +420,7 @@ fn not_a_thread(peer: &Peer, named: i32) -> Refusal {
     )
 }
 
-/// When a thread started; `None` when it has ended.
+/// When a thread started; `None` when it has ended. Its folder is below its process' `task`.
 pub(crate) fn thread_start(folder: &Path) -> Option<u64> {
     Stat::read(folder).and_then(|stat| match stat.state {
         'Z' | 'X' | 'x' => None,
@@ -424,19 +430,19 @@ pub(crate) fn thread_start(folder: &Path) -> Option<u64> {
 
 /// When a process started. Its first thread may have ended before the others.
 pub(crate) fn start_time(folder: &Path) -> Option<u64> {
-    Stat::read(folder).map(|stat| stat.start)
+    Stat::of(folder).map(|stat| stat.start)
 }
 
 /// The process that started this one, or has adopted it, and this one's start time.
 pub(crate) fn parent_and_start(folder: &Path) -> Option<(i32, u64)> {
-    Stat::read(folder).map(|stat| (stat.parent, stat.start))
+    Stat::of(folder).map(|stat| (stat.parent, stat.start))
 }
 
 /// Whether the kernel runs it for itself, as kthreadd and all that it starts.
 pub(crate) fn is_kernel_thread(folder: &Path) -> bool {
     /// `PF_KTHREAD` of the kernel's linux/sched.h: ps(1) and others have relied on it for twenty years.
     const KERNEL_THREAD: u64 = 0x0020_0000;
-    Stat::read(folder).is_some_and(|stat| stat.flags & KERNEL_THREAD != 0)
+    Stat::of(folder).is_some_and(|stat| stat.flags & KERNEL_THREAD != 0)
 }
 
 /// Some of what proc_pid_stat(5) lists.
@@ -451,6 +457,12 @@ struct Stat {
 }
 
 impl Stat {
+    /// Of a process' first thread, or of any thread by its own number. The file in that folder itself says the same, and the
+    /// kernel sums up all threads of the process for it: whoever has many would keep the daemon busy.
+    fn of(folder: &Path) -> Option<Self> {
+        Stat::read(&folder.join("task").join(folder.file_name()?))
+    }
+
     fn read(folder: &Path) -> Option<Self> {
         let text = read_text(&folder.join("stat"))?;
         // The command in parentheses may contain anything, so fields are counted after the last one: the

@@ -21,8 +21,9 @@ use crate::{
     config::Division,
     credits::Credits,
     journal::{Entry, Journal},
-    peer::{Peer, Processes, Thread},
+    peer::{Peer, Processes},
     rate::{Rate, RATE_MIN},
+    search::{Search, THREADS_AT_ONCE},
     service::Service,
     targets::{Named, Target},
     terms::{check_period, not_scheduled, payer, terms, unknown},
@@ -94,6 +95,8 @@ pub struct Reservations {
     searched: Option<Instant>,
     /// Where the last sweep stopped.
     pub(crate) swept: u32,
+    /// For whose threads was looked last.
+    pub(crate) searched_for: u32,
 }
 
 /// What the scheduler knows of a reservation.
@@ -104,8 +107,14 @@ pub struct InForce {
     pub history: History,
     /// When it began, in clock ticks after boot.
     pub since: u64,
-    /// Threads that get it when they are back from another class: the scheduler has never had them.
-    pub absent: Vec<Thread>,
+    pub(crate) search: Search,
+}
+
+impl InForce {
+    /// Threads may be found that get it, or come back from another class.
+    pub(crate) fn waits_for_threads(&self) -> bool {
+        !self.search.is_over() || !self.search.absent.is_empty()
+    }
 }
 
 impl Reservations {
@@ -126,6 +135,7 @@ impl Reservations {
             doomed: Vec::new(),
             searched: None,
             swept: 0,
+            searched_for: 0,
         }
     }
 
@@ -332,10 +342,10 @@ impl Service {
     pub(crate) fn begin(&mut self, wanted: Reservation, usable: Rate) -> Result<u32, Refusal> {
         // Before its threads are looked for: a child that is forked meanwhile has a part in it.
         let since = self.processes.now_ticks();
-        let threads = self.processes.threads_of(&wanted.target);
         let number = self.reservations.ledger.next_number();
-        let (id, added) = self.put_in_force(number, &wanted, usable, &threads)?;
-        if added == 0 {
+        let (mut search, mut left) = (Search::new(&wanted.target), THREADS_AT_ONCE);
+        let id = self.put_in_force(number, (&wanted, usable), &mut search, &mut left)?;
+        if search.found_nobody() {
             self.end(id);
             return Err(not_scheduled(&wanted.target));
         }
@@ -345,20 +355,22 @@ impl Service {
             return Err(refusal);
         }
         debug!(number, target = wanted.target.number(), rate = %wanted.rate, "reserved");
-        self.take_in(number, id, since, wanted);
-        self.note_absent(number, &threads);
+        self.take_in(number, (id, since, search), wanted);
         self.reservations.compact();
         Ok(number)
     }
 
-    pub(crate) fn take_in(&mut self, number: u32, id: u32, since: u64, reservation: Reservation) {
-        let history = History::default();
-        let absent = Vec::new();
+    pub(crate) fn take_in(
+        &mut self,
+        number: u32,
+        (id, since, search): (u32, u64, Search),
+        reservation: Reservation,
+    ) {
         let in_force = InForce {
             id,
-            history,
+            history: History::default(),
             since,
-            absent,
+            search,
         };
         self.reservations.in_force.insert(number, in_force);
         self.reservations.ledger.insert(number, reservation);

@@ -16,14 +16,17 @@ use crate::{
     journal::{Entry, Journal},
     rate::{Rate, RATE_MIN},
     reservations::Reservations,
+    search::{Search, THREADS_AT_ONCE},
     service::Service,
-    targets::Families,
+    targets::{Families, Target},
     terms::{check_period, not_scheduled, terms},
     Refusal,
 };
 
 /// Until the threads of reservations that end have left them.
 const DIVIDE_TURNS_MAX: u32 = 100;
+/// Threads looked at before anybody is served, for all reservations.
+const THREADS_RESTORED_AT_ONCE: usize = 16 * THREADS_AT_ONCE;
 
 impl Service {
     /// Divides the machine, and takes up what the journal says: called once, before anybody is served. Where the journal
@@ -50,9 +53,10 @@ impl Service {
             true => Families::default(),
             false => self.processes.families(),
         };
+        let mut left = THREADS_RESTORED_AT_ONCE;
         for (number, entry) in held {
             let id = kept.remove(&number);
-            self.restore(number, entry, id, &credits, &families);
+            self.restore((number, entry), id, &credits, &families, &mut left);
         }
         // Made by a daemon that has ended before it could tell, or ended by one that has before it could do it.
         kept.into_values().for_each(|id| self.end(id));
@@ -105,14 +109,14 @@ impl Service {
         divided
     }
 
-    /// `kept`: the scheduler's number of it, where that has it already.
+    /// `kept`: the scheduler's number of it, where that has it already. `left`: so many threads may be looked at.
     fn restore(
         &mut self,
-        number: u32,
-        entry: &Entry,
+        (number, entry): (u32, &Entry),
         kept: Option<u32>,
         credits: &Credits,
         families: &Families,
+        left: &mut usize,
     ) {
         let Entry::Reserve {
             uid,
@@ -153,7 +157,19 @@ impl Service {
             })
         });
         let usable = credits.balance(number, Rate(*rate));
-        let mut threads = Vec::new();
+        let mut search = match (target, kept) {
+            (Target::Process { pid, .. }, None) => {
+                let children = self.processes.processes_below(*pid, families, *since);
+                Search::with(target, children)
+            }
+            (Target::Process { pid, .. }, Some(_))
+                if self.processes.all_threads(*pid).len() <= THREADS_AT_ONCE =>
+            {
+                Search::default()
+            }
+            // The daemon before may not have come to all of its threads.
+            _ => Search::new(target),
+        };
         let restored = admitted.and_then(|reservation| {
             let id = match kept {
                 Some(id) => {
@@ -162,9 +178,9 @@ impl Service {
                     id
                 }
                 None => {
-                    threads = self.processes.threads_below(target, families, *since);
-                    let (id, added) = self.put_in_force(number, &reservation, usable, &threads)?;
-                    if added == 0 && !self.is_any_absent(&threads) {
+                    let wanted = (&reservation, usable);
+                    let id = self.put_in_force(number, wanted, &mut search, left)?;
+                    if search.found_nobody() && search.absent.is_empty() {
                         self.end(id);
                         return Err(not_scheduled(target));
                     }
@@ -176,8 +192,7 @@ impl Service {
         match restored {
             Ok((id, reservation)) => {
                 info!(number, target = target.number(), "reservation restored");
-                self.take_in(number, id, *since, reservation);
-                self.note_absent(number, &threads);
+                self.take_in(number, (id, *since, search), reservation);
             }
             Err(refusal) => {
                 warn!(number, target = target.number(), %refusal, "a reservation cannot be restored");

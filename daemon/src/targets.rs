@@ -173,7 +173,7 @@ impl Processes {
         let is_process = pid == number && scope == Scope::Any;
         let start = match is_process {
             true => peer::start_time(&folder),
-            false => peer::thread_start(&folder),
+            false => peer::thread_start(&self.task_folder(number, number)),
         };
         // All that was read was about one process, not about another one as well that has got its number meanwhile.
         let start = start.filter(|start| *start == since).ok_or_else(gone)?;
@@ -188,11 +188,12 @@ impl Processes {
     pub fn exists(&self, target: &Target) -> bool {
         match target {
             Target::Process { pid, start } => {
-                peer::start_time(&self.folder(*pid)) == Some(*start)
-                    && !self.living_threads(*pid).is_empty()
+                let lives = |tid: &i32| self.living_thread(*pid, *tid).is_some();
+                self.is_process(*pid, *start) && self.all_threads(*pid).iter().any(lives)
             }
-            Target::Thread { tid, start, .. } => {
-                peer::thread_start(&self.folder(*tid)) == Some(*start)
+            Target::Thread { pid, tid, start } => {
+                let (tid, start) = (*tid, *start);
+                self.lives(*pid, Thread { tid, start })
             }
             Target::Cgroup { path, id } => {
                 let folder = fs::symlink_metadata(self.cgroups().join(path));
@@ -202,23 +203,9 @@ impl Processes {
         }
     }
 
-    /// The threads that a process or thread has now; none of a process that has got another one's number.
-    pub fn threads_of(&self, target: &Target) -> Vec<Thread> {
-        match target {
-            Target::Thread { tid, start, .. } => vec![Thread {
-                tid: *tid,
-                start: *start,
-            }],
-            Target::Process { pid, start } => {
-                let threads = self.living_threads(*pid);
-                match peer::start_time(&self.folder(*pid)) == Some(*start) {
-                    true => threads,
-                    false => Vec::new(),
-                }
-            }
-            // What is in a cgroup follows by itself, and members of a group are bound one by one.
-            Target::Cgroup { .. } | Target::Group { .. } => Vec::new(),
-        }
+    /// Whether process `pid` is the one that began at `start`.
+    pub(crate) fn is_process(&self, pid: i32, start: u64) -> bool {
+        peer::start_time(&self.folder(pid)) == Some(start)
     }
 
     /// How many threads are in a cgroup now.
@@ -238,24 +225,21 @@ impl Processes {
         Families { children }
     }
 
-    /// Those, and the threads of the processes that it and its children have started from `since` on, in clock ticks
-    /// after boot, as far as that can still be told: a process that init has adopted is nobody's any more.
-    pub fn threads_below(&self, target: &Target, families: &Families, since: u64) -> Vec<Thread> {
-        let mut threads = self.threads_of(target);
-        let Target::Process { pid, .. } = target else {
-            return threads;
-        };
-        let mut seen = BTreeSet::from([*pid]);
-        let mut left = vec![*pid];
+    /// Those that process `pid` and its children have started from `since` on, in clock ticks after boot, and when they
+    /// began, as far as that can still be told: a process that init has adopted is nobody's any more.
+    pub fn processes_below(&self, pid: i32, families: &Families, since: u64) -> Vec<(i32, u64)> {
+        let mut processes = Vec::new();
+        let mut seen = BTreeSet::from([pid]);
+        let mut left = vec![pid];
         while let Some(parent) = left.pop() {
             for (child, start) in families.children.get(&parent).into_iter().flatten() {
                 if *start >= since && seen.insert(*child) {
-                    threads.extend(self.living_threads(*child));
+                    processes.push((*child, *start));
                     left.push(*child);
                 }
             }
         }
-        threads
+        processes
     }
 
     /// All processes.
@@ -269,15 +253,8 @@ impl Processes {
     }
 
     pub(crate) fn living_threads(&self, pid: i32) -> Vec<Thread> {
-        let tasks = self.folder(pid).join("task");
-        let thread = |tid: i32| {
-            let start = peer::thread_start(&tasks.join(tid.to_string()))?;
-            Some(Thread { tid, start })
-        };
-        self.all_threads(pid)
-            .into_iter()
-            .filter_map(thread)
-            .collect()
+        let all = self.all_threads(pid).into_iter();
+        all.filter_map(|tid| self.living_thread(pid, tid)).collect()
     }
 
     /// What the process calls itself, or where the cgroup is; for display.
@@ -335,43 +312,34 @@ mod tests {
         assert!(matches!(thread, Target::Thread { pid, .. } if pid == peer.pid));
         let first = processes.target(&peer, peer.pid, Scope::Thread).unwrap();
         assert!(matches!(first, Target::Thread { tid, .. } if tid == peer.pid));
-        let is_of = |target| {
-            let threads = processes.threads_of(target);
-            threads.iter().any(|thread| thread.tid == tid)
-        };
-        assert!(is_of(&process) && is_of(&thread));
-        assert_eq!(processes.threads_of(&thread).len(), 1);
         assert!(processes.exists(&process) && processes.exists(&thread));
     }
 
     #[test]
     fn children_are_found() {
         let processes = Processes::default();
-        let target = processes.target(&own(), 0, Scope::Any).unwrap();
+        let me = own().pid;
         let mut child = std::process::Command::new("sleep")
             .arg("60")
             .spawn()
             .unwrap();
         let families = processes.families();
-        let threads = processes.threads_below(&target, &families, 0);
-        let later = processes.threads_below(&target, &families, processes.now_ticks() + 1);
+        let all = processes.processes_below(me, &families, 0);
+        let later = processes.processes_below(me, &families, processes.now_ticks() + 1);
         child.kill().unwrap();
         child.wait().unwrap();
-        let has_child =
-            |threads: &[Thread]| threads.iter().any(|thread| thread.tid == child.id() as i32);
-        assert!(has_child(&threads));
-        assert!(!has_child(&later));
-        assert!(!has_child(&processes.threads_of(&target)));
+        assert!(all.iter().any(|(pid, _)| *pid == child.id() as i32));
+        assert_eq!(later, []);
     }
 
     #[test]
     fn threads_of_the_kernel_are_refused() {
         let folder = std::env::temp_dir().join(format!("consort-kthread-{}", std::process::id()));
         let process = folder.join("2");
-        fs::create_dir_all(&process).unwrap();
+        fs::create_dir_all(process.join("task/2")).unwrap();
         let (between, after) = ("0 ".repeat(12), "0 ".repeat(18));
         let stat = format!("2 (kthreadd) S 0 0 0 0 -1 2129984 {between}5 {after}0 0\n");
-        fs::write(process.join("stat"), stat).unwrap();
+        fs::write(process.join("task/2/stat"), stat).unwrap();
         fs::write(process.join("status"), "Tgid:\t2\nUid:\t0\t0\t0\t0\n").unwrap();
         // It asks about itself: the asker must be among the processes.
         let root = Peer {

@@ -37,6 +37,7 @@ impl Service {
         for id in std::mem::take(&mut self.reservations.doomed) {
             self.end(id);
         }
+        self.tick_searches(now);
         let swept = self.reservations.swept;
         let later = self.reservations.ledger.iter().map(|(number, _)| number);
         let numbers: Vec<u32> = later
@@ -48,7 +49,6 @@ impl Service {
             _ => 0,
         };
         for number in numbers {
-            self.add_absent(number);
             if !self.drop_if_unused(number) {
                 self.note_usage(number, now);
             }
@@ -136,7 +136,7 @@ impl Service {
             // Names outlive those who have them.
             return false;
         }
-        let is_used = !in_force.absent.is_empty()
+        let is_used = in_force.waits_for_threads()
             || !matches!(self.host.reservation_usage(in_force.id), Ok(usage) if usage.tasks == 0);
         if is_used {
             return false;

@@ -158,7 +158,7 @@ impl Users {
     pub fn charge_cpu(&mut self, uid: u32, spent: Duration, now: Instant) {
         let user = self.entry(uid, now);
         user.told.cpu_us += spent.as_micros() as u64;
-        user.cpu.charge(spent.as_nanos() as f64);
+        user.cpu.charge_in_full(spent.as_nanos() as f64);
     }
 
     /// How long `uid` must wait until it is listened to again: it has taken more of the daemon's time than it may. Root is

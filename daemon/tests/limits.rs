@@ -321,8 +321,13 @@ fn whoever_takes_too_much_of_the_daemons_time_waits() {
     users.charge_cpu(70_001, Duration::from_secs(60), now);
     let refusal = users.admit_connection(70_001, now).unwrap_err();
     assert_eq!(refusal.errno as i32, libc::EAGAIN);
-    // The debt has a floor.
-    assert_eq!(users.waits_for(70_001, now), Some(Duration::from_secs(60)));
+    // What took so long at once is owed in full, and many small sums are not.
+    assert_eq!(
+        users.waits_for(70_001, now),
+        Some(Duration::from_secs(6000))
+    );
+    (0..1000).for_each(|_| users.charge_cpu(70_003, Duration::from_millis(60), now));
+    assert_eq!(users.waits_for(70_003, now), Some(Duration::from_secs(60)));
     assert_eq!(users.waits_for(70_002, now), None);
     users.charge_cpu(0, Duration::from_secs(60), now);
     assert_eq!(users.waits_for(0, now), None);

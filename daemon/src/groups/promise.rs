@@ -7,6 +7,7 @@ use consort_groups::Promise;
 use super::FileKey;
 use crate::{
     admission::{Reservation, UserLimits},
+    search::Search,
     service::Service,
     targets::Target,
     terms::{check_period, terms, unknown},
@@ -58,12 +59,12 @@ impl Service {
         match old.and_then(|number| Some((number, self.held(number)?.0))) {
             Some((number, id)) => {
                 self.host.change_reservation(id, wanted_terms)?;
-                self.take_in(number, id, 0, wanted);
+                self.take_in(number, (id, 0, Search::default()), wanted);
             }
             None => {
                 let id = self.host.create_reservation(wanted_terms)?;
                 let number = self.reservations.ledger.next_number();
-                self.take_in(number, id, 0, wanted);
+                self.take_in(number, (id, 0, Search::default()), wanted);
             }
         }
         Ok(())

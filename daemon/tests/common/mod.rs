@@ -7,6 +7,7 @@ mod program;
 
 use std::{
     fs,
+    os::unix::fs::symlink,
     path::{Path, PathBuf},
     sync::atomic::{AtomicU32, Ordering},
     thread::JoinHandle,
@@ -44,12 +45,15 @@ impl Drop for Folder {
     }
 }
 
-/// Writes the files of a thread as /proc has them; `numbers` are its numbers, outermost namespace first.
+/// Writes the files of a thread as /proc has them; `numbers` are its numbers, outermost namespace first. The `stat` in the
+/// folder of its number is a link to its own.
 pub fn write_thread(proc_root: &Path, pid: i32, numbers: &[i32], uid: u32, start: u64) {
     let tid = numbers[0];
+    let folder = proc_root.join(tid.to_string());
     let folders = [
-        Some(proc_root.join(format!("{pid}/task/{tid}"))),
-        Some(proc_root.join(tid.to_string())),
+        proc_root.join(format!("{pid}/task/{tid}")),
+        folder.join(format!("task/{tid}")),
+        folder.clone(),
     ];
     let list: Vec<String> = numbers.iter().map(i32::to_string).collect();
     let status = format!(
@@ -59,12 +63,15 @@ pub fn write_thread(proc_root: &Path, pid: i32, numbers: &[i32], uid: u32, start
     let between = "0 ".repeat(18);
     let policy_normal = 0;
     let stat = format!("{tid} (a) b) S {between}{start} {between}{policy_normal} 0\n");
-    for folder in folders.into_iter().flatten() {
-        fs::create_dir_all(&folder).unwrap();
-        fs::write(folder.join("stat"), &stat).unwrap();
+    for folder in &folders {
+        fs::create_dir_all(folder).unwrap();
         fs::write(folder.join("status"), &status).unwrap();
         fs::write(folder.join("comm"), "x\n").unwrap();
     }
+    for folder in &folders[..2] {
+        fs::write(folder.join("stat"), &stat).unwrap();
+    }
+    let _ = symlink(format!("task/{tid}/stat"), folder.join("stat"));
 }
 
 /// A daemon in a thread, with a fake host.

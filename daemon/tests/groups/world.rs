@@ -111,7 +111,9 @@ impl World {
         if pid != tid {
             // The first thread has ended before the others.
             write_thread(root, pid, &[pid], uid, 7);
-            fs::remove_dir_all(process.join(format!("task/{pid}"))).unwrap();
+            let stat = process.join(format!("task/{pid}/stat"));
+            let said = fs::read_to_string(&stat).unwrap();
+            fs::write(stat, said.replace(" S ", " Z ")).unwrap();
         }
         write_thread(root, pid, &[tid], uid, 7);
         let exe = process.join("exe");

@@ -6,6 +6,7 @@
 mod common;
 mod credits;
 mod demand;
+mod heavy;
 mod kills;
 mod programs;
 mod requests;

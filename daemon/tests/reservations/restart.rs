@@ -329,8 +329,9 @@ fn many_reservations_among_many_processes_are_restored_with_one_look_at_them() {
     let folder = world.killed();
     let stat = fs::read(folder.0.join(format!("{ROOT}/stat"))).unwrap();
     for pid in 20_000..21_500 {
-        fs::create_dir(folder.0.join(pid.to_string())).unwrap();
-        fs::write(folder.0.join(format!("{pid}/stat")), &stat).unwrap();
+        let first = folder.0.join(format!("{pid}/task/{pid}"));
+        fs::create_dir_all(&first).unwrap();
+        fs::write(first.join("stat"), &stat).unwrap();
     }
     // CPU time: whatever else this machine does.
     let cpu_time = || -> Duration {
