@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes that `consort run --name` has started: all their threads have that name, until they end.
 
-use std::time::Instant;
+use std::{ops::Bound, time::Instant};
 
 use nix::errno::Errno;
 use tracing::warn;
 
-use super::{names::Source, store::Launched};
-use crate::{
-    audit,
-    peer::{self, Peer},
-    service::Service,
-    Refusal,
-};
+use super::{names::Source, scan::SCAN_TIME, store::Launched};
+use crate::{audit, peer::Peer, server::cpu_time, service::Service, Refusal};
 
 impl Service {
     /// A process gets a name for its threads: the one that asks, and that will become another program.
@@ -53,7 +48,7 @@ impl Service {
         }
         self.groups.scan.launched.insert(peer.pid, launched);
         self.users.entry(peer.uid, now).members += 1;
-        self.look_at(peer.pid, &[]);
+        self.look_at(peer.pid, &[], cpu_time() + SCAN_TIME);
         Ok(())
     }
 
@@ -70,17 +65,24 @@ impl Service {
             self.users.entry(launched.uid, Instant::now()).members += 1;
             self.groups.scan.launched.insert(launched.pid, launched);
         }
-        self.forget_ended();
+        self.forget_ended(usize::MAX);
     }
 
-    pub(super) fn forget_ended(&mut self) {
-        let now = Instant::now();
-        let root = self.processes.root();
-        let ended = |launched: &&Launched| {
-            peer::start_time(&root.join(launched.pid.to_string())) != Some(launched.start)
-        };
-        let all = self.groups.scan.launched.values();
-        let ended: Vec<i32> = all.filter(ended).map(|one| one.pid).collect();
+    /// Looks at up to `count` of them, in turn.
+    pub(super) fn forget_ended(&mut self, count: usize) {
+        let (now, scan) = (Instant::now(), &self.groups.scan);
+        let later = (Bound::Excluded(scan.looked_for), Bound::Unbounded);
+        let some: Vec<&Launched> = scan
+            .launched
+            .range(later)
+            .take(count)
+            .map(|(_, one)| one)
+            .collect();
+        let last = some.last().filter(|_| some.len() == count);
+        let last = last.map_or(0, |one| one.pid);
+        let has_ended = |one: &&&Launched| !self.processes.is_process(one.pid, one.start);
+        let ended: Vec<i32> = some.iter().filter(has_ended).map(|one| one.pid).collect();
+        self.groups.scan.looked_for = last;
         for pid in ended {
             self.forget_launched(pid, now);
             let dropped = self.groups.store.as_ref().map(|store| store.drop_name(pid));

@@ -13,6 +13,7 @@ mod bind;
 pub mod control;
 pub mod host;
 mod launched;
+mod look;
 pub mod names;
 pub mod plan;
 mod promise;

@@ -4,7 +4,7 @@
 //! only while a member has room.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet},
     fs,
     os::unix::fs::MetadataExt,
     time::{Duration, Instant},
@@ -12,26 +12,21 @@ use std::{
 
 use consort_groups::rule::{Candidate, Rule};
 use consort_rates::accounts::number_in;
-use tracing::debug;
 
-use super::{
-    names::{Known, Source},
-    store::Launched,
-    GroupId,
-};
+use super::{store::Launched, GroupId};
 use crate::{
     config,
-    peer::{self, Processes, Thread},
+    peer::{self, Processes},
     server::cpu_time,
     service::Service,
 };
 
 /// Processes looked at in one go.
 const SCAN_PROCESSES: usize = 64;
-/// Threads of one process that are looked at.
-const SCAN_THREADS: usize = 512;
 /// CPU time of one go: a program that asks something meanwhile waits for it.
-const SCAN_TIME: Duration = Duration::from_millis(5);
+pub(super) const SCAN_TIME: Duration = Duration::from_millis(5);
+/// Launched processes that are looked for in one go, whether they still are those.
+const LAUNCHED_AT_ONCE: usize = 256;
 /// A new process is looked at so often in a row: it becomes its program, and names its threads, a little later.
 const LOOKS: u8 = 4;
 /// With more processes than these they are listed once a round, else each time.
@@ -47,6 +42,10 @@ pub(crate) struct Scan {
     left: Vec<i32>,
     /// By number of the process.
     pub launched: BTreeMap<i32, Launched>,
+    /// The one that was looked for last.
+    pub looked_for: i32,
+    /// By process, the thread after which the last look at it stopped.
+    pub stopped: BTreeMap<i32, i32>,
     /// Where the last sweep over threads with names stopped.
     pub swept: i32,
 }
@@ -57,6 +56,7 @@ impl Scan {
         let new = all.difference(&self.listed);
         self.young.extend(new.map(|pid| (*pid, LOOKS)));
         self.young.retain(|pid, _| all.contains(pid));
+        self.stopped.retain(|pid, _| all.contains(pid));
         if self.left.is_empty() {
             self.left = all.iter().copied().collect();
         }
@@ -92,6 +92,7 @@ impl Scan {
     }
 
     fn forget(&mut self) {
+        self.stopped.clear();
         self.listed.clear();
         self.young.clear();
         self.left.clear();
@@ -101,46 +102,13 @@ impl Scan {
 /// A member that has room.
 #[derive(Debug)]
 pub(super) struct Wanted {
-    place: (GroupId, usize),
+    pub place: (GroupId, usize),
     /// Whose file it is of.
-    uid: u32,
+    pub uid: u32,
     /// Whose threads it wants.
-    of: u32,
-    name: String,
-    rule: Rule,
-}
-
-/// Rules that a process fits, by what they ask of its threads: a user may have thousands of both.
-struct ByThread<'a> {
-    /// With their places in the order of the files.
-    named: HashMap<&'a str, Vec<(usize, &'a Wanted)>>,
-    any: Vec<(usize, &'a Wanted)>,
-}
-
-impl<'a> ByThread<'a> {
-    fn of(wanted: &[&'a Wanted]) -> Self {
-        let mut rules = ByThread {
-            named: HashMap::new(),
-            any: Vec::new(),
-        };
-        for (order, one) in wanted.iter().enumerate() {
-            match &one.rule.thread {
-                Some(thread) => rules.named.entry(thread).or_default().push((order, one)),
-                None => rules.any.push((order, one)),
-            }
-        }
-        rules
-    }
-
-    /// The first rule that a thread of that name fits and whose member has room.
-    fn first(&self, thread: &str, has_room: impl Fn(&Wanted) -> bool) -> Option<&'a Wanted> {
-        let free =
-            |rules: &[(usize, &'a Wanted)]| rules.iter().find(|(_, one)| has_room(one)).copied();
-        let named = self.named.get(thread).and_then(|rules| free(rules));
-        let both = [named, free(&self.any)];
-        let first = both.into_iter().flatten().min_by_key(|(order, _)| *order);
-        first.map(|(_, one)| one)
-    }
+    pub of: u32,
+    pub name: String,
+    pub rule: Rule,
 }
 
 /// What rules ask of a process.
@@ -192,7 +160,7 @@ impl Processes {
     }
 
     /// Whose a process is: the user that it is in every respect; `None` for a privileged one that a user has started.
-    fn owner(&self, pid: i32) -> Option<u32> {
+    pub(super) fn owner(&self, pid: i32) -> Option<u32> {
         let owners = peer::status_numbers(&self.root().join(pid.to_string()), "Uid:")?;
         let (first, rest) = owners.split_first()?;
         let is_one = rest.iter().all(|owner| owner == first);
@@ -228,12 +196,13 @@ impl Service {
         if scan.left.is_empty() || scan.listed.len() <= LISTED_FREELY {
             let all = self.processes.all();
             self.groups.scan.list(all);
-            self.forget_ended();
         }
-        let (mut next, looks_from) = (self.groups.scan.next().into_iter(), cpu_time());
+        self.forget_ended(LAUNCHED_AT_ONCE);
+        let mut next = self.groups.scan.next().into_iter();
+        let until = cpu_time() + SCAN_TIME;
         for pid in next.by_ref() {
-            self.look_at(pid, &wanted);
-            if cpu_time().saturating_sub(looks_from) > SCAN_TIME {
+            self.look_at(pid, &wanted, until);
+            if cpu_time() > until {
                 break;
             }
         }
@@ -287,112 +256,6 @@ impl Service {
             }
         }
         wanted
-    }
-
-    /// Names threads of one process.
-    pub(super) fn look_at(&mut self, pid: i32, wanted: &[Wanted]) {
-        let folder = self.processes.root().join(pid.to_string());
-        let Some(start) = peer::start_time(&folder) else {
-            return;
-        };
-        let launched = self.groups.scan.launched.get(&pid);
-        let launched = launched.filter(|one| one.start == start);
-        if let Some(launched) = launched {
-            let (uid, name) = (launched.uid, launched.name.clone());
-            if !self.is_still_of(pid, uid) {
-                return;
-            }
-            let place = self.groups.member(uid, &name);
-            for tid in self.nameless(pid) {
-                if let Some(place) = place {
-                    self.name_thread((pid, start, tid), place, (uid, &name), Source::Launched);
-                }
-            }
-            return;
-        }
-        let owner = match wanted.is_empty() {
-            true => None,
-            false => self.processes.owner(pid),
-        };
-        let wanted = wanted.iter().filter(|one| owner == Some(one.of));
-        let wanted: Vec<&Wanted> = wanted.collect();
-        if wanted.is_empty() || peer::is_kernel_thread(&folder) {
-            return;
-        }
-        let Some(facts) = self.processes.facts(pid) else {
-            return;
-        };
-        let may_fit = |one: &&&Wanted| {
-            let thread = one.rule.thread.as_deref().unwrap_or_default();
-            one.rule.fits(&facts.candidate(thread))
-        };
-        let wanted: Vec<&Wanted> = wanted.iter().filter(may_fit).copied().collect();
-        if wanted.is_empty() {
-            return;
-        }
-        let rules = ByThread::of(&wanted);
-        for tid in self.nameless(pid) {
-            let Some(thread) = self.processes.thread_name(pid, tid) else {
-                continue;
-            };
-            let has_room = |one: &Wanted| {
-                let made = self.groups.made.get(&one.place.0);
-                made.is_some_and(|made| made.free(one.place.1).is_some())
-            };
-            if let Some(one) = rules.first(&thread, has_room) {
-                let named = (one.uid, one.name.as_str());
-                self.name_thread((pid, start, tid), one.place, named, Source::Rule);
-            }
-        }
-    }
-
-    /// Threads of a process that have no name, and are members of no domain.
-    fn nameless(&self, pid: i32) -> Vec<i32> {
-        let mut threads = self.processes.all_threads(pid);
-        threads.truncate(SCAN_THREADS);
-        threads.retain(|tid| {
-            self.groups.names.get(*tid).is_none() && self.clients.place_of(*tid).is_none()
-        });
-        threads
-    }
-
-    /// A thread gets a member's name if that has room, and if its process is still the one that began at `began`.
-    fn name_thread(
-        &mut self,
-        (pid, began, tid): (i32, u64, i32),
-        (id, index): (GroupId, usize),
-        (uid, name): (u32, &str),
-        source: Source,
-    ) {
-        let folder = self.processes.root().join(format!("{pid}/task/{tid}"));
-        let Some(start) = peer::thread_start(&folder) else {
-            return;
-        };
-        // Their numbers may have become others' since they were looked at.
-        let process = self.processes.root().join(pid.to_string());
-        if peer::start_time(&process) != Some(began) || self.groups.names.get(tid).is_some() {
-            return;
-        }
-        let made = self.groups.made.get(&id);
-        let now = Instant::now();
-        if made.is_none_or(|made| made.free(index).is_none())
-            || self.users.check_members(uid, now).is_err()
-        {
-            return;
-        }
-        debug!(tid, name, "a thread has been found");
-        self.learn(
-            Known {
-                uid,
-                pid,
-                thread: Thread { tid, start },
-                name: name.to_owned(),
-                source,
-                bound: None,
-                refused: None,
-            },
-            now,
-        );
     }
 }
 

@@ -5,6 +5,7 @@
 mod apply;
 #[path = "../common/mod.rs"]
 mod common;
+mod heavy;
 mod hostile;
 mod names;
 mod plans;
