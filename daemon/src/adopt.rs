@@ -2,12 +2,12 @@
 //! A daemon takes programs over from the one before: their connections, and what the scheduler knows of their members.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     os::fd::{AsRawFd, OwnedFd},
     time::Instant,
 };
 
-use consort_kernel::{DomainLabel, Thread};
+use consort_kernel::{DomainLabel, Membership, Thread};
 use nix::{
     errno::Errno,
     sys::socket::{shutdown, Shutdown},
@@ -63,10 +63,11 @@ impl Service {
                 let _ = shutdown(connection.socket.as_raw_fd(), Shutdown::Both);
                 continue;
             }
-            if self.adopt_program(id, &connection, now)? {
+            if self.adopt_program(id, &connection, now) {
                 adopted.push((id, connection.socket));
             }
         }
+        self.adopt_members(now)?;
         let clients = self.clients.iter();
         let connected: BTreeSet<u32> = clients.filter_map(|(_, client)| client.number).collect();
         self.host.leave_others(&connected)?;
@@ -104,47 +105,71 @@ impl Service {
     }
 
     /// False when the program has gone.
-    fn adopt_program(
-        &mut self,
-        id: ConnectionId,
-        connection: &Connection,
-        now: Instant,
-    ) -> Result<bool, Refusal> {
+    fn adopt_program(&mut self, id: ConnectionId, connection: &Connection, now: Instant) -> bool {
         let peer = match self.processes.peer_of(&connection.socket) {
             Ok(peer) => peer,
             Err(refusal) => {
                 warn!(%refusal, "a program has gone while nobody served it");
-                return Ok(false);
+                return false;
             }
         };
-        let (pid, uid, namespaced) = (peer.pid, peer.uid, peer.namespaced);
         self.let_in(id, peer, now);
-        let Some(number) = connection.client else {
-            return Ok(true);
-        };
-        self.clients.set_number(id, number);
-        for thread in self.processes.living_threads(pid) {
-            let place = match self.host.member(thread)? {
-                Some(place) if place.client == number => place,
-                _ => continue,
-            };
-            let Some(domain) = self.domains.get_mut(place.domain) else {
-                let text = format!("thread {} is in a domain that there is not", thread.tid);
-                return Err(Refusal::new(Errno::EIO, text));
-            };
-            domain.members += 1;
-            self.users.entry(uid, now).members += 1;
-            let named = match namespaced {
-                true => self.processes.inner_number(pid, thread.tid),
-                false => None,
-            };
-            let member = Member {
-                thread,
-                named: named.unwrap_or(thread.tid),
-                domain: place.domain,
-            };
-            self.clients.add_member(id, place.slot, member);
+        if let Some(number) = connection.client {
+            self.clients.set_number(id, number);
         }
-        Ok(true)
+        true
+    }
+
+    /// Each process is looked at once, and each of its threads, however many connections it has.
+    fn adopt_members(&mut self, now: Instant) -> Result<(), Refusal> {
+        let clients = self.clients.iter();
+        let numbered = clients.filter_map(|(id, client)| Some((client.number?, id)));
+        let connections: BTreeMap<u32, ConnectionId> = numbered.collect();
+        let ids = connections.values();
+        let peers = ids.filter_map(|id| Some(&self.clients.get(*id)?.peer));
+        let pids: BTreeSet<i32> = peers.map(|peer| peer.pid).collect();
+        for pid in pids {
+            for thread in self.processes.living_threads(pid) {
+                let Some(place) = self.host.member(thread)? else {
+                    continue;
+                };
+                if let Some(id) = connections.get(&place.client) {
+                    self.adopt_member(*id, (pid, thread), place, now)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Members through a connection are threads of the process that has opened it.
+    fn adopt_member(
+        &mut self,
+        id: ConnectionId,
+        (pid, thread): (i32, Thread),
+        place: Membership,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let peer = self.clients.get(id).map(|client| &client.peer);
+        let Some(peer) = peer.filter(|peer| peer.pid == pid) else {
+            return Ok(());
+        };
+        let (uid, namespaced) = (peer.uid, peer.namespaced);
+        let Some(domain) = self.domains.get_mut(place.domain) else {
+            let text = format!("thread {} is in a domain that there is not", thread.tid);
+            return Err(Refusal::new(Errno::EIO, text));
+        };
+        domain.members += 1;
+        self.users.entry(uid, now).members += 1;
+        let named = match namespaced {
+            true => self.processes.inner_number(pid, thread.tid),
+            false => None,
+        };
+        let member = Member {
+            thread,
+            named: named.unwrap_or(thread.tid),
+            domain: place.domain,
+        };
+        self.clients.add_member(id, place.slot, member);
+        Ok(())
     }
 }

@@ -181,3 +181,36 @@ fn whoever_was_being_answered_connects_anew() {
     let record = host.record();
     assert!(record.members.is_empty() && record.domains.is_empty());
 }
+
+/// A program may have hundreds of connections and thousands of threads.
+#[test]
+fn threads_are_looked_at_once_whatever_connections_their_process_has() {
+    const CONNECTIONS: u64 = 100;
+    let (mut host, now) = (FakeHost::default(), Instant::now());
+    let mut first = service(&host);
+    let (mut theirs, mut ours) = (Vec::new(), Vec::new());
+    for id in 10..10 + CONNECTIONS {
+        let (kind, flags) = (SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
+        let (socket, other) = socketpair(AddressFamily::Unix, kind, None, flags).unwrap();
+        first.connect_from(id, &socket, now).unwrap();
+        let client = Some(ask(&mut first, id, request(CONSORT_HELLO)).client);
+        ours.push(Connection { client, socket });
+        theirs.push(other);
+    }
+    assert_eq!(ask(&mut first, 60, join(gettid(), 3, "film")).error, 0);
+    host.set_answering(0);
+    let client = ours[50].client;
+    drop(first);
+
+    let mut next = service(&host);
+    let adopted = next.adopt_programs(ours, now).unwrap();
+    assert_eq!(adopted.len() as u64, CONNECTIONS);
+    // Far fewer threads than connections run these tests.
+    let lookups = host.record().member_lookups;
+    assert!((1..CONNECTIONS).contains(&lookups), "{lookups}");
+    let mine = host.record().members[&gettid()].client;
+    assert_eq!(Some(mine), client);
+    let at = adopted[50].0;
+    assert_ne!(ask(&mut next, at - 1, leave(gettid(), 3)).error, 0);
+    assert_eq!(ask(&mut next, at, leave(gettid(), 3)).error, 0);
+}

@@ -30,6 +30,8 @@ pub struct Record {
     pub members: HashMap<i32, JoinArgs>,
     pub pages: BTreeSet<u32>,
     pub joins: u64,
+    /// How often the daemon asked where a thread is a member.
+    pub member_lookups: u64,
     /// How often the daemon wanted a thread bound.
     pub binds: u64,
     pub classes: Option<ClassTable>,
@@ -199,7 +201,8 @@ impl Host for FakeHost {
     }
 
     fn member(&self, thread: Thread) -> Result<Option<Membership>, Error> {
-        let record = self.record();
+        let mut record = self.record();
+        record.member_lookups += 1;
         let found = record.members.get(&thread.tid);
         let joined = found.filter(|join| join.thread == thread);
         let bound = record.bind_of(thread.tid);
