@@ -167,7 +167,8 @@ impl Service {
             let text = format!("another {name} is being verified: wait for that");
             return Err(Refusal::new(Errno::EAGAIN, text));
         }
-        let own = |key: &&Key| key.0 == peer.uid;
+        let account = self.users.account(peer.uid);
+        let own = |key: &&Key| self.users.account(key.0) == account;
         let waiting = self.functions.waiting.iter().map(|waiting| &waiting.key);
         let waits = waiting.filter(own).count();
         let has = self.functions.loaded.keys().filter(own).count();

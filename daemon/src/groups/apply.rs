@@ -15,7 +15,7 @@ use tracing::{error, info, warn};
 use super::{File, FileKey, GroupId, Made, Store};
 use crate::{admission::UserLimits, audit, config, peer::Peer, service::Service, Refusal};
 
-/// All files of one user.
+/// All files of one user, with those of its subordinate numbers.
 const BYTES_OF_USER_MAX: usize = 1 << 20;
 
 /// One apply on its way.
@@ -190,17 +190,16 @@ impl Service {
 
     /// What the file alone does not tell: other files, other users, limits.
     fn check_file(&self, key: &FileKey, to: &Description, bytes: usize) -> Result<(), Refusal> {
-        let own = self
+        let account = self.users.account(key.uid);
+        let others = self
             .groups
             .files
             .iter()
-            .filter(|(other, _)| other.uid == key.uid);
-        let others = own.filter(|(other, _)| other.name != key.name);
+            .filter(|(other, _)| *other != key && self.users.account(other.uid) == account);
         let sum: usize = others.map(|(_, file)| file.bytes).sum();
         if sum + bytes > BYTES_OF_USER_MAX {
             let text = format!(
-                "user {} has group files of {sum} bytes, and may have {BYTES_OF_USER_MAX} in sum: delete some",
-                key.uid
+                "user {account} has group files of {sum} bytes, and may have {BYTES_OF_USER_MAX} in sum: delete some"
             );
             return Err(Refusal::new(Errno::EDQUOT, text));
         }

@@ -3,7 +3,7 @@
 
 use std::{fmt, ops::Range, os::fd::OwnedFd, time::Duration};
 
-use consort_df::Confined;
+pub use consort_df::Confined;
 use consort_groups::Group;
 use consort_kernel::{Error, Interval, RoleStatus, Thread, UserStatus};
 

@@ -18,7 +18,7 @@ use tracing::warn;
 use super::{scheduler::bootstrap, FileKey, GroupId};
 use crate::{audit, peer::Peer, service::Service, Refusal};
 
-/// Intervals of all plans of one user, for each thread: the scheduler keeps them in memory.
+/// Intervals of all plans of one user and its subordinate numbers, for each thread: the scheduler keeps them in memory.
 const INTERVALS_OF_USER_MAX: usize = 4 * INTERVALS_MAX;
 
 /// When a member is to run.
@@ -142,10 +142,12 @@ impl Service {
         made.map_or(1, Vec::len)
     }
 
-    /// Intervals that the scheduler keeps of a user's plans, where members stand for so many `threads`.
-    fn intervals_of(&self, uid: u32, threads: impl Fn(&str) -> usize) -> usize {
-        let own = self.groups.plans.iter().filter(|((of, _), _)| *of == uid);
-        own.map(|((_, name), plan)| plan.intervals.len() * threads(name))
+    /// Intervals that the scheduler keeps of the plans on a user's account, where members stand for so many `threads`.
+    fn intervals_of(&self, uid: u32, threads: impl Fn(u32, &str) -> usize) -> usize {
+        let account = self.users.account(uid);
+        let plans = self.groups.plans.iter();
+        let own = plans.filter(|((of, _), _)| self.users.account(*of) == account);
+        own.map(|((of, name), plan)| plan.intervals.len() * threads(*of, name))
             .sum()
     }
 
@@ -155,12 +157,12 @@ impl Service {
             .members()
             .map(|(_, _, member)| (member.name.as_str(), member.count as usize))
             .collect();
-        let threads = |name: &str| counts.get(name).copied();
-        let sum = self.intervals_of(uid, |name| {
-            threads(name).unwrap_or_else(|| self.threads_of(uid, name))
+        let sum = self.intervals_of(uid, |of, name| {
+            let count = counts.get(name).filter(|_| of == uid).copied();
+            count.unwrap_or_else(|| self.threads_of(of, name))
         });
         match sum > INTERVALS_OF_USER_MAX {
-            true => Err(too_many_intervals(uid, sum)),
+            true => Err(too_many_intervals(self.users.account(uid), sum)),
             false => Ok(()),
         }
     }
@@ -173,9 +175,12 @@ impl Service {
         anyway: bool,
     ) -> Result<(), Refusal> {
         let threads = |name: &str| self.threads_of(uid, name);
-        let sum = self.intervals_of(uid, |name| if name == member { 0 } else { threads(name) });
+        let sum = self.intervals_of(uid, |of, name| match (of, name) == (uid, member) {
+            true => 0,
+            false => self.threads_of(of, name),
+        });
         if sum + plan.intervals.len() * threads(member) > INTERVALS_OF_USER_MAX {
-            return Err(too_many_intervals(uid, sum));
+            return Err(too_many_intervals(self.users.account(uid), sum));
         }
         let promise = self.payer_of(id).and_then(|(file, payer)| {
             let description = &self.groups.files.get(file)?.description;

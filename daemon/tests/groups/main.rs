@@ -2,6 +2,7 @@
 //! Group files through the service: all of one or nothing, whoever asks, whichever comes first, and wherever the daemon is
 //! killed.
 
+mod accounts;
 mod apply;
 #[path = "../common/mod.rs"]
 mod common;

@@ -17,6 +17,7 @@ use consort_daemon::{
     peer::{Peer, Processes},
     service::Service,
 };
+use consort_rates::accounts::Accounts;
 use nix::errno::Errno;
 
 use crate::common::{write_thread, FakeHost, Folder};
@@ -76,11 +77,17 @@ impl World {
     }
 
     pub fn with_limits(folder: Folder, limits: Limits) -> World {
+        World::with(folder, limits, Accounts::default())
+    }
+
+    /// The same where users have subordinate numbers.
+    pub fn with(folder: Folder, limits: Limits, accounts: Accounts) -> World {
         let host = FakeHost::default();
         let processes = Processes::at(&folder.0).with_cgroups_at(folder.0.join("cgroups"));
         let mut service = Service::new(Box::new(host.clone()), processes, limits);
         let journal = folder.0.join("consort.journal");
-        let division = Division::by_default(1);
+        let mut division = Division::by_default(1);
+        division.accounts = accounts;
         service.open_reservations(division, &journal).unwrap();
         service.open_groups(&folder.0.join("consort.groups"));
         World {

@@ -1,15 +1,39 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Its groups: what a scheduler keeps of them, and refuses.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{collections::BTreeMap, ops::Range, os::fd::OwnedFd, time::Duration};
 
-use consort_daemon::groups::host::{Bind, GroupHost};
+use consort_daemon::groups::host::{Bind, Confined, GroupHost, Looked, Verification};
 use consort_groups::Group;
 use consort_kernel::{Error, Interval, RoleStatus, INTERVAL_MIN_NS, NEVER_NS};
+use nix::sys::memfd::{memfd_create, MFdFlags};
 
 use super::{refusal, FakeGroup, FakeHost};
 
+/// The kernel finds nothing wrong, and takes no time.
+#[derive(Debug)]
+struct FakeVerification;
+
+impl Verification for FakeVerification {
+    fn look(self: Box<Self>) -> Looked {
+        Looked::Done {
+            program: memfd_create("program", MFdFlags::MFD_CLOEXEC).unwrap(),
+            steps: 1,
+            took: Duration::ZERO,
+        }
+    }
+}
+
 impl GroupHost for FakeHost {
+    fn verify_user(&self, _confined: &Confined) -> Result<Box<dyn Verification>, Error> {
+        Self::refused(&self.record(), "verify_user")?;
+        Ok(Box::new(FakeVerification))
+    }
+
+    fn put_user(&mut self, _number: u32, _program: &OwnedFd) -> Result<(), Error> {
+        Self::refused(&self.record(), "put_user")
+    }
+
     fn create_group(&mut self, group: &Group, reservation: Option<u32>) -> Result<u32, Error> {
         let mut record = self.record();
         Self::refused(&record, "create_group")?;
