@@ -26,6 +26,8 @@ pub struct User {
     commands: Bucket,
     /// Nanoseconds of the daemon's time.
     cpu: Bucket,
+    /// The same, for looking at processes that rules may fit: strangers decide how many there are.
+    looks: Bucket,
     /// Lines of the audit trail.
     audit: Bucket,
 }
@@ -104,6 +106,7 @@ impl Users {
                 requests: Bucket::new(limits.requests_per_s, now),
                 commands: Bucket::new(COMMANDS_PER_S, now),
                 cpu: Bucket::of_size(cpu_ns, cpu_ns * CPU_BURST_S, now),
+                looks: Bucket::of_size(cpu_ns, cpu_ns * CPU_BURST_S, now),
                 audit: Bucket::of_size(AUDIT_PER_S, AUDIT_BURST, now),
             }
         })
@@ -159,6 +162,20 @@ impl Users {
         let user = self.entry(uid, now);
         user.told.cpu_us += spent.as_micros() as u64;
         user.cpu.charge_in_full(spent.as_nanos() as f64);
+    }
+
+    /// Makes `uid` pay for the daemon's CPU time that looking at processes took: its messages do not wait for that.
+    pub fn charge_looks(&mut self, uid: u32, spent: Duration, now: Instant) {
+        let user = self.entry(uid, now);
+        user.told.cpu_us += spent.as_micros() as u64;
+        user.looks.charge_in_full(spent.as_nanos() as f64);
+    }
+
+    /// Whether processes are looked at for `uid`: neither its messages nor such looks have taken more time than they may.
+    pub fn may_look(&mut self, uid: u32, now: Instant) -> bool {
+        let user = self.entry(uid, now);
+        let owes = [&mut user.cpu, &mut user.looks].map(|bucket| bucket.owes_for(0.0, now));
+        uid == 0 || owes.into_iter().all(|owed| owed.is_none())
     }
 
     /// How long `uid` must wait until it is listened to again: it has taken more of the daemon's time than it may. Root is
@@ -258,6 +275,7 @@ impl Users {
                 &mut user.requests,
                 &mut user.commands,
                 &mut user.cpu,
+                &mut user.looks,
                 &mut user.audit,
             ];
             // Groups have members and are counted with the domains, also while no program of the user's is connected.

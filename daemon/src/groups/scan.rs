@@ -152,11 +152,11 @@ impl Processes {
         Some(text.trim_end_matches('\n').to_owned())
     }
 
-    /// A first, cheap look at whose a process is: its folder is its effective user's. Where that is another one,
-    /// [`Processes::owner`] knows.
-    fn seems_of(&self, pid: i32, uid: u32) -> bool {
+    /// A first, cheap look at whose a process is: its folder is its effective user's, or root's if nobody may look into it.
+    /// Where that is another one than expected, [`Processes::owner`] knows.
+    pub(super) fn seems_to_be_of(&self, pid: i32) -> Option<u32> {
         let found = fs::metadata(self.root().join(pid.to_string()));
-        found.is_ok_and(|found| found.uid() == uid)
+        found.ok().map(|found| found.uid())
     }
 
     /// Whose a process is: the user that it is in every respect; `None` for a privileged one that a user has started.
@@ -174,7 +174,7 @@ impl Service {
     pub(super) fn is_still_of(&self, pid: i32, uid: u32) -> bool {
         let account = |uid: u32| self.users.account(uid);
         uid == 0
-            || self.processes.seems_of(pid, uid)
+            || self.processes.seems_to_be_of(pid) == Some(uid)
             || self.processes.owner(pid).map(account) == Some(account(uid))
     }
 
@@ -184,33 +184,46 @@ impl Service {
         self.scan_some();
     }
 
-    /// Goes on looking, if there is anything to look for. The owner of the rules pays for it.
+    /// Goes on looking, if there is anything to look for. The owners of rules and of launched processes pay for it, and no
+    /// message of theirs waits.
     pub(super) fn scan_some(&mut self) {
         let (now, began) = (Instant::now(), cpu_time());
         let wanted = self.wanted(now);
-        if self.groups.scan.launched.is_empty() && wanted.is_empty() {
+        let launched = self.groups.scan.launched().map(|one| one.uid);
+        let launched: Vec<u32> = launched.collect();
+        if launched.is_empty() && wanted.is_empty() {
             self.groups.scan.forget();
             return;
         }
+        self.forget_ended(LAUNCHED_AT_ONCE);
+        let may_look = launched
+            .iter()
+            .filter(|uid| self.users.may_look(**uid, now));
+        let mut payers: Vec<u32> = may_look.copied().collect();
+        payers.extend(wanted.iter().map(|one| one.uid));
+        match payers.is_empty() {
+            true => payers = launched,
+            false => self.look_around(&wanted),
+        }
+        let spent = cpu_time().saturating_sub(began);
+        self.charge_parts(spent, &payers, now);
+    }
+
+    fn look_around(&mut self, wanted: &[Wanted]) {
         let scan = &self.groups.scan;
         if scan.left.is_empty() || scan.listed.len() <= LISTED_FREELY {
             let all = self.processes.all();
             self.groups.scan.list(all);
         }
-        self.forget_ended(LAUNCHED_AT_ONCE);
         let mut next = self.groups.scan.next().into_iter();
         let until = cpu_time() + SCAN_TIME;
         for pid in next.by_ref() {
-            self.look_at(pid, &wanted, until);
+            self.look_at(pid, wanted, until);
             if cpu_time() > until {
                 break;
             }
         }
         self.groups.scan.left.extend(next.rev());
-        let spent = cpu_time().saturating_sub(began);
-        let launched = self.groups.scan.launched().map(|one| one.uid);
-        let payers: Vec<u32> = wanted.iter().map(|one| one.uid).chain(launched).collect();
-        self.charge_parts(spent, &payers, now);
     }
 
     /// Divides what was spent among users: each is in `payers` as often as it has something that it was spent for.
@@ -221,7 +234,7 @@ impl Service {
         }
         for (uid, part) in parts {
             let spent = spent.mul_f64(f64::from(part) / payers.len() as f64);
-            self.users.charge_cpu(uid, spent, now);
+            self.users.charge_looks(uid, spent, now);
         }
     }
 
@@ -234,7 +247,7 @@ impl Service {
         };
         let mut wanted = Vec::new();
         for (id, made) in &self.groups.made {
-            if self.users.waits_for(made.file.uid, now).is_some() {
+            if !self.users.may_look(made.file.uid, now) {
                 continue;
             }
             for (index, member) in made.group.members.iter().enumerate() {

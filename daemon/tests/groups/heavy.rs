@@ -3,16 +3,18 @@
 
 use std::{
     fs,
+    os::unix::fs::chown,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
-use consort_daemon::limits::Limits;
+use consort_daemon::{limits::Limits, status::Status};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
 
-use crate::world::{World, UID, USER};
+use crate::world::{World, OTHER_UID, UID, USER};
 
 const THREADS: i32 = 3000;
+const BY_RULE: &str = "[group.a]\nmembers = [{ name = \"x\", rule = { thread = \"show\" } }]";
 
 /// Counts how often files in some folders are opened. The kernel counts the same one twice in a row as one.
 struct Opened {
@@ -103,8 +105,7 @@ fn a_look_goes_on_where_the_last_one_stopped() {
     let mut world = heavy();
     let last = 10_000 + THREADS;
     world.thread((USER, last), UID, ("/usr/bin/player", "show"));
-    let text = "[group.a]\nmembers = [{ name = \"x\", rule = { thread = \"show\" } }]";
-    world.apply(USER, "a", text).unwrap();
+    world.apply(USER, "a", BY_RULE).unwrap();
     (0..100).for_each(|_| world.service.tick(Instant::now()));
     assert_eq!(world.bound("x"), [last]);
 }
@@ -147,4 +148,43 @@ fn whoever_owes_gets_no_names() {
     world.apply(USER, "a", text).unwrap();
     world.tick();
     assert_eq!(world.bound("x"), [0; 0]);
+}
+
+/// Whoever starts many processes makes nobody else pay for more than a glance at each.
+#[test]
+fn files_of_strangers_processes_are_not_read() {
+    let mut world = World::new();
+    world.thread((500, 500), OTHER_UID, ("/usr/bin/player", "show"));
+    let process = world.folder.0.join("500");
+    chown(&process, Some(OTHER_UID), None).unwrap();
+    let task = process.join("task/500");
+    let opened = Opened::in_folders([process, task].into_iter());
+    world.apply(USER, "a", BY_RULE).unwrap();
+    world.tick();
+    assert_eq!(opened.counts(), [0, 0]);
+    // Of a process that nobody may look into the folder does not tell whose it is.
+    world.thread((600, 600), UID, ("/usr/bin/player", "show"));
+    chown(world.folder.0.join("600"), Some(0), None).unwrap();
+    world.tick();
+    assert_eq!(world.bound("x"), [600]);
+}
+
+/// Looking at processes, however many strangers have, keeps no message of the one who has rules waiting: rules wait.
+#[test]
+fn messages_do_not_wait_for_what_rules_cost() {
+    let limits = Limits {
+        cpu_per_s: Duration::from_nanos(1),
+        ..Limits::default()
+    };
+    let mut world = World::with_limits(World::new().killed(), limits);
+    let (peer, now) = (world.peer(USER), Instant::now());
+    world.service.connect(7, peer, now).unwrap();
+    world.apply(USER, "a", BY_RULE).unwrap();
+    assert_eq!(world.service.waits_for(7, now), None);
+    world.thread((500, 500), UID, ("/usr/bin/player", "show"));
+    world.tick();
+    assert_eq!(world.bound("x"), [0; 0]);
+    let users = Status::of(&world.service, None).unwrap().users;
+    let told = users.iter().find(|user| user.uid == UID).unwrap().told;
+    assert!(told.cpu_us > 0);
 }
