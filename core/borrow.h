@@ -166,8 +166,8 @@ static __always_inline struct group __arena *seat_blocked_in(const struct place 
 {
 	struct group __arena *g = s->node.parent;
 
-	g->seats_ahead_ns = pl->window_ns + slices_ns;
-	*at = seat_may_borrow_at(s, g->seats_ahead_ns);
+	g->seats_ahead_ns = pl->window_ns;
+	*at = seat_may_borrow_at(s, pl->window_ns + slices_ns);
 	if (m && m->seat == s && vtime_before(m->own_vtime, *at))
 		*at = m->own_vtime;
 	if (vtime_before(fair_mean(g), *at))

@@ -6,16 +6,16 @@
  * Rule     Running adds `ns` / weight to a member's virtual time. A member's lead is its virtual time less the group's
  *          minimum, that of the waiting members. A member that wakes has its own virtual time, or the minimum if that is
  *          later: its lead waits for it, and what it did not use is not saved up. But what it was behind the others when
- *          it went to sleep it is behind again, by LAG_MAX_NS at most: short pauses cost nothing. One that begins to wait
- *          is behind the minimum by LAG_MAX_NS at most, an account or a domain's seat by as much for each of its active
- *          members: a group that had fewer runnable tasks than its share has CPUs earns no credit for what it could not
- *          use. Nor is one ahead
- *          for what it had while nobody waited (place.h); beside a busy CPU, where members may yet run in turns, it is, but
- *          for no longer than a member may be behind. An account on several CPUs is compared with what those below it
- *          that run are about to have: they are charged when their CPUs choose.
+ *          it went to sleep it is behind again: short pauses cost nothing. That is LAG_MAX_NS at most, and what domains' seats
+ *          may be ahead of it. One that begins to wait is behind the minimum by as much at most, an account or a domain's
+ *          seat by LAG_MAX_NS for each of its active members: a group that had fewer runnable tasks than its share has CPUs
+ *          earns no credit for what it could not use. Nor is one ahead for what it had while nobody waited (place.h); beside a
+ *          busy CPU, where members may yet run in turns, it is, but for no longer than a member may be behind. An account on
+ *          several CPUs is compared with what those below it that run are about to have: they are charged when their CPUs
+ *          choose.
  * Bound    For runnable i, j of one group, on one CPU: vtime_i - vtime_j <= quantum / weight_i, where quantum is the longest
  *          time for which i runs before it is compared again, and more by what j was owed when it went to sleep, until it
- *          has had that. No task's lag is larger than LAG_MAX_NS / weight.
+ *          has had that. No task's lag is larger than (LAG_MAX_NS + the seats' lead) / weight.
  * Source   000 section 2.3.3 (borrowing); 001 (hierarchical stride); 004 Lemma 1; surplus fair scheduling for what cannot be
  *          used.
  * Limits   On several CPUs the minimum is that of the waiting members and the one chosen last; the bound grows by one
