@@ -218,9 +218,9 @@ struct tree_node *core_tree_member_above(struct tree_node *n, struct group *g)
 	return tree_member_above(n, g);
 }
 
-u64 core_fair_lag_max(const struct tree_node *n)
+u64 core_fair_lag_max(const struct group *g, const struct tree_node *n)
 {
-	return fair_lag_max(n);
+	return fair_lag_max(g, n);
 }
 
 /* ---- decide/coop.h ---- */

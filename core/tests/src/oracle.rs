@@ -289,7 +289,7 @@ impl Accounts<'_> {
                 // One that runs forgets, when it is passed, what it could not use.
                 let vtime = unsafe {
                     match (*n).ready.queued {
-                        0 => later((*n).vtime, (*g).vmin.wrapping_sub(core_fair_lag_max(n))),
+                        0 => later((*n).vtime, (*g).vmin.wrapping_sub(core_fair_lag_max(g, n))),
                         _ => (*n).vtime,
                     }
                 };
