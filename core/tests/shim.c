@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT */
 /* The policy's inline functions as functions that Rust can call: each is the one of the same name after core_. */
 #include "class.h"
+#include "compare.h"
 #include "nice.h"
 
 /* ---- heap.h ---- */

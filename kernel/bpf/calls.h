@@ -12,7 +12,7 @@
 #define CONSORT_CALLS_H
 
 #include "bill.h"
-#include "classes.h"
+#include "reservations.h"
 #include "functions.h"
 #include "handover.h"
 #include "join.h"

@@ -6,7 +6,7 @@
 #ifndef CONSORT_JOIN_H
 #define CONSORT_JOIN_H
 
-#include "classes.h"
+#include "reservations.h"
 
 /* Whether a thread may come to a group with that number of a role. Only of a fair one it needs none. */
 static inline bool is_role(const struct function __arena *f, u32 role)

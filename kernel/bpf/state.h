@@ -15,7 +15,7 @@
 #include "kernel.h"
 #include "lock.h"
 #include "class.h"
-#include "place.h"
+#include "compare.h"
 #include "consort_abi.h"
 #include "interface.h"
 
