@@ -55,8 +55,8 @@ core_fn class_wants(struct group __arena *class in_arena, u64 cpus_weight)
 {
 	u64 all = ledger_all(class->ledger), load = class->load;
 	u64 promised = class_promised(load, cpus_weight);
-	u64 weight = all ? class_part(load * class->capacity / all, cpus_weight) :
-			   class->nominal_weight;
+	u64 weight =
+		all ? class_part(load * class->capacity / all, cpus_weight) : class->nominal_weight;
 
 	if (weight > class->nominal_weight)
 		weight = class->nominal_weight;
@@ -92,7 +92,8 @@ static __always_inline u64 class_sum(struct place __arena *pl, u64 cpus_weight)
 }
 
 /* A class weighs what is promised there, and of what is `left` for all that want more, which is `all_more`, its part. */
-core_fn class_weigh_one(struct group __arena *class in_arena, u64 cpus_weight, u64 all_more, u64 left)
+core_fn class_weigh_one(struct group __arena *class in_arena, u64 cpus_weight, u64 all_more,
+			u64 left)
 {
 	u64 own = class_promised(class->load, cpus_weight);
 	u64 more = class_wants(class, cpus_weight) - own;

@@ -68,8 +68,8 @@ static __always_inline void division_make(struct division *d, u64 capacity)
 	d->own_more = division_more(own_more, more, left);
 	d->own_root = d->own.root ? root * d->own.root / roots : root;
 	d->own_weight = own + d->own_more + (d->own.root ? d->own_root : 0);
-	d->shared_weight = shared + division_more(shared_more, more, left) +
-			   (roots ? root : 0) - (d->own.root ? d->own_root : 0);
+	d->shared_weight = shared + division_more(shared_more, more, left) + (roots ? root : 0) -
+			   (d->own.root ? d->own_root : 0);
 }
 
 #endif

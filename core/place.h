@@ -313,9 +313,9 @@ core_fn place_may_interrupt(struct place __arena *pl in_arena, struct member __a
 }
 
 /* The member whose due event is served now, by borrowing; NULL: none is. */
-static __always_inline struct member __arena *
-place_due(struct place __arena *pl, struct tree_node __arena *running,
-	  struct tree_node __arena *seat, u64 now_ns)
+static __always_inline struct member __arena *place_due(struct place __arena *pl,
+							struct tree_node __arena *running,
+							struct tree_node __arena *seat, u64 now_ns)
 {
 	struct member __arena *m = place_expired(pl, now_ns), *r;
 	struct domain __arena *d;

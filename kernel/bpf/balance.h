@@ -267,8 +267,9 @@ static inline bool cpu_should_give_promised(const struct consort_cpu __arena *fr
 	if (now_ns < to->promises_at_ns || from->own_promised <= BALANCE_PROMISED ||
 	    from->own_promised < to->own_promised + BALANCE_PROMISED_MORE)
 		return false;
-	to->pick.promised_most = load_of_weight((from->own_promised - to->own_promised) /
-						BALANCE_PROMISED_PARTS * (BALANCE_PROMISED_PARTS - 1));
+	to->pick.promised_most =
+		load_of_weight((from->own_promised - to->own_promised) / BALANCE_PROMISED_PARTS *
+			       (BALANCE_PROMISED_PARTS - 1));
 	return true;
 }
 
@@ -351,8 +352,9 @@ core_fn pick_promised(struct consort_cpu __arena *c in_arena, u64 now_ns)
 			continue;
 		most = there;
 		c->pick.place = place_of_shard(i);
-		c->pick.promised_most = load_of_weight((there - here) * (own->nr_cpus ?: 1) / BALANCE_PROMISED_PARTS *
-						      (BALANCE_PROMISED_PARTS - 1));
+		c->pick.promised_most =
+			load_of_weight((there - here) * (own->nr_cpus ?: 1) /
+				       BALANCE_PROMISED_PARTS * (BALANCE_PROMISED_PARTS - 1));
 	}
 	return 0;
 }

@@ -87,7 +87,8 @@ core_fn divide(struct task __arena *t in_arena, u64 ran_ns)
 	struct shard __arena *s = shard_at(c->shard);
 	struct division d = {};
 	bool is_beside = t->place >= SHARDS_MAX;
-	u64 asleep = t->member.node.active || promise_above(&t->member.node) ? 0 : t->member.node.weight;
+	u64 asleep =
+		t->member.node.active || promise_above(&t->member.node) ? 0 : t->member.node.weight;
 	s64 bound_ns = lead_max_ns(), lead_ns = c->own_lead_ns;
 
 	side_add(&d.own, &c->place, WEIGHT_ONE, WEIGHT_ONE, is_beside ? asleep : 0);

@@ -65,8 +65,8 @@ static inline bool place_beats(struct tree_node __arena *n, const struct task __
 		return false;
 	c = cpu_at(running->cpu);
 	if (class_table.shortest_period_ns && has_claim(n))
-		return !has_claim(other) && (t->place >= SHARDS_MAX ? own_side_may_lead(c) :
-								      shared_side_may_lead(c));
+		return !has_claim(other) &&
+		       (t->place >= SHARDS_MAX ? own_side_may_lead(c) : shared_side_may_lead(c));
 	n = tree_member_above(n, &place_at(t->place)->root);
 	other = tree_member_above(other, &place_at(running->place)->root);
 	if (!n || !other)

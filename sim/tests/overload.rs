@@ -41,7 +41,7 @@ fn many_members_do_not_make_a_reserved_task_wait() {
         "tasks": {"reserved": {"run": "3ms", "timer": {"ref": "unique", "period": "20ms"},
                                "reserve": {"class": "guaranteed", "rate": 0.2, "period": "20ms"}},
                   "many": {"instance": 200, "phases": {"a": {"loop": 1, "join": "many"},
-                           "b": {"loop": -1, "poll": {"due": "never"}, "run": 300}}}}}"#;
+                           "b": {"loop": -1, "poll": {"due": "never", "priority": 0}, "run": 300}}}}}"#;
     let summary = summary(text, 1);
     let reserved = row(&summary, "reserved");
     assert!(reserved.share_percent > 14.5, "{}", reserved.share_percent);

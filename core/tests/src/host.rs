@@ -56,6 +56,7 @@ impl Host {
         root.top.node.kind = NODE_FAIR as u8;
         root.top.vmin = vtime;
         root.window_ns = window_ns;
+        root.members_ns = u64::MAX;
         root.nr_cpus = 1;
         Host {
             place: Pinned::new(root),
