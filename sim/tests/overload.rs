@@ -45,7 +45,8 @@ fn many_members_do_not_make_a_reserved_task_wait() {
     let summary = summary(text, 1);
     let reserved = row(&summary, "reserved");
     assert!(reserved.share_percent > 14.5, "{}", reserved.share_percent);
-    assert!(reserved.wait_max_ms < 5.0, "{}", reserved.wait_max_ms);
+    // Half its period: a slice for each of them in a row was 100 ms.
+    assert!(reserved.wait_max_ms < 10.0, "{}", reserved.wait_max_ms);
 }
 
 /// Whoever wakes beside a member has it charged up to then: what was due of that counts, too.
