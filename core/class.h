@@ -44,13 +44,16 @@ static __always_inline u64 class_part(u64 weight, u64 cpus_weight)
 	return weight * WEIGHT_ONE / cpus_weight;
 }
 
-/* What is promised to a class' reservations in a place, `load` of them, and what it wants there: see above. */
+/* What is promised to a class' reservations in a place, `load` of them. */
 static __always_inline u64 class_promised(u64 load, u64 cpus_weight)
 {
 	return class_part(weight_of_load(load), cpus_weight);
 }
 
-/* This and class_weigh_one are functions so that Linux' verifier looks at one class once, not at all of them in every way. */
+/*
+ * What a class would weigh in a place if the others left room for it: see above. This and class_weigh_one are functions so that
+ * Linux' verifier looks at one class once, not at all of them in every way.
+ */
 core_fn class_wants(struct group __arena *class in_arena, u64 cpus_weight)
 {
 	u64 all = ledger_all(class->ledger), load = class->load;
@@ -103,8 +106,8 @@ core_fn class_weigh_one(struct group __arena *class in_arena, u64 cpus_weight, u
 }
 
 /*
- * To be called when the load of an account in a class has changed, or may have changed elsewhere. A class in which nobody is
- * runnable is charged yet for who has just gone to sleep, with what it weighed.
+ * To be called when the load of an account in a class has changed, or may have changed elsewhere. A class without a runnable
+ * task keeps its weight: the one that has just gone to sleep is charged yet.
  */
 static __always_inline void class_weigh_all(struct place __arena *pl)
 {
@@ -125,6 +128,7 @@ static __always_inline void class_weigh_all(struct place __arena *pl)
 		tree_reweigh(root, root_weight);
 }
 
+/* The same as a function. */
 core_fn class_weigh(struct place __arena *pl in_arena)
 {
 	class_weigh_all(pl);

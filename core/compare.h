@@ -2,10 +2,11 @@
 /*
  * Compare: when a task that is about to run is compared again with those that wait.
  *
- * Problem  A due event must not wait for the end of somebody's slice, nor a slice end for each event that is not entitled to more.
- * Rule     At the end of its slice if others wait, or at the next due time of a domain that may then run. A domain that is behind
- *          gets the CPU at its due time; one that is ahead, when the running task has caught up. A seat that borrows is compared as
- *          soon as its due event is done.
+ * Problem  A due event must not wait for the end of somebody's slice, nor a slice be cut for an event that is not entitled to it.
+ * Rule     At the end of its slice if others wait, or at the next due time of a domain that may then run. A domain that is
+ *          behind gets the CPU at its due time; one that is ahead, when the running task has caught up. A seat that borrows
+ *          is compared as soon as its due event is done. On several CPUs an event that is due already, and had to wait for
+ *          the running task (place.h), is looked at again after one task's slice.
  * Bound    A task runs for a slice at most while others wait.
  * Source   000 Figure 2.17.
  * Limits   The host's timer may be late.

@@ -12,7 +12,7 @@
  *          their weights. What is left goes to classes that weigh more than is promised, in proportion to that.
  * Bound    While promises and the root's least part are no more than the CPU, each side has what is promised there.
  * Source   004 section 3 at each CPU; promises first, as its admission has it.
- * Limits   Who has less of one CPU than is promised for each has more of another one: the shard's place has all CPUs to choose
+ * Limits   A task that has less of one CPU than is promised for each has more of another one: the shard's place has all CPUs to choose
  *          from, if its own sides' promises are within the CPUs that there are.
  */
 #ifndef CORE_DIVISION_H

@@ -49,7 +49,7 @@ struct group {
 	struct heap blocked; /* domains that have borrowed enough here, by the virtual time at which they may again */
 	u64 vmin; /* smallest virtual time of the active members; with periods: its own; never goes back */
 	u64 mean; /* while domains have borrowed enough here: where its members are on average, see decide/fair.h */
-	u64 seats_ahead_ns; /* how far a domain's seat may be ahead of the others, besides slices; 0: there has been none */
+	u64 seats_ahead_ns; /* how far a domain's seat may be ahead of the others, besides slices; 0: none has been looked at */
 	u64 weight_all; /* with periods: sum over all members, kept by the host */
 	u64 weight_here; /* the same of those in this of several queues, see class.h; 0: all */
 	u64 capacity; /* of a class: what its members have in sum, WEIGHT_ONE for each CPU; kept by the host */

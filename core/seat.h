@@ -141,6 +141,8 @@ static __always_inline void seat_end(struct seat __arena *s)
 	struct domain __arena *d = s->domain;
 	struct seat __arena *before = d->seats;
 
+	/* Another domain's seat in the account says it again when it is next looked at. */
+	s->node.parent->seats_ahead_ns = 0;
 	s->domain = NULL;
 	d->nr_seats--;
 	if (before == s) {

@@ -27,7 +27,7 @@ static __always_inline u64 slice_ns(u64 granularity_ns, u64 min_slice_ns, u32 nr
 	return slice < min_slice_ns ? min_slice_ns : slice;
 }
 
-/* Who is in no domain waits for so long at most while one with hundreds of members has its slice. */
+/* A task that is in no domain waits for so many granularities at most while a domain of hundreds has its slice. */
 #define MEMBERS_ROUNDS 4
 
 /* The slice of a domain where others have `slice`: one for each of its members, in a row, up to `most_ns`. */

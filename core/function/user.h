@@ -11,8 +11,8 @@
  *          anybody.
  * Bound    That of function.h: it decides when among members that are not due, never how much.
  * Source   003 section 3.2.3 (scheduling decision functions in the kernel); sandbox and corrections are ours.
- * Limits   One that takes long delays whoever is next on its CPU by as much, up to USER_SLOW_MAX times in a row. Members that run on other CPUs
- *          are compared with a new answer when their slices end.
+ * Limits   One that takes long delays the next task on its CPU by as much, up to USER_SLOW_MAX times in a row. Members that
+ *          run on other CPUs are compared with a new answer when their slices end.
  */
 #ifndef CORE_FUNCTION_USER_H
 #define CORE_FUNCTION_USER_H

@@ -12,11 +12,11 @@
 #define CONSORT_CALLS_H
 
 #include "bill.h"
-#include "reservations.h"
 #include "functions.h"
 #include "handover.h"
 #include "join.h"
 #include "members.h"
+#include "reservations.h"
 #include "setup.h"
 #include "user.h"
 

@@ -87,10 +87,14 @@ core_fn divide(struct task __arena *t in_arena, u64 ran_ns)
 	struct shard __arena *s = shard_at(c->shard);
 	struct division d = {};
 	bool is_beside = t->place >= SHARDS_MAX;
-	u64 asleep =
-		t->member.node.active || promise_above(&t->member.node) ? 0 : t->member.node.weight;
+	u64 asleep = 0;
 	s64 bound_ns = lead_max_ns(), lead_ns = c->own_lead_ns;
 
+	/* Without reservations nothing is divided by this. */
+	if (!class_table.shortest_period_ns)
+		return 0;
+	if (!t->member.node.active && !promise_above(&t->member.node))
+		asleep = t->member.node.weight;
 	side_add(&d.own, &c->place, WEIGHT_ONE, WEIGHT_ONE, is_beside ? asleep : 0);
 	for (u32 i = hidden(1); s->nr_in_subsets && i <= SUBSETS && can_loop; i = hidden(i + 1)) {
 		struct place __arena *pl = beside(c, t->cpu, i);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Reservations: who has been promised a rate, and the threads that use it.
+ * Reservations: rates that have been promised, and the threads that use them.
  *
  * Problem  A promise must hold for a program as a whole, whatever threads and children it starts, and be taken back
  *          wherever they are.
  * Rule     A reservation is a group below its class, weighted by its nominal rate (core/class.h, core/decide/period.h). Its
- *          threads have it as their home instead of their cgroup's group; who is forked by one of them shares it. Its
+ *          threads have it as their home instead of their cgroup's group; a thread that one of them forks shares it. Its
  *          end sends them all back to their cgroups.
  *          A member of a domain that has a reservation gives its domain a seat there (core/seat.h).
  */
@@ -47,7 +47,7 @@ core_fn reservation_set(struct reservation __arena *r in_arena, u32 rate, u64 pe
 }
 
 /*
- * A reservation begins as if it had just had its turn: who gives one back and makes another again and again would else be
+ * A reservation begins as if it had just had its turn: a user who gives one back and makes another again and again would else be
  * forgiven each time what it has had beyond its rate.
  */
 static inline void reservation_begin_late(struct reservation __arena *r)

@@ -51,7 +51,7 @@ static inline bool goes_first(const struct tree_node __arena *n,
 }
 
 /*
- * The same for two places of a CPU: by their clocks, at the level of their roots. Who has been promised the CPU goes before a
+ * The same for two places of a CPU: by their clocks, at the level of their roots. A task that has been promised the CPU goes before one
  * task that has reserved nothing.
  */
 static inline bool place_beats(struct tree_node __arena *n, const struct task __arena *t,

@@ -24,7 +24,7 @@ pub struct Mutation {
 const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
 
 /// One of each kind that schedulers are known for.
-pub const MUTATIONS: [Mutation; 37] = [
+pub const MUTATIONS: [Mutation; 38] = [
     Mutation {
         name: "unsigned-virtual-time",
         file: "core/vtime.h",
@@ -228,6 +228,12 @@ pub const MUTATIONS: [Mutation; 37] = [
         file: "core/seat.h",
         from: "\tmember_owes_no_more(m);\n\tmember_wake_at(m, g);",
         to: "\tmember_wake_at(m, g);",
+    },
+    Mutation {
+        name: "lag-stays-awake",
+        file: "core/seat.h",
+        from: "seat_become(s, s->counted - weight, all_ns - lead_ns);",
+        to: "seat_become(s, s->counted - weight, all_ns);",
     },
     Mutation {
         name: "seat-waits-for-its-friends",

@@ -150,7 +150,7 @@ fn a_waker_is_not_behind_what_a_sleeper_of_its_place_has_had() {
 }
 
 /// Two tasks of a mask that has a CPU in each of two caches, as many others as there are other CPUs, in sum a task for each CPU:
-/// who may run anywhere leaves the mask's second CPU for the one that idles.
+/// one that may run anywhere leaves the mask's second CPU for the one that idles.
 #[test]
 fn no_cpu_idles_beside_a_task_whose_mask_is_of_two_caches() {
     let text = r#"{"global": {"duration": 6, "warmup": 2}, "machine": {"cpus": 8, "llc": 2},

@@ -240,7 +240,7 @@ fn describe_members(out: &mut String, programs: &[&Value], domains: &Value, pain
     }
 }
 
-/// What each user holds, and has made the daemon do: who is greedy shows here.
+/// What each user holds, and has made the daemon do: a greedy one shows here.
 fn describe_users(out: &mut String, users: &Value, paint: Paint) {
     const NUMBERS: [(&str, &str); 8] = [
         ("user", "uid"),
