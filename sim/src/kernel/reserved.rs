@@ -11,6 +11,8 @@ const MILLION: f64 = 1e6;
 const SLICES_NS: f64 = 4.0 * 4_250_000.0;
 /// Periods in which a rate need not be had: the one that has begun, and the one that was before it.
 const PERIODS: f64 = 2.0;
+/// What is promised of one CPU to tasks of that CPU, at most: the rest is for tasks without reservations.
+const FULL: f64 = 0.95;
 
 /// Whether reservations are what they were at first: nobody asks for another, and nothing is asked of the scheduler.
 fn stay(setup: &Setup) -> bool {
@@ -47,6 +49,25 @@ fn least_rate(rates: &Rates, reserve: &Reserve) -> Option<f64> {
     (class.order != Order::Rc).then_some((part * reserve.rate as f64 / MILLION).min(1.0))
 }
 
+/// Whether a task that may not run everywhere is promised its rate all the same: on one CPU, which can give what is promised to
+/// all of that mask, while no other mask's tasks share a promise with them. Admission looks at no masks.
+fn is_promised_there(setup: &Setup, rates: &Rates, affinity: &[u32]) -> bool {
+    let masks = rates
+        .reserved
+        .iter()
+        .filter_map(|it| Some((setup.tasks[it.0].affinity.as_deref()?, it.1.rate)));
+    let mut there = 0;
+    for (mask, rate) in masks {
+        if mask.len() != 1 {
+            return false;
+        }
+        if mask == affinity {
+            there += rate;
+        }
+    }
+    affinity.len() == 1 && there as f64 <= FULL * MILLION
+}
+
 impl Kernel {
     /// Who has had less than its reserved rate, and in what words.
     pub(super) fn less_than_reserved(&self) -> Option<(&'static str, String)> {
@@ -54,7 +75,9 @@ impl Kernel {
         rates.reserved.iter().find_map(|(index, reserve)| {
             let plan = &self.setup.tasks[*index];
             let task = self.tasks.iter().find(|task| task.of == *index)?;
-            let is_steady = plan.program == Program::Hog && plan.affinity.is_none();
+            let affinity = plan.affinity.as_ref();
+            let is_steady = plan.program == Program::Hog
+                && affinity.is_none_or(|cpus| is_promised_there(&self.setup, rates, cpus));
             if !is_steady || task.life != Life::Runnable || task.killed || task.was_refused {
                 return None;
             }
@@ -98,6 +121,39 @@ mod tests {
         let setup = scenario::parse("r.json", &text).unwrap().setup;
         let outcome = run(&setup, crate::consort(), &mut ()).unwrap();
         assert_eq!(outcome.violation, None);
+    }
+
+    /// On two CPUs, `a` may run on the first, where three hogs are, and `b` on those of `mask`.
+    fn masked(mask: &str) -> Setup {
+        let text = format!(
+            r#"{{"global": {{"duration": 2}}, "machine": {{"cpus": 2}}, "tasks": {{
+                "a": {{"hog": true, "cpus": [0], "reserve": {{"class": "guaranteed", "rate": 0.5, "period": "20ms"}}}},
+                "b": {{"hog": true, "cpus": {mask}, "reserve": {{"class": "guaranteed", "rate": 0.3, "period": "20ms"}}}},
+                "hog": {{"hog": true, "instance": 3, "cpus": [0]}}}}}}"#
+        );
+        scenario::parse("m.json", &text).unwrap().setup
+    }
+
+    #[test]
+    fn a_promise_on_one_cpu_counts_where_that_can_give_it() {
+        for (mask, counts) in [("[1]", true), ("[0]", true), ("[0, 1]", false)] {
+            let setup = masked(mask);
+            let rates = setup.rates.as_ref().unwrap();
+            assert_eq!(is_promised_there(&setup, rates, &[0]), counts, "{mask}");
+            let outcome = run(&setup, crate::consort(), &mut ()).unwrap();
+            assert_eq!(outcome.violation, None, "{mask}");
+        }
+        let setup = masked("[1]");
+        let turns: scenario::Configuration = "rr".parse().unwrap();
+        let mut kernel = Kernel::new(&setup, turns.scheduler(), &mut ()).unwrap();
+        kernel.run().unwrap();
+        for task in &mut kernel.tasks {
+            task.life = Life::Runnable;
+        }
+        let (_, detail) = kernel
+            .less_than_reserved()
+            .expect("in turns it has a fourth of its CPU");
+        assert!(detail.starts_with("a ("), "{detail}");
     }
 
     #[test]
