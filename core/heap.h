@@ -30,9 +30,6 @@ struct heap {
 	struct heap_link __arena *top;
 };
 
-/* 2^64 links have a right spine shorter than this: passing it means a broken heap. */
-#define HEAP_SPINE_MAX 64
-
 static __always_inline int heap_key_before(u64 major_a, u64 minor_a, u64 major_b, u64 minor_b)
 {
 	s64 d = (s64)(major_a - major_b);

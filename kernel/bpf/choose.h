@@ -231,13 +231,12 @@ static inline struct task __arena *task_of_prev(struct consort_cpu __arena *c,
 
 /*
  * Who has run waits at once, so that its successor is told what it wants and one lock is taken; the kernel enqueues
- * it in a moment. Not where another CPU could take it before that, nor a task that ends: the kernel will not
- * hand that to us again.
+ * it in a moment. Not where another CPU could take it before that, nor a task that has ended: its number may be gone.
  */
 static inline bool waits_at_once(const struct task __arena *running, const struct task_struct *prev)
 {
 	return one_cpu && running && !running->member.node.ready.queued &&
-	       !(prev->flags & PF_EXITING);
+	       !prev->exit_state;
 }
 
 #endif

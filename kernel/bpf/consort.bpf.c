@@ -46,13 +46,23 @@ static inline bool runs_on(const struct task_struct *p, u64 flags)
 	return (u32)flags && scx_bpf_task_running(p);
 }
 
+/*
+ * A task that ends may take long, giving back its memory, and waits its turn as all others do. The kernel's default is that a
+ * CPU goes on with it, whoever is due. Once its parent may reap it its number may be gone, by which we find tasks: the little
+ * that is left runs at once.
+ */
+static inline bool has_ended(const struct task_struct *p)
+{
+	return p->exit_state;
+}
+
 SEC("struct_ops/consort_enqueue")
 void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 {
 	u32 cpu = one_cpu ? 0 : scx_bpf_task_cpu(p), place, looks = CPUS_MAX;
 	u8 stays = one_cpu ? STAY_NOT : stay_of(p, cpu);
 	enum wake_verdict verdict = WAKE_WAIT;
-	struct task __arena *t = task_of(p);
+	struct task __arena *t = has_ended(p) ? NULL : task_of(p);
 	struct consort_cpu __arena *c;
 	struct shard __arena *s;
 	bool woke, was_idle;
@@ -378,7 +388,7 @@ struct sched_ext_ops consort_ops = {
 	.dump_cpu = (void *)consort_dump_cpu,
 	.dump_task = (void *)consort_dump_task,
 	.exit = (void *)consort_exit,
-	.flags = SCX_OPS_ENQ_MIGRATION_DISABLED,
+	.flags = SCX_OPS_ENQ_MIGRATION_DISABLED | SCX_OPS_ENQ_EXITING,
 	/* The loader sets timeout_ms. */
 	.name = "consort",
 };

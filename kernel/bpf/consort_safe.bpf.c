@@ -209,5 +209,6 @@ struct sched_ext_ops safe_ops = {
 	.init = (void *)safe_init,
 	.exit = (void *)safe_exit,
 	/* The loader sets timeout_ms. */
+	.flags = SCX_OPS_ENQ_EXITING,
 	.name = "consort_safe",
 };

@@ -23,7 +23,7 @@
 
 struct lock {
 	u32 next; /* where locks are not served in order: 1 while it is held */
-	u32 serving;
+	u32 serving; /* where locks are not served in order: less by one for each that waits, so that lock_queue() counts them */
 	u32 number; /* of its gate */
 };
 
@@ -73,9 +73,11 @@ core_fn lock_wait(struct lock __arena *l in_arena, u32 ticket)
 {
 	u32 number = l->number % GATES;
 	struct gate *gate = is_virtual ? bpf_map_lookup_elem(&gates, &number) : NULL;
-	bool has_it;
+	bool has_it = false;
 	int round;
 
+	if (is_virtual)
+		__sync_fetch_and_add(&l->serving, -1);
 	bpf_for(round, 0, 256)
 	{
 		/* The kernel gives up where it finds a wait too long. */
@@ -86,9 +88,11 @@ core_fn lock_wait(struct lock __arena *l in_arena, u32 ticket)
 			has_it = lock_look(l, ticket);
 		}
 		if (has_it)
-			return 1;
+			break;
 	}
-	return 0;
+	if (is_virtual)
+		__sync_fetch_and_add(&l->serving, 1);
+	return has_it;
 }
 
 static inline void lock_take(struct lock __arena *l)

@@ -89,6 +89,7 @@ struct rt_mutex_waiter {
 };
 
 #define PF_EXITING 0x4
+#define EXIT_ZOMBIE 0x20
 
 struct bpf_res_spin_lock {
 	u32 val;
@@ -96,6 +97,7 @@ struct bpf_res_spin_lock {
 
 struct task_struct {
 	u32 flags;
+	int exit_state;
 	s32 pid;
 	s32 tgid;
 	int nr_cpus_allowed;

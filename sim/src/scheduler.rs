@@ -25,6 +25,10 @@ pub trait Scheduler {
 
     fn select_cpu(&mut self, k: &mut Kernel, task: TaskId, prev_cpu: Cpu, wake_flags: u64) -> Cpu;
     fn enqueue(&mut self, k: &mut Kernel, task: TaskId, flags: u64);
+    /// Whether tasks that end are enqueued as all others are; else the kernel has them run on by itself.
+    fn takes_ending(&self) -> bool {
+        true
+    }
     /// `prev` has run until now, and goes on to if `k.is_queued(prev)`.
     fn dispatch(&mut self, k: &mut Kernel, cpu: Cpu, prev: Option<TaskId>);
     /// A waiting task is taken away. Consort has no such callback.

@@ -463,7 +463,8 @@ pub enum Step {
         times: Option<u64>,
         steps: Vec<Step>,
     },
-    Exit,
+    /// Gives back its memory first: that much work of the kernel's.
+    Exit(Length),
 }
 
 /// How often what goes wrong, as a probability of each occasion. All are drawn from the seed.

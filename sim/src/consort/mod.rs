@@ -302,6 +302,10 @@ impl Scheduler for Consort {
         call!(self, k, Some(task), enqueue(p, flags));
     }
 
+    fn takes_ending(&self) -> bool {
+        self.ops().flags & u64::from(ffi::SCX_OPS_ENQ_EXITING) != 0
+    }
+
     fn dispatch(&mut self, k: &mut Kernel, cpu: Cpu, prev: Option<TaskId>) {
         let p = prev.map_or(std::ptr::null_mut(), |task| Self::task(k, task));
         call!(self, k, prev, dispatch(cpu as i32, p));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A random scenario from a seed: small machines, few tasks, everything that can happen to them.
 
+use super::exits::exits;
 use super::generator::Generator;
 use super::groups::groups;
 use super::locks::locks;
@@ -26,6 +27,7 @@ pub fn generate(seed: u64) -> Setup {
     seldom(&mut setup);
     orders(&mut setup);
     timers(&mut setup);
+    exits(&mut setup);
     groups(&mut setup);
     // Drawn apart from all else, so that the rest of each scenario stays as it was.
     setup.machine.is_virtual = Random::derived(seed, 0x7_1272).chance(0.3);

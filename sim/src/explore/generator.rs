@@ -178,7 +178,7 @@ impl<'a> Generator<'a> {
             steps.push(Step::Leave);
         }
         if self.random.chance(0.3) {
-            steps.push(Step::Exit);
+            steps.push(Step::Exit(Length::Fixed(0)));
         }
         Program::Steps(vec![Step::Loop { times: None, steps }])
     }

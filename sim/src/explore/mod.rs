@@ -2,6 +2,7 @@
 //! Looks for broken promises in random scenarios: one a seed, on all CPUs; what fails is made small.
 
 mod child;
+mod exits;
 mod generate;
 mod generator;
 mod groups;

@@ -68,9 +68,10 @@ impl Kernel {
         if sticky == Some(cpu) {
             return self.dispatch_enqueue(Dsq::Local(cpu), task, flags);
         }
-        if !self.cpus[cpu as usize].online
-            || self.tasks[index].c.flags & crate::ffi::PF_EXITING != 0
-        {
+        let scheduler = self.scheduler();
+        let ends = self.tasks[index].c.flags & crate::ffi::PF_EXITING != 0;
+        // SAFETY: the scheduler lives as long as the kernel.
+        if !self.cpus[cpu as usize].online || (ends && unsafe { !(*scheduler).takes_ending() }) {
             // From another CPU's queue, maybe: nobody has told the scheduler that it is there no more.
             self.tasks[index].was_overtaken = true;
             self.tasks[index].c.scx.slice = SLICE_DEFAULT_NS;
@@ -90,7 +91,6 @@ impl Kernel {
         self.tasks[index].was_overtaken = false;
         let this = self.this_cpu as usize;
         self.cpus[this].direct_task = Some(task);
-        let scheduler = self.scheduler();
         // SAFETY: the scheduler lives as long as the kernel.
         unsafe { (*scheduler).enqueue(self, task, flags) };
         self.cpus[this].direct_task = None;

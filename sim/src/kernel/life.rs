@@ -3,7 +3,7 @@
 //! scx_disable_and_exit_task; and what the daemon does for them.
 
 use super::{Custody, Errand, Irq, Kernel, Life, NEVER_NS};
-use crate::ffi::{cpumask, task_struct, PF_EXITING};
+use crate::ffi::{cpumask, task_struct, EXIT_ZOMBIE, PF_EXITING};
 use crate::programs;
 use crate::rates::RateRequest;
 use crate::setup::{ActionKind, Policy, TaskIndex};
@@ -139,12 +139,20 @@ impl Kernel {
         self.tasks[task as usize].c.scx.dsq_vtime = 0;
     }
 
-    /// The current task calls exit.
+    /// The current task calls exit, and first gives back its memory for so long.
+    pub(crate) fn exit_after(&mut self, task: TaskId, work_ns: u64) {
+        let state = &mut self.tasks[task as usize];
+        state.c.flags |= PF_EXITING;
+        state.work_left_ns = work_ns.max(1);
+    }
+
+    /// The current task ends.
     pub(crate) fn exit(&mut self, cpu: u32, task: TaskId) {
         self.spend(self.costs.syscall_ns);
         programs::release(self, task);
         let state = &mut self.tasks[task as usize];
         state.c.flags |= PF_EXITING;
+        state.c.exit_state = EXIT_ZOMBIE as i32;
         state.life = Life::Ending;
         state.sleep_generation = state.sleep_generation.wrapping_add(1);
         state.program = None;

@@ -33,6 +33,8 @@ pub(crate) enum Do {
     /// Until this time; NEVER_NS: until somebody wakes it.
     Sleep(u64),
     Yield,
+    /// Gives back its memory for so long; nothing but [`Do::Exit`] may follow.
+    ExitAfter(u64),
     Exit,
     /// Nothing that takes time: asks again.
     Again,
@@ -158,6 +160,7 @@ impl Kernel {
         match next {
             Do::Work(ns) => self.tasks[index].work_left_ns = ns.max(1),
             Do::Again => self.spend(STEP_NS),
+            Do::ExitAfter(ns) => self.exit_after(task, ns),
             Do::Exit => self.exit(cpu, task),
             Do::Sleep(UNTIL_WOKEN) => self.block(cpu, task),
             Do::Sleep(until_ns) => {

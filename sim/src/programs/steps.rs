@@ -255,7 +255,13 @@ impl Steps {
             Step::Leave => Do::Leave,
             Step::Rates(request) => Do::Rate(request),
             Step::Poll { due, best_effort } => self.poll(at, &due, best_effort),
-            Step::Exit => Do::Exit,
+            Step::Exit(work) => {
+                self.at = self.ops.len();
+                match self.draw(at, &work) {
+                    0 => Do::Exit,
+                    work_ns => Do::ExitAfter(work_ns),
+                }
+            }
             Step::Loop { .. } => Do::Again, // flattened away
         }
     }

@@ -165,7 +165,7 @@ fn add(
         "leave" => Step::Leave,
         "migrate_disable" => Step::MigrateDisable,
         "migrate_enable" => Step::MigrateEnable,
-        _ => Step::Exit,
+        _ => Step::Exit(length(node)?),
     });
     Ok(())
 }

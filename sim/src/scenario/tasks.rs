@@ -252,7 +252,7 @@ fn uses_time(steps: &[Step]) -> bool {
         | Step::Timer { .. }
         | Step::Wait { .. }
         | Step::Barrier { .. }
-        | Step::Exit => true,
+        | Step::Exit(_) => true,
         _ => false,
     })
 }

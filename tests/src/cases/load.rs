@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Many threads, migrations, affinity, hotplug, real-time hogs: the scheduler serves on, and everybody progresses.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    path::Path,
+    time::{Duration, Instant},
+};
 
 use nix::{
     sched::{sched_setaffinity, CpuSet},
@@ -44,6 +48,11 @@ pub const TESTS: &[Test] = &[
         needs: Needs::Daemon,
         run: beside_real_time,
     },
+    Test::on_one(
+        "load.large_programs_end",
+        Needs::SteadyDaemon,
+        large_programs_end,
+    ),
     Test {
         name: "load.pinned",
         cpus: Cpus::Many,
@@ -129,6 +138,39 @@ fn fifo_hog() -> Outcome {
     roles[0].await_progress(Field::Work, 50)?;
     roles[1].await_progress(Field::Work, 50)?;
     roles[2].await_progress(Field::Served, 20)
+}
+
+/// Giving back the memory of large programs takes the kernel a hundred milliseconds here: that is their own time, and others
+/// have theirs meanwhile.
+fn large_programs_end() -> Outcome {
+    const LATE_MAX_US: u64 = 3000;
+    let mut large = [Role::ready("large 250")?, Role::ready("large 250")?];
+    let hog = Role::ready("hog")?;
+    let players = [7, 11, 13].map(|period_ms| {
+        Role::ready(&format!(
+            "player of_{period_ms} {period_ms} 500 {LATE_MAX_US}"
+        ))
+    });
+    let players = players.into_iter().collect::<Result<Vec<_>, _>>()?;
+    players[2].await_progress(Field::Served, 20)?;
+    let (began, had_ns) = (Instant::now(), hog.cpu_time_ns()?);
+    for role in &large {
+        role.board.set(Field::Command, 1);
+    }
+    for role in &mut large {
+        role.finish_within(PATIENCE)?;
+    }
+    let part = (hog.cpu_time_ns()? - had_ns) as f64 / began.elapsed().as_nanos() as f64;
+    players[2].await_progress(Field::Served, 5)?;
+    let late_us = players
+        .iter()
+        .map(|role| role.get(Field::Extra) / 1000)
+        .max();
+    check!(
+        part > 0.12 && late_us <= Some(LATE_MAX_US),
+        "a sixth of the CPU is the hog's, it had {part:.2}; an event was {late_us:?} us late, expected {LATE_MAX_US} at most"
+    );
+    Ok(())
 }
 
 /// Where the kernel leaves ordinary programs a twentieth of a CPU beside a real-time one that never sleeps, they have it: this

@@ -7,6 +7,7 @@ mod crowd;
 pub mod errant;
 mod header;
 mod honest;
+mod large;
 mod late;
 mod lock;
 mod named;
@@ -55,6 +56,7 @@ const ROLES: &[(&str, Role)] = &[
     ("calls", lock::calls),
     ("lock-storm", lock::storm),
     ("riser", rising::riser),
+    ("large", large::large),
     ("sufferer", late::sufferer),
     ("bursts", late::bursts),
     ("interrupts", late::interrupts),
