@@ -287,3 +287,45 @@ fn examples_of_group_files_are_right() {
         assert!(output.status.success(), "{error}\n{text}");
     }
 }
+
+/// The chapter's function, checked, asked and run in the simulator, as it says.
+#[test]
+fn the_chapter_on_functions_can_be_followed() {
+    let text = fs::read_to_string(root().join("docs/decision-functions.md")).unwrap();
+    let folder = Folder::new();
+    let write = |name: &str, language: &str| {
+        let block = blocks(&text, language).into_iter().next().unwrap();
+        fs::write(folder.0.join(name), block).unwrap();
+    };
+    write("first.c", "c");
+    write("mine.json", "json");
+    // Names of programs on this machine stand in no document.
+    let command = Path::new(env!("CARGO_BIN_EXE_consort")).parent().unwrap();
+    let path = format!("{}:{}", command.display(), std::env::var("PATH").unwrap());
+    let shell = |script: &str| {
+        let output = Command::new("sh")
+            .args(["-ec", script])
+            .current_dir(&folder.0)
+            .env("PATH", &path)
+            .output()
+            .unwrap();
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{script}: {error}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let scripts = blocks(&text, "sh");
+    let said = shell(&scripts[0]);
+    assert!(said.contains("keys [7,3]: the order is [1,0]"), "{said}");
+    assert!(text.contains("keys [7,3]: the order is [1,0]"));
+    let said = shell(&format!("{} --json", scripts[1].trim()));
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let tasks = said["tasks"].as_array().unwrap();
+    let share = |name: &str| {
+        let task = tasks.iter().find(|task| task["name"] == name).unwrap();
+        task["share_percent"].as_f64().unwrap()
+    };
+    // Nearly all that the group has, which is half the CPU.
+    let (one, two) = (share("one"), share("two"));
+    assert!(two > 20.0 * one, "{one} and {two}");
+    assert!((one + two - 50.0).abs() < 1.0, "{one} and {two}");
+}
