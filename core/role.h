@@ -119,7 +119,7 @@ struct function {
 	u32 user; /* which one it is, kept by the host */
 	u8 is_stale; /* something has happened since its last answer */
 	u8 is_off; /* it was slow too often: it is not asked */
-	u32 slow_in_a_row;
+	u32 slowness; /* of late: of slow answers, less others */
 	u64 ask_at_ns; /* when it wants to be asked again; NEVER_NS: when something happens */
 	s64 memory[USER_MEMORY]; /* what it keeps */
 	u64 asked;

@@ -7,12 +7,13 @@
  *          wished to be asked again. It answers with a key for each role, the smallest of which goes first, or with the
  *          role that goes first. What it says is published as any function's, and holds until it answers again. A role
  *          of which it says nothing, or something wrong, has the built-in choice: the order of the file, after those that
- *          have a key. A function that is missing, does not answer, or was slow too often in a row has said nothing of
- *          anybody.
+ *          have a key. A function that is missing, does not answer, or was slow too often has said nothing of anybody. The
+ *          time that it takes is its group's: the host charges it to whichever member runs next.
  * Bound    That of function.h: it decides when among members that are not due, never how much.
  * Source   003 section 3.2.3 (scheduling decision functions in the kernel); sandbox and corrections are ours.
- * Limits   One that takes long delays the next task on its CPU by as much, up to USER_SLOW_MAX times in a row. Members that
- *          run on other CPUs are compared with a new answer when their slices end.
+ * Limits   One that takes long delays the next task on its CPU by as much, until it is put aside; one that is slow less often
+ *          than once in USER_SLOW_COUNTS answers never is. Members that run on other CPUs are compared with a new answer when
+ *          their slices end.
  */
 #ifndef CORE_FUNCTION_USER_H
 #define CORE_FUNCTION_USER_H
@@ -23,9 +24,13 @@
 #define USER_KEYLESS (1ULL << 62)
 #define USER_NO_KEY NEVER_NS
 
-/* An answer that took longer is slow; after so many in a row the function is not asked any more. */
+/*
+ * An answer that took longer is slow; after so many in a row the function is not asked any more. Each of them is forgotten after
+ * USER_SLOW_COUNTS that were not: one that is slow more often than that comes to as much in the end.
+ */
 #define USER_SLOW_NS 200000ULL
 #define USER_SLOW_MAX 16
+#define USER_SLOW_COUNTS 8
 
 static __always_inline u64 user_key(const struct role __arena *r)
 {
@@ -53,11 +58,12 @@ static __always_inline void user_answered(struct function __arena *f, u64 took_n
 	if (took_ns > f->took_max_ns)
 		f->took_max_ns = took_ns;
 	if (took_ns <= USER_SLOW_NS) {
-		f->slow_in_a_row = 0;
+		f->slowness -= !!f->slowness;
 		return;
 	}
 	f->slow++;
-	if (++f->slow_in_a_row >= USER_SLOW_MAX)
+	f->slowness += USER_SLOW_COUNTS;
+	if (f->slowness >= USER_SLOW_MAX * USER_SLOW_COUNTS)
 		f->is_off = 1;
 }
 
@@ -66,7 +72,7 @@ static __always_inline void user_begin(struct function __arena *f, u32 user)
 {
 	f->user = user;
 	f->is_off = 0;
-	f->slow_in_a_row = 0;
+	f->slowness = 0;
 }
 
 /* When a member that runs is to be compared because the function wants to be asked. */

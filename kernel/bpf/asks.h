@@ -20,6 +20,25 @@ static inline u8 __arena *asks_of(struct domain_set __arena *set, u32 shard)
 	return &set->asks[shard < SHARDS_MAX ? shard : 0];
 }
 
+/* What the function has taken, on the shard's CPUs, that no member has paid yet. */
+static inline u64 __arena *owes_ns_of(struct domain_set __arena *set, u32 shard)
+{
+	return &set->owes_ns[shard < SHARDS_MAX ? shard : 0];
+}
+
+/* A member pays for a run, and for what its group's function has taken since the last one of any member. */
+static inline u64 with_what_function_took_ns(const struct task __arena *t, u64 ran_ns)
+{
+	u64 __arena *owes_ns;
+
+	if (!is_user_function(t->set))
+		return ran_ns;
+	owes_ns = owes_ns_of(t->set, shard_of_place(t->place));
+	ran_ns += *owes_ns;
+	*owes_ns = 0;
+	return ran_ns;
+}
+
 /* Something has happened to a member. With no room in the list its group has what it was last told until something else does. */
 static inline void asks_note(struct task __arena *t)
 {

@@ -7,6 +7,7 @@
 #ifndef CONSORT_CHARGE_H
 #define CONSORT_CHARGE_H
 
+#include "asks.h"
 #include "divide.h"
 
 /* The seat that pays for a task's run: the one that was picked, if it still is its domain's. */
@@ -88,6 +89,7 @@ static __always_inline void due_pay(struct task __arena *t, u64 ran_ns, u64 now_
 
 core_fn task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
 {
+	ran_ns = with_what_function_took_ns(t, ran_ns);
 	due_pay(t, ran_ns, now_ns);
 	seat_pay(t, ran_ns, now_ns);
 	return 0;
@@ -162,6 +164,7 @@ static __always_inline void charge_by_clock(struct consort_cpu __arena *c, u64 n
 	running->charged_ns += ran_ns;
 	if (!one_cpu)
 		divide(running, ran_ns);
+	ran_ns = with_what_function_took_ns(running, ran_ns);
 	due_pay(running, ran_ns, now_ns);
 	seat_pay(running, ran_ns, now_ns);
 }

@@ -195,6 +195,7 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 		c->told = 0;
 	if (!c->choice.task) {
 		c->running = NULL;
+		c->asked_ns = 0;
 		c->compare_at_ns = NEVER_NS;
 		/* Unless it could not be armed for whoever was put aside, it is. */
 		if (!one_cpu && c->left)
@@ -207,6 +208,7 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	}
 	next = task_of_node(c->choice.task);
 	next->pays = c->choice.pays;
+	pay_back_asked(c, next);
 	keep = next == running;
 	if (!keep && waits_at_once(running, prev))
 		task_exchange(next, running, now_ns);

@@ -74,6 +74,7 @@ struct domain_set {
 	struct function __arena *function; /* NULL: its members publish for themselves */
 	struct reservation __arena
 		*reservation; /* that its members share who have none themselves; NULL: none */
+	u64 owes_ns[SHARDS_MAX]; /* by shard: what its own function took there, and no member has paid yet */
 	u8 asks[SHARDS_MAX]; /* by shard: it is among those that are to be asked there, see user.h */
 	struct domain domains[]; /* by place */
 };
@@ -178,7 +179,8 @@ struct consort_cpu {
 	u32 balance_from; /* the CPU at whose own place it looks next */
 	u32 told; /* 1 + the place of a task that it has been told of, and has not looked for yet; 0: none */
 	u32 asks; /* the group whose own function it asks, or asked last; 0: none's */
-	u32 asks_nr; /* the members of the one that it last told something of */
+	u32 asks_nr; /* members of which that one's function may find something */
+	u64 asked_ns; /* what functions took before this choice */
 	u64 asks_birth; /* when that was made: numbers are used again */
 	u32 seen_idle; /* 1 + the CPU that it saw idle beside work when it last looked; 0: none */
 	u32 shard;

@@ -34,7 +34,9 @@ _Static_assert(DF_MEMBERS == ROLES_MAX && DF_VARIABLES == ROLE_VARIABLES &&
 		       DF_MEMORY == USER_MEMORY && DF_KEY_MAX + 1 == USER_KEYLESS &&
 		       DF_NO_OPINION == USER_NO_KEY,
 	       "a function sees all that there is");
-_Static_assert(sizeof(struct consort_df_record) == CONSORT_DF_ROOM, "the room is what is left");
+_Static_assert(sizeof(struct consort_df_record) == CONSORT_DF_ROOM &&
+		       sizeof(((struct consort_df_record *)0)->room) % sizeof(u64) == 0,
+	       "the room is what is left");
 
 static inline struct df_member *record_member(struct consort_df_record *rec, u32 i)
 {
@@ -91,7 +93,19 @@ core_fn user_show_role(struct role __arena *r in_arena, u32 cpu, u64 now_ns)
 	return 0;
 }
 
-/* All that the function is to know. Of members that another group had here, which has more of them, nothing is left. */
+/* Of another group's answer, which has been here, nothing is left. The function reaches all of the record. */
+static inline void user_clean(struct consort_df_record *rec)
+{
+	volatile u64 *room = (volatile u64 *)rec->room;
+
+	rec->answer = CONSORT_DF_NONE;
+	for (u32 i = 0; i < DF_MEMBERS; i++)
+		*(volatile u64 *)&rec->keys[i] = 0;
+	for (u32 i = 0; i < sizeof(rec->room) / sizeof(u64); i++)
+		room[i] = 0;
+}
+
+/* All that the function is to know. Of members that are not, of this group or of another one that was here, nothing is left. */
 core_fn user_show(struct domain_set __arena *set in_arena, u32 cpu, u32 by, u64 now_ns)
 {
 	struct consort_df_record *rec = bpf_map_lookup_elem(&df_records, &cpu);
@@ -108,12 +122,12 @@ core_fn user_show(struct domain_set __arena *set in_arena, u32 cpu, u32 by, u64 
 	rec->group.by = by;
 	rec->group.now_ns = now_ns;
 	rec->group.ask_after_ns = 0;
-	rec->answer = CONSORT_DF_NONE;
+	user_clean(rec);
 	for (u32 i = 0; i < DF_MEMORY; i++)
 		rec->group.memory[i] = f->memory[i];
 	for (u32 i = hidden(0); i < nr && can_loop; i = hidden(i + 1))
 		user_show_role(role_at(f, i), cpu, now_ns);
-	for (u32 i = hidden(nr); i < before && can_loop; i = hidden(i + 1)) {
+	for (u32 i = hidden(nr); i < before && i < ROLES_MAX && can_loop; i = hidden(i + 1)) {
 		struct df_member *to = record_member(rec, i);
 
 		for (u32 word = 0; word < sizeof(*to) / sizeof(u64); word++)
@@ -167,6 +181,9 @@ core_fn user_next(u32 cpu, struct task __arena *t in_arena, u64 now_ns)
 	set = asks_next(c, s, t);
 	c->asks = 0;
 	if (set) {
+		/* Another group's function may have written behind its own members. */
+		if (c->asks_birth != set->birth)
+			c->asks_nr = ROLES_MAX;
 		c->asks = set->id;
 		c->asks_birth = set->birth;
 		r = t && t->set == set ? t->member.role : NULL;
@@ -240,6 +257,7 @@ core_fn user_hear(u32 cpu, u64 took_ns, u64 now_ns)
 		if (rec->answer != CONSORT_DF_NONE)
 			for (u32 i = 0; i < DF_MEMORY; i++)
 				f->memory[i] = rec->group.memory[i];
+		*owes_ns_of(set, c->shard) += took_ns;
 		user_answered(f, took_ns, rec->answer ? rec->group.ask_after_ns : 0, now_ns);
 		/* Who is off says nothing any more. */
 		if (f->is_off)
@@ -269,6 +287,7 @@ __weak __noinline u64 users_ask(u64 *ctx __arg_ctx, u32 cpu, struct task __arena
 {
 	USES_ARENA();
 	cpu_at(cpu)->asks = 0;
+	cpu_at(cpu)->asked_ns = 0;
 	for (u32 turn = 0; turn < ASKS_A_CHOICE; turn++) {
 		u64 began_ns = now_ns;
 		u32 user;
@@ -285,8 +304,20 @@ __weak __noinline u64 users_ask(u64 *ctx __arg_ctx, u32 cpu, struct task __arena
 		user_call(ctx, user - 1);
 		now_ns = bpf_ktime_get_ns();
 		user_hear(cpu, now_ns - began_ns, now_ns);
+		cpu_at(cpu)->asked_ns += now_ns - began_ns;
 	}
 	return now_ns;
+}
+
+/*
+ * The kernel counts as the next task's run what functions took before it was chosen: their groups pay that. One that has never
+ * run is to stay recognizable as such.
+ */
+static inline void pay_back_asked(struct consort_cpu __arena *c, struct task __arena *next)
+{
+	if (next->charged_ns)
+		next->charged_ns += c->asked_ns;
+	c->asked_ns = 0;
 }
 
 /* Whether there is a function to be asked: a look without the lock. */

@@ -108,7 +108,7 @@ pub struct UserStatus {
     pub missing: u64,
     pub slow: u64,
     pub took_max_ns: u64,
-    /// It was slow too often in a row: it is not asked any more.
+    /// It was slow too often: it is not asked any more.
     pub off: bool,
 }
 

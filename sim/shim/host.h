@@ -43,7 +43,7 @@ struct sim_host {
 	/* Whether a hash map is to have no memory for one more entry, this time. */
 	bool (*update_fails)(void);
 	/* A function of a user's own, by number, is asked about a record: there may be none. */
-	void (*answer)(u32 user, struct consort_df_record *record);
+	void (*answer)(u32 user, u64 group, struct consort_df_record *record); /* by its birth */
 };
 
 struct sim_map_shape {

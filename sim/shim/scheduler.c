@@ -118,7 +118,7 @@ void sim_tail_call(u32 number)
 	struct consort_df_record *record = bpf_map_lookup_elem(&df_records, &cpu);
 
 	if (record)
-		sim_host->answer(number, record);
+		sim_host->answer(number, cpu_at(cpu)->asks_birth, record);
 }
 
 static void set_page(u32 client, struct consort_mapping *page)

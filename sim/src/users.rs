@@ -18,6 +18,12 @@ pub enum User {
     Ones,
     /// It is called, and does not answer.
     Silent,
+    /// It has no opinion, and takes a millisecond to say so.
+    Slow,
+    /// The same, but for each sixteenth answer, which comes at once.
+    MostlySlow,
+    /// The same, but it takes just less than what is slow.
+    Costly,
 }
 
 impl User {

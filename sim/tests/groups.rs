@@ -3,9 +3,11 @@
 
 mod common;
 
-use common::summaries::{row, share, summary, SEEDS};
+use common::summaries::{row, share, summary, summary_of, SEEDS};
+use consort_sim::consort;
 use consort_sim::groups::RoleTotal;
 use consort_sim::report::Summary;
+use consort_sim::setup::{Action, ActionKind, Call};
 
 fn role<'a>(summary: &'a Summary, task: &str) -> &'a RoleTotal {
     let found = summary.roles.iter().find(|role| role.task == task);
@@ -349,6 +351,87 @@ fn functions_that_misbehave_cost_nobody_else_anything() {
     let members = r#"{"second": {}, "first": {}}"#;
     let summary = summary(&with_function(silent, members, TWO_HOGS), 1);
     assert!(share(&summary, "second") > 20.0 * share(&summary, "first"));
+}
+
+/// Ten thousand swaps under load, and no choice is left to the order of the file.
+#[test]
+fn a_function_is_swapped_again_and_again_and_always_answers() {
+    let text = format!(
+        r#"{{"global": {{"duration": 4, "warmup": 1}}, "machine": {{"cpus": 1}},
+            "functions": {{"own": {laxity}, "other": {laxity}}},
+            "groups": {{"own": {{"function": "user:own", "members": {{"first": {{}}, "second": {{}}}}}}}},
+            "tasks": {{"first": {{"hog": true}},
+                       "second": {{"loop": -1, "state": {{"value": 4000000000000}}, "run": "1ms"}},
+                       "outsider": {{"hog": true}}}}}}"#,
+        laxity = example("laxity.c")
+    );
+    let swaps: Vec<Action> = (0..10_000)
+        .map(|turn| Action {
+            at_ns: 10_000_000 + turn * 390_000,
+            what: ActionKind::Call(Call::PutUser {
+                number: 0,
+                user: Some(turn as usize % 2),
+            }),
+        })
+        .collect();
+    for seed in SEEDS {
+        let steady = summary_of(consort(), &text, &[], Some(seed));
+        let swapped = summary_of(consort(), &text, &swaps, Some(seed));
+        let share_of = |name| (share(&steady, name), share(&swapped, name));
+        // Unanswered, the first of the file would go first.
+        for name in ["first", "second", "outsider"] {
+            let (steady, swapped) = share_of(name);
+            assert!(
+                (swapped - steady).abs() < 0.1,
+                "{name} has {swapped} instead of {steady}"
+            );
+        }
+    }
+}
+
+/// Of a CPU, what an outsider gets done beside a group with such a function, one of whose members wakes all the time.
+fn outsider_works_percent(function: &str, machine: &str, seed: u64) -> f64 {
+    let text = format!(
+        r#"{{"global": {{"duration": 6, "warmup": 2}}, "machine": {machine},
+            "functions": {{"own": {{"misbehaves": "{function}"}}}},
+            "groups": {{"own": {{"function": "user:own", "members": {{"first": {{}}, "second": {{}}}}}}}},
+            "tasks": {{"first": {{"hog": true, "cpus": [0]}},
+                       "second": {{"loop": -1, "run": "100us", "sleep": "900us", "cpus": [0]}},
+                       "outsider": {{"loop": -1, "run": "2ms", "sleep": "1us", "cpus": [0]}}}}}}"#
+    );
+    let summary = summary(&text, seed);
+    // The kernel counts as its run what a function takes before it is chosen: only its own work tells.
+    row(&summary, "outsider").wakeups_per_s * 0.2
+}
+
+/// A function takes its time from its own group's.
+#[test]
+fn what_a_function_takes_is_its_groups() {
+    for machine in [r#"{"cpus": 1}"#, r#"{"cpus": 2}"#] {
+        for seed in SEEDS {
+            let quick = outsider_works_percent("ones", machine, seed);
+            let costly = outsider_works_percent("costly", machine, seed);
+            assert!(
+                (costly - quick).abs() < 1.0,
+                "{machine}: {costly} instead of {quick}"
+            );
+        }
+    }
+}
+
+/// One that is slow is not asked for long, and one that is quick now and then is no better.
+#[test]
+fn a_function_that_is_slow_on_the_whole_is_put_aside() {
+    for function in ["slow", "mostly slow"] {
+        for seed in SEEDS {
+            let quick = outsider_works_percent("ones", r#"{"cpus": 1}"#, seed);
+            let slow = outsider_works_percent(function, r#"{"cpus": 1}"#, seed);
+            assert!(
+                (slow - quick).abs() < 1.0,
+                "{function}: {slow} instead of {quick}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -235,9 +235,9 @@ unsafe extern "C" fn update_fails() -> bool {
     fails
 }
 
-unsafe extern "C" fn answer(user: u32, record: *mut consort_df_record) {
+unsafe extern "C" fn answer(user: u32, group: u64, record: *mut consort_df_record) {
     let k = kernel();
     // SAFETY: the scheduler's own map, of which each CPU has an entry.
     let record = unsafe { &mut *record };
-    super::user::answer(k, user, record);
+    super::user::answer(k, user, group, record);
 }

@@ -47,8 +47,8 @@ impl Users {
 }
 
 /// What the scheduler's tail call does: whoever is at the number writes into the record.
-pub(super) fn answer(k: &mut Kernel, number: u32, record: &mut consort_df_record) {
-    check_record(k, record);
+pub(super) fn answer(k: &mut Kernel, number: u32, group: u64, record: &mut consort_df_record) {
+    check_record(k, group, record);
     k.users.asked += 1;
     let at = k.users.at.get(number as usize).copied().flatten();
     let Some((user, object)) = at.and_then(|at| k.users.all.get(at)) else {
@@ -57,27 +57,73 @@ pub(super) fn answer(k: &mut Kernel, number: u32, record: &mut consort_df_record
     };
     match (user, object) {
         (_, Some(object)) => run(object, record),
-        (User::Garbage, None) => scribble(record, &mut || k.random.next_u64()),
-        (User::Ones, None) => scribble(record, &mut || u64::MAX),
+        (User::Garbage, None) => {
+            sign(record, group);
+            scribble(record, &mut || k.random.next_u64());
+        }
+        (User::Ones, None) => {
+            sign(record, group);
+            scribble(record, &mut || u64::MAX);
+        }
+        (User::Slow, None) => dawdle(k, record, SLOW_NS),
+        (User::MostlySlow, None) if k.users.asked % 16 != 0 => dawdle(k, record, SLOW_NS),
+        (User::MostlySlow, None) => say_nothing(record),
+        (User::Costly, None) => dawdle(k, record, COSTLY_NS),
         _ => {}
     }
 }
 
+/// Members behind those that the group has, as words.
+fn behind(record: &mut consort_df_record) -> &mut [u64] {
+    let nr = record.group.nr.min(DF_MEMBERS) as usize;
+    let members = &mut record.group.member[nr..];
+    let words = size_of_val(members) / size_of::<u64>();
+    // SAFETY: numbers, of which all bytes are there, and of which the first are as long as a word.
+    unsafe { std::slice::from_raw_parts_mut(members.as_mut_ptr().cast::<u64>(), words) }
+}
+
+/// What a function leaves where it has nothing to write, for one of another group to find.
+fn sign(record: &mut consort_df_record, group: u64) {
+    behind(record).fill(group);
+    record.room.fill(u8::MAX);
+}
+
 /// Of other groups, which another user may have, nothing is to be seen.
-fn check_record(k: &mut Kernel, record: &consort_df_record) {
+fn check_record(k: &mut Kernel, group: u64, record: &mut consort_df_record) {
     let nr = record.group.nr;
     if nr > DF_MEMBERS {
         k.violate("record", format!("a function is told of {nr} members"));
         return;
     }
-    let behind = &record.group.member[nr as usize..];
-    // SAFETY: numbers, of which all bytes are there.
-    let bytes =
-        unsafe { std::slice::from_raw_parts(behind.as_ptr().cast::<u8>(), size_of_val(behind)) };
-    if bytes.iter().any(|byte| *byte != 0) {
+    if behind(record)
+        .iter()
+        .any(|word| *word != 0 && *word != group)
+    {
         let detail = format!("a function of {nr} members sees what others left behind these");
         k.violate("record", detail);
     }
+    if record.keys.iter().any(|key| *key != 0) || record.room.iter().any(|byte| *byte != 0) {
+        k.violate(
+            "record",
+            "a function sees what another one has answered".to_owned(),
+        );
+    }
+}
+
+/// What a slow function takes for an answer.
+const SLOW_NS: u64 = 1_000_000;
+const COSTLY_NS: u64 = 190_000;
+
+fn say_nothing(record: &mut consort_df_record) {
+    record.keys = [u64::MAX; DF_MEMBERS as usize];
+    record.answer = u64::from(CONSORT_DF_KEYS);
+}
+
+fn dawdle(k: &mut Kernel, record: &mut consort_df_record, ns: u64) {
+    say_nothing(record);
+    let cpu = k.this_cpu as usize;
+    k.cpus[cpu].asked_ns += ns;
+    k.spend(ns);
 }
 
 fn run(object: &Object, record: &mut consort_df_record) {
@@ -104,7 +150,7 @@ fn run(object: &Object, record: &mut consort_df_record) {
     }
 }
 
-/// All that a function can reach, but for what was there of members that it has not: nobody has told it of these.
+/// All that a function is told, and what it answers.
 fn scribble(record: &mut consort_df_record, word: &mut dyn FnMut() -> u64) {
     let nr = (record.group.nr as usize).min(DF_MEMBERS as usize);
     for member in &mut record.group.member[..nr] {

@@ -230,6 +230,8 @@ pub(crate) struct CpuState {
     pub enqueue_number: u64,
     pub kicks: Vec<(Cpu, u64)>,
     pub exec_start_ns: u64,
+    /// What functions of users' own have taken since the scheduler was last asked for a task.
+    pub asked_ns: u64,
     pub pending: VecDeque<Irq>,
     pub in_kernel: bool,
     /// When the program got the CPU to work on its present piece.
@@ -270,6 +272,7 @@ impl CpuState {
             enqueue_number: u64::from(number) << 40,
             kicks: Vec::new(),
             exec_start_ns: 0,
+            asked_ns: 0,
             pending: VecDeque::new(),
             in_kernel: false,
             working_since_ns: 0,

@@ -66,6 +66,7 @@ impl Kernel {
     fn pick_next(&mut self, cpu: Cpu, prev: Option<TaskId>) -> Option<TaskId> {
         let index = cpu as usize;
         self.cpus[index].keep = false;
+        self.cpus[index].asked_ns = 0;
         let prev_is_realtime = prev.is_some_and(|task| self.tasks[task as usize].is_realtime());
         let prev_goes_on = prev_is_realtime && prev.is_some_and(|it| self.tasks[it as usize].on_rq);
         let rank = |task: TaskId| self.tasks[task as usize].rank();
@@ -104,10 +105,13 @@ impl Kernel {
                 self.set_next(cpu, next);
             }
         }
+        self.cpus[index].asked_ns = 0;
         next
     }
 
     pub(crate) fn put_prev(&mut self, cpu: Cpu, prev: TaskId, next: Option<TaskId>) {
+        let state = &mut self.cpus[cpu as usize];
+        state.exec_start_ns = self.now_ns.min(state.exec_start_ns + state.asked_ns);
         self.update_current(cpu);
         let next_is_realtime = next.is_some_and(|task| self.tasks[task as usize].is_realtime());
         if self.tasks[prev as usize].is_realtime() {
@@ -141,7 +145,9 @@ impl Kernel {
             }
             self.dispatch_dequeue(next);
         }
-        self.cpus[cpu as usize].exec_start_ns = self.now_ns;
+        let state = &mut self.cpus[cpu as usize];
+        // The run queue's clock stands while the scheduler chooses: the next task is charged for it. Only long choices count.
+        state.exec_start_ns = self.now_ns - state.asked_ns;
         self.end_waiting(next);
     }
 

@@ -3,7 +3,7 @@
 
 use super::Mutation;
 
-pub const IN_GROUPS: [Mutation; 17] = [
+pub const IN_GROUPS: [Mutation; 19] = [
     Mutation {
         name: "interval-left-at-its-beginning",
         file: "core/function/plan.h",
@@ -85,8 +85,20 @@ pub const IN_GROUPS: [Mutation; 17] = [
     Mutation {
         name: "left-for-the-next-function",
         file: "kernel/bpf/user.h",
-        from: "for (u32 i = hidden(nr); i < before && can_loop;",
-        to: "for (u32 i = hidden(nr); i < nr && can_loop;",
+        from: "for (u32 i = hidden(nr); i < before && i < ROLES_MAX && can_loop;",
+        to: "for (u32 i = hidden(nr); i < nr && i < ROLES_MAX && can_loop;",
+    },
+    Mutation {
+        name: "written-for-the-next-function",
+        file: "kernel/bpf/user.h",
+        from: "\t\t\tc->asks_nr = ROLES_MAX;\n",
+        to: "\t\t\t;\n",
+    },
+    Mutation {
+        name: "answer-left-for-the-next-function",
+        file: "kernel/bpf/user.h",
+        from: "\tuser_clean(rec);\n",
+        to: "\trec->answer = CONSORT_DF_NONE;\n",
     },
     Mutation {
         name: "not-compared-to-be-asked",

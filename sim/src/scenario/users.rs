@@ -9,8 +9,22 @@ use super::{
 };
 use crate::users::User;
 
-const MISBEHAVES: [(&str, usize); 3] = [("garbage", 0), ("ones", 1), ("silent", 2)];
-const MISBEHAVING: [User; 3] = [User::Garbage, User::Ones, User::Silent];
+const MISBEHAVES: [(&str, usize); 6] = [
+    ("garbage", 0),
+    ("ones", 1),
+    ("silent", 2),
+    ("slow", 3),
+    ("mostly slow", 4),
+    ("costly", 5),
+];
+const MISBEHAVING: [User; 6] = [
+    User::Garbage,
+    User::Ones,
+    User::Silent,
+    User::Slow,
+    User::MostlySlow,
+    User::Costly,
+];
 
 /// A C source, an object file, or how it misbehaves; paths are from the scenario's folder. Returns names, too.
 pub fn users(fields: &Fields<'_>, folder: &Path) -> Result<(Vec<User>, Vec<String>), BadScenario> {

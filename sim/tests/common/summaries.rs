@@ -3,6 +3,7 @@
 
 use super::assert_fine;
 use consort_sim::report::{Recorder, Row, Summary};
+use consort_sim::setup::Action;
 use consort_sim::{consort, run, scenario, Scheduler};
 
 pub const SEEDS: [u64; 3] = [1, 2, 3];
@@ -14,8 +15,19 @@ pub fn summary(text: &str, seed: u64) -> Summary {
 
 /// The same under any scheduler; without a seed it is the scenario's.
 pub fn summary_under(scheduler: Box<dyn Scheduler>, text: &str, seed: Option<u64>) -> Summary {
+    summary_of(scheduler, text, &[], seed)
+}
+
+/// The same with what happens from outside besides.
+pub fn summary_of(
+    scheduler: Box<dyn Scheduler>,
+    text: &str,
+    actions: &[Action],
+    seed: Option<u64>,
+) -> Summary {
     let mut scenario = scenario::parse("test.json", text).unwrap();
     scenario.setup.seed = seed.unwrap_or(scenario.setup.seed);
+    scenario.setup.actions.extend_from_slice(actions);
     let mut recorder = Recorder::new(&scenario.setup, scenario.warmup_ns);
     let outcome = run(&scenario.setup, scheduler, &mut recorder).unwrap();
     assert_fine(&outcome);

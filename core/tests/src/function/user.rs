@@ -50,7 +50,7 @@ proptest! {
         took in prop::collection::vec((0..400 * US, any::<u64>()), 1..60),
     ) {
         let mut g = Group::new(FUNCTION_USER, 1);
-        let (mut now_ns, mut in_a_row) = (MS, 0);
+        let (mut now_ns, mut slowness) = (MS, 0_u32);
         for (took_ns, again_ns) in took {
             if g.function.is_off != 0 {
                 prop_assert_eq!(unsafe { core_user_asks_at_ns(&*g.function, now_ns) }, NEVER_NS);
@@ -61,9 +61,9 @@ proptest! {
             now_ns += took_ns;
             unsafe { core_user_shown(&mut *g.function) };
             unsafe { core_user_answered(&mut *g.function, took_ns, again_ns, now_ns) };
-            in_a_row = if took_ns > 200 * US { in_a_row + 1 } else { 0 };
-            prop_assert_eq!(g.function.is_off != 0, in_a_row >= 16);
-            if in_a_row < 16 {
+            slowness = if took_ns > 200 * US { slowness + 8 } else { slowness.saturating_sub(1) };
+            prop_assert_eq!(g.function.is_off != 0, slowness >= 16 * 8);
+            if slowness < 16 * 8 {
                 let at_ns = unsafe { core_user_asks_at_ns(&*g.function, now_ns) };
                 let wished = match again_ns {
                     0 => NEVER_NS,
@@ -73,4 +73,24 @@ proptest! {
             }
         }
     }
+}
+
+/// After how many answers, of which `slow` in `of` take too long, the first ones first, it is not asked any more.
+fn off_after(slow: u32, of: u32) -> Option<u32> {
+    let mut g = Group::new(FUNCTION_USER, 1);
+    (0..10_000).find(|turn| {
+        let took_ns = if turn % of < slow { 201 * US } else { US };
+        unsafe { core_user_answered(&mut *g.function, took_ns, 0, MS) };
+        g.function.is_off != 0
+    })
+}
+
+#[test]
+fn it_is_put_aside_when_it_is_slow_on_the_whole() {
+    assert_eq!(off_after(1, 1), Some(15));
+    // A good answer now and then does not save it.
+    assert!(off_after(15, 16).is_some_and(|turn| turn < 20));
+    assert!(off_after(1, 8).is_some());
+    // Whose CPU was taken away from it now and then, by a host or by firmware, is not to blame.
+    assert_eq!(off_after(1, 16), None);
 }
