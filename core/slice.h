@@ -6,8 +6,9 @@
  * Rule     max(granularity / runnable, min_slice), times the members that run on the slice of one domain, up to
  *          MEMBERS_ROUNDS times the granularity; beside reservations it is one.
  *          The first turn of a task that has just woken may be longer: half the granularity, while all of these last no
- *          longer than FIRST_ROUNDS times the granularity. Beside reservations there is none, and no slice is longer than
- *          their shortest period / 64, but min_slice: the period trades how finely a rate is given for switches.
+ *          longer than FIRST_ROUNDS times the granularity. Beside reservations no slice is longer than their shortest
+ *          period / 64, but min_slice: the period trades how finely a rate is given for switches. First turns there are no
+ *          longer than a part of that period on several CPUs, and there are none on one.
  * Bound    N runnable tasks each run once within max(granularity, N * min_slice), and N first turns last FIRST_ROUNDS times the
  *          granularity at most. Nobody's share is another one by that: a turn is charged like any run.
  * Source   000 equation 2.2 and Figure 2.17; 004 section 2 (what a period is for). That jobs one after the other are done sooner
@@ -67,6 +68,17 @@ static __always_inline u64 slice_beside_ns(u64 slice, u64 min_slice_ns, u64 peri
 	if (most < min_slice_ns)
 		most = min_slice_ns;
 	return period_ns && slice > most ? most : slice;
+}
+
+/* A reservation may wait for the first turn of a task on its CPU: it has most of its period left to catch up. */
+#define FIRST_TURNS_PER_PERIOD 4
+
+/* What becomes of a first turn beside reservations whose shortest period this is, on several CPUs. */
+static __always_inline u64 first_turn_beside_ns(u64 turn_ns, u64 period_ns)
+{
+	u64 most = period_ns / FIRST_TURNS_PER_PERIOD;
+
+	return turn_ns > most ? most : turn_ns;
 }
 
 #endif
