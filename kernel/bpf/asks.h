@@ -26,17 +26,20 @@ static inline u64 __arena *owes_ns_of(struct domain_set __arena *set, u32 shard)
 	return &set->owes_ns[shard < SHARDS_MAX ? shard : 0];
 }
 
-/* A member pays for a run, and for what its group's function has taken since the last one of any member. */
-static inline u64 with_what_function_took_ns(const struct task __arena *t, u64 ran_ns)
+/* Takes what the function of the task's group owes. Not inline: those that charge have no room for it on their stacks. */
+__weak __noinline u64 function_owed_ns(struct task __arena *t in_arena)
 {
-	u64 __arena *owes_ns;
+	u64 __arena *owes_ns = owes_ns_of(t->set, shard_of_place(t->place));
+	u64 owed_ns = *owes_ns;
 
-	if (!is_user_function(t->set))
-		return ran_ns;
-	owes_ns = owes_ns_of(t->set, shard_of_place(t->place));
-	ran_ns += *owes_ns;
 	*owes_ns = 0;
-	return ran_ns;
+	return owed_ns;
+}
+
+/* A member pays for a run, and for what its group's function has taken since the last one of any member. */
+static inline u64 with_what_function_took_ns(struct task __arena *t, u64 ran_ns)
+{
+	return is_user_function(t->set) ? ran_ns + function_owed_ns(t) : ran_ns;
 }
 
 /* Something has happened to a member. With no room in the list its group has what it was last told until something else does. */

@@ -164,7 +164,6 @@ static __always_inline void charge_by_clock(struct consort_cpu __arena *c, u64 n
 	running->charged_ns += ran_ns;
 	if (!one_cpu)
 		divide(running, ran_ns);
-	ran_ns = with_what_function_took_ns(running, ran_ns);
 	due_pay(running, ran_ns, now_ns);
 	seat_pay(running, ran_ns, now_ns);
 }
