@@ -50,7 +50,7 @@ fn break_no_promise(first_seed: u64, seeds: u64) {
     }
     println!("{} scenarios", result.done);
     assert!(
-        result.done > 100,
+        result.done > 10,
         "only {} scenarios in {TIME_MAX:?}",
         result.done
     );
