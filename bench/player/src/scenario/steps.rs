@@ -124,7 +124,8 @@ impl Running<'_> {
             Step::Leave => self.member = None,
             Step::Poll { due, best_effort } => self.poll(due, *best_effort)?,
             Step::Rates(request) => self.ask(request)?,
-            Step::Exit => return ENDED,
+            // What the kernel has to do then, it does for this program as for any.
+            Step::Exit(_) => return ENDED,
             Step::Loop { times, steps } => return self.turns(*times, steps),
             other => return Err(unable(&format!("{other:?}"))),
         }
