@@ -42,6 +42,14 @@ fn check(path: &Path) -> Result<(), Failure> {
         );
     }
     let _ = writeln!(out, "  {FLEXIBLE:<16} {} CPUs", classes.flexible());
+    let limits = division.limits;
+    let _ = writeln!(
+        out,
+        "Each user may have {} reservations, with rates of {} in sum; root keeps {} of what each class admits.",
+        limits.reservations,
+        limits.rate,
+        division.roots_part
+    );
     print(&out)
 }
 

@@ -148,10 +148,20 @@ fn a_file_of_classes_is_checked_before_anything_else() {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    for part in ["is right", "guaranteed", "any rates", "flexible"] {
+    let limits = "64 reservations, with rates of 0.5 in sum; root keeps 0 of";
+    for part in ["is right", "guaranteed", "any rates", "flexible", limits] {
         assert!(text.contains(part), "{part} is missing in:\n{text}");
     }
     let file = folder.0.join("classes.toml");
+    let parts = "[limits]\nrate = \"100%\"\nkept_for_root = \"12.5%\"\n";
+    fs::write(&file, parts).unwrap();
+    let text = String::from_utf8(check(&file).stdout).unwrap();
+    let cpus = text.split_once("Of ").unwrap().1.split(' ').next().unwrap();
+    let expected = format!("rates of {cpus} in sum; root keeps 0.125 of");
+    assert!(
+        text.contains(&expected),
+        "{expected} is missing in:\n{text}"
+    );
     fs::write(&file, "[class.a]\ncapacity = \"120%\"\n").unwrap();
     let wrong = [&["serve", "--check"][..], &["serve", "--classes"]];
     for words in wrong {

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The operator's file: classes, limits and tunables, in TOML. Its form is in consort-classes.toml(5).
 
-use std::{collections::BTreeMap, fs, io, path::Path, path::PathBuf, time::Duration};
+mod limits;
+
+use std::{collections::BTreeMap, fs, io, path::Path, path::PathBuf};
 
 use consort_kernel::{Tunables, TunablesChange, GRANULARITY_NS, MIN_SLICE_NS};
-use consort_rates::accounts::{number_in, Accounts};
+use consort_rates::accounts::Accounts;
 use serde::{Deserialize, Deserializer};
 
 use crate::{
@@ -13,21 +15,16 @@ use crate::{
     duration::parse_ns,
     limits::Limits,
     rate::{Rate, MILLION},
+    root::RootsPart,
     Refusal,
 };
 
 /// Where the file is, unless `consort serve --classes` names another.
 pub const DEFAULT_PATH: &str = "/etc/consort/classes.toml";
 
-/// The most of anything that a user may be allowed: a domain with so many members is still told in one answer.
-const HELD_MAX: usize = 8000;
-
 /// Users, and whose subordinate numbers are.
 const USERS: &str = "/etc/passwd";
 const SUBORDINATES: &str = "/etc/subuid";
-
-/// Names of Unix groups. Not the C library's way, which a static program has not.
-const GROUPS: &str = "/etc/group";
 
 /// The users of this machine, as [`consort_rates::accounts::number_in`] reads them.
 pub(crate) fn users() -> String {
@@ -41,6 +38,8 @@ pub struct Division {
     pub limits: UserLimits,
     /// Of those who are in these Unix groups, by number; the most generous one holds.
     pub group_limits: BTreeMap<u32, UserLimits>,
+    /// What only root can reserve.
+    pub roots_part: RootsPart,
     /// What users can hold, and how much they can ask; `None`: as the daemon was started.
     pub holdings: Option<Limits>,
     /// Whose subordinate user numbers are.
@@ -65,7 +64,7 @@ pub enum ConfigError {
 #[serde(deny_unknown_fields)]
 struct File {
     class: Option<BTreeMap<String, ClassEntry>>,
-    limits: Option<LimitsEntry>,
+    limits: Option<limits::Entry>,
     #[serde(default)]
     scheduler: SchedulerEntry,
 }
@@ -113,69 +112,6 @@ struct ClassEntry {
     order: Order,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct LimitsEntry {
-    rate: Option<f64>,
-    reservations: Option<usize>,
-    programs: Option<usize>,
-    members: Option<usize>,
-    domains: Option<usize>,
-    requests_per_s: Option<u32>,
-    cpu_percent: Option<f64>,
-    group: Option<BTreeMap<String, GroupEntry>>,
-}
-
-impl LimitsEntry {
-    fn holdings(&self) -> Result<Limits, String> {
-        let least = Limits::default();
-        let cpu_percent = self.cpu_percent.unwrap_or(1.0);
-        if !(0.1..=100.0).contains(&cpu_percent) {
-            return Err(format!(
-                "limits.cpu_percent is {cpu_percent}: expected 0.1 to 100"
-            ));
-        }
-        let count = |name: &str, count: Option<usize>, otherwise: usize| match count {
-            Some(count) if !(1..=HELD_MAX).contains(&count) => Err(format!(
-                "limits.{name} is {count}: expected 1 to {HELD_MAX}"
-            )),
-            count => Ok(count.unwrap_or(otherwise)),
-        };
-        let rate = self.requests_per_s.map(|rate| rate as usize);
-        let rate = count("requests_per_s", rate, least.requests_per_s as usize)?;
-        Ok(Limits {
-            clients: count("programs", self.programs, least.clients)?,
-            members: count("members", self.members, least.members)?,
-            domains: count("domains", self.domains, least.domains)?,
-            requests_per_s: rate as u32,
-            cpu_per_s: Duration::from_secs_f64(cpu_percent / 100.0),
-            ..least
-        })
-    }
-}
-
-/// What a group's members may have; what is not said, they have as everybody.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GroupEntry {
-    rate: Option<f64>,
-    reservations: Option<usize>,
-}
-
-impl GroupEntry {
-    fn limits(&self, name: &str, of_users: UserLimits) -> Result<UserLimits, String> {
-        let mut limits = of_users;
-        if let Some(rate) = self.rate {
-            let expected = || format!("{name}.rate: expected a number of CPUs, 0 or more");
-            limits.rate = Rate::of(rate).ok_or_else(expected)?;
-        }
-        if let Some(number) = self.reservations {
-            limits.reservations = number;
-        }
-        Ok(limits)
-    }
-}
-
 /// A number, or a number with a meaning of its own: `0.5`, `"50%"`, `"unlimited"`.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(untagged)]
@@ -191,6 +127,7 @@ impl Division {
             classes: Classes::by_default(cpus),
             limits: UserLimits::default(),
             group_limits: BTreeMap::new(),
+            roots_part: RootsPart::default(),
             holdings: None,
             accounts: Accounts::default(),
             tunables: TunablesChange::default(),
@@ -242,22 +179,8 @@ impl Division {
             }
         }
         division.tunables = file.scheduler.tunables()?;
-        let Some(limits) = file.limits else {
-            return Ok(division);
-        };
-        let of_users = GroupEntry {
-            rate: limits.rate,
-            reservations: limits.reservations,
-        };
-        division.limits = of_users.limits("limits", division.limits)?;
-        division.holdings = Some(limits.holdings()?);
-        let groups = fs::read_to_string(GROUPS).unwrap_or_default();
-        for (name, entry) in limits.group.unwrap_or_default() {
-            let label = format!("limits.group.{name}");
-            let unknown = || format!("{label}: there is no such group in {GROUPS}");
-            let number = number_in(&groups, &name).ok_or_else(unknown)?;
-            let limits = entry.limits(&label, division.limits)?;
-            division.group_limits.insert(number, limits);
+        if let Some(limits) = file.limits {
+            limits.apply(&mut division, cpus)?;
         }
         Ok(division)
     }
@@ -278,7 +201,7 @@ pub fn class(
         let text = format!("{what} of class {name} is {amount}: expected {expected}");
         Refusal::new(nix::errno::Errno::ERANGE, text)
     };
-    let Some(parsed) = capacity.capacity(cpus) else {
+    let Some(parsed) = capacity.cpus(cpus) else {
         let expected = "a number of CPUs, such as 1.5, or a part of the machine, such as 50%";
         return Err(refuse("the capacity", capacity, expected));
     };
@@ -309,21 +232,28 @@ impl Amount {
         Some(percent / 100.0)
     }
 
-    fn capacity(&self, cpus: u32) -> Option<Rate> {
+    /// CPUs, or a part of the machine.
+    fn cpus(&self, cpus: u32) -> Option<Rate> {
         match self {
             Amount::Number(cpus) => Rate::of(*cpus),
             Amount::Text(text) => Rate::of(Amount::percent(text)? * f64::from(cpus)),
         }
     }
 
+    /// A part of something.
+    fn part(&self) -> Option<f64> {
+        match self {
+            Amount::Number(part) => Some(*part),
+            Amount::Text(text) => Amount::percent(text),
+        }
+    }
+
     fn overbooking(&self) -> Option<Overbooking> {
-        let part = match self {
-            Amount::Number(part) => *part,
-            Amount::Text(text) if text == "unlimited" => return Some(Overbooking::Unlimited),
-            Amount::Text(text) => Amount::percent(text)?,
-        };
+        if *self == Amount::Text("unlimited".to_owned()) {
+            return Some(Overbooking::Unlimited);
+        }
         // A thousandfold promise is none.
-        Rate::of(part)
+        Rate::of(self.part()?)
             .filter(|part| part.0 <= 1000 * MILLION)
             .map(|part| Overbooking::Part(part.0))
     }
@@ -340,6 +270,8 @@ impl std::fmt::Display for Amount {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -358,8 +290,11 @@ mod tests {
             rate = 1.5
             members = 30
             cpu_percent = 2.5
+            kept_for_root = '10%'
             [limits.group.42]
             reservations = 3
+            [limits.group.43]
+            rate = '50%'
             [scheduler]
             granularity = '2ms'
             min-slice = '200us'
@@ -393,21 +328,13 @@ mod tests {
             rate: Rate(1_500_000),
             reservations: 3,
         };
-        assert_eq!(division.group_limits, BTreeMap::from([(42, of_group)]));
-    }
-
-    #[test]
-    fn groups_have_numbers() {
-        let groups = "root:x:0:\nvideo:x:44:ann,bob\nbroken:x:\n";
-        for (name, number) in [
-            ("video", Some(44)),
-            ("1000", Some(1000)),
-            ("vide", None),
-            ("broken", None),
-            ("", None),
-        ] {
-            assert_eq!(number_in(groups, name), number, "{name}");
-        }
+        let of_half = UserLimits {
+            rate: Rate(2_000_000),
+            ..division.limits
+        };
+        let groups = BTreeMap::from([(42, of_group), (43, of_half)]);
+        assert_eq!(division.group_limits, groups);
+        assert_eq!(Some(division.roots_part), RootsPart::of(0.1));
     }
 
     #[test]
@@ -435,6 +362,11 @@ mod tests {
             ("[limits]\nrate = -1", "limits.rate"),
             ("[limits]\nmembers = 0", "expected 1 to"),
             ("[limits]\ncpu_percent = nan", "expected 0.1 to 100"),
+            ("[limits]\nrate = '25'", "such as 25%"),
+            ("[limits]\nrate = '-25%'", "such as 25%"),
+            ("[limits]\nkept_for_root = '101%'", "0 to 1"),
+            ("[limits]\nkept_for_root = -0.1", "0 to 1"),
+            ("[limits]\nkept_for_root = 'unlimited'", "0 to 1"),
             ("[limits.group.7]\nrate = nan", "limits.group.7.rate"),
             ("[limits.group.no-such]\nrate = 1", "no such group"),
             ("klasse = 1", "line 1"),

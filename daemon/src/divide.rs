@@ -65,6 +65,7 @@ impl Service {
             .ledger
             .set_limits(division.limits, accounts);
         self.reservations.group_limits = division.group_limits;
+        self.reservations.roots_part = division.roots_part;
         Ok(())
     }
 

@@ -22,6 +22,7 @@ impl Service {
             classes: reservations.ledger.classes().clone(),
             limits: reservations.ledger.limits(),
             group_limits: reservations.group_limits.clone(),
+            roots_part: reservations.roots_part,
             holdings: Some(*self.users.limits()),
             ..Division::by_default(self.host.cpus())
         };
@@ -35,6 +36,7 @@ fn text(division: &Division, tunables: Tunables) -> String {
     );
     write_classes(&mut out, &division.classes);
     write_limits(&mut out, "limits", division.limits);
+    let _ = writeln!(out, "kept_for_root = {}", division.roots_part);
     if let Some(holdings) = &division.holdings {
         write_holdings(&mut out, holdings);
     }
@@ -98,6 +100,7 @@ fn write_holdings(out: &mut String, holdings: &Limits) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::root::RootsPart;
 
     #[test]
     fn what_is_written_is_read_back() {
@@ -113,6 +116,7 @@ mod tests {
             ..Limits::default()
         });
         division.group_limits.insert(44, UserLimits::default());
+        division.roots_part = RootsPart::of(0.125).unwrap();
         let batch = crate::classes::Class {
             name: "batch.d".to_owned(),
             capacity: 123_457,
@@ -140,6 +144,7 @@ mod tests {
             };
             assert_eq!(sorted(&read), sorted(&division), "{text}");
             assert_eq!(read.limits, division.limits, "{text}");
+            assert_eq!(read.roots_part, division.roots_part, "{text}");
             assert_eq!(read.holdings, division.holdings, "{text}");
             assert_eq!(read.group_limits, division.group_limits, "{text}");
         }

@@ -40,6 +40,7 @@ pub mod refusal;
 pub mod requests;
 pub mod reservations;
 mod restore;
+pub mod root;
 mod safe;
 mod search;
 mod serve;

@@ -23,10 +23,11 @@ use crate::{
     journal::{Entry, Journal},
     peer::{Peer, Processes},
     rate::{Rate, RATE_MIN},
+    root::RootsPart,
     search::{Search, THREADS_AT_ONCE},
     service::Service,
     targets::{Named, Target},
-    terms::{check_period, not_scheduled, payer, terms, unknown},
+    terms::{check_period, not_scheduled, payer, taken, terms, unknown},
     usage::History,
     Refusal,
 };
@@ -83,6 +84,7 @@ pub struct Reservations {
     pub credits: Credits,
     /// Of those who are in these Unix groups.
     pub(crate) group_limits: BTreeMap<u32, UserLimits>,
+    pub(crate) roots_part: RootsPart,
     /// As the operator's file divides the machine.
     pub(crate) file: Classes,
     pub(crate) journal: Option<Journal>,
@@ -128,6 +130,7 @@ impl Reservations {
                 ledger
             },
             group_limits: division.group_limits,
+            roots_part: division.roots_part,
             credits: Credits::default(),
             journal: None,
             journal_error: None,
@@ -324,18 +327,16 @@ impl Service {
         rate: Rate,
         old: Option<u32>,
     ) -> Result<(), Refusal> {
-        let ledger = &self.reservations.ledger;
-        let refused = ledger.admit_within(limits, uid, class, rate, old);
+        let refused = self.reservations.admit(limits, uid, class, rate, old);
         if refused.is_ok() || !self.reservations.may_search() {
-            return Ok(refused?);
+            return refused;
         }
         let ledger = self.reservations.ledger.iter();
         let all: Vec<u32> = ledger.map(|(number, _)| number).collect();
         for number in all {
             self.drop_if_unused(number);
         }
-        let ledger = &self.reservations.ledger;
-        Ok(ledger.admit_within(limits, uid, class, rate, old)?)
+        self.reservations.admit(limits, uid, class, rate, old)
     }
 
     /// `usable`: at which rate it begins; its own, unless it is made for a credit.
@@ -347,7 +348,10 @@ impl Service {
         let id = self.put_in_force(number, (&wanted, usable), &mut search, &mut left)?;
         if search.found_nobody() {
             self.end(id);
-            return Err(not_scheduled(&wanted.target));
+            return Err(match search.is_taken {
+                true => taken(&wanted.target),
+                false => not_scheduled(&wanted.target),
+            });
         }
         let entry = self.reservations.entry(number, &wanted, since);
         if let Err(refusal) = self.reservations.write(&entry) {

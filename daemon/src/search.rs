@@ -38,6 +38,8 @@ pub(crate) struct Search {
     /// Threads that got the reservation.
     pub added: usize,
     added_before: usize,
+    /// One that was found has another reservation.
+    pub is_taken: bool,
     passes: u32,
     /// Threads that get it when they are back from another class.
     pub absent: Absent,
@@ -149,6 +151,7 @@ impl Service {
                     Ok(()) => search.added += 1,
                     Err(error) => {
                         refuse_thread(&error)?;
+                        search.is_taken |= error.errno() == libc::EEXIST;
                         if self.processes.is_in_higher_class(pid, thread) {
                             search.absent.insert(pid, thread);
                         }

@@ -67,6 +67,16 @@ pub(crate) fn not_scheduled(target: &Target) -> Refusal {
     Refusal::new(Errno::ESRCH, text)
 }
 
+/// All of it have a reservation.
+pub(crate) fn taken(target: &Target) -> Refusal {
+    let text = format!(
+        "{} has a part in another reservation, such as its process': release that first, or reserve for a thread before \
+         its process",
+        target.number()
+    );
+    Refusal::new(Errno::EBUSY, text)
+}
+
 /// Those of a task without a reservation.
 pub(crate) fn unknown(target: &Target) -> Refusal {
     let text = match target {

@@ -108,10 +108,10 @@ impl Service {
         let changed = match self.admit(limits, held.uid, held.class, rate, Some(number)) {
             Ok(()) => self.change(number, Reservation { rate, ..held }),
             Err(refusal) => {
-                let ledger = &self.reservations.ledger;
+                let reservations = &self.reservations;
                 let fits = |rate| {
                     let admitted =
-                        ledger.admit_within(limits, held.uid, held.class, rate, Some(number));
+                        reservations.admit(limits, held.uid, held.class, rate, Some(number));
                     admitted.is_ok()
                 };
                 match most_that_fits(held.rate, rate, fits) {

@@ -5,9 +5,11 @@ use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt, time::Instant};
 
 use consort_daemon::{
     admission::UserLimits,
+    config::Division,
     division::ReservationPage,
     rate::Rate,
     reservations::{Ask, AskedRate},
+    root::RootsPart,
     targets::{Named, Scope},
 };
 use consort_kernel::RATE_ONE;
@@ -325,6 +327,74 @@ fn groups_have_limits() {
     world.reserve(member, 0, "guaranteed", 0.18).unwrap();
     let refused = world.reserve(member, 0, "guaranteed", 0.19).unwrap_err();
     assert!(refused.1.contains("rates of 0.6 in sum"), "{}", refused.1);
+}
+
+/// A thread shares what its process has reserved: it can have one of its own if that came first.
+#[test]
+fn a_thread_that_has_a_part_in_another_reservation_is_told_so() {
+    let mut world = World::new();
+    world.reserve(USER, 0, "guaranteed", 0.1).unwrap();
+    let ask = Ask {
+        named: Named::Number {
+            number: USER,
+            scope: Scope::Thread,
+        },
+        class: "guaranteed".to_owned(),
+        rate: AskedRate::Fixed(0.1),
+        period_ns: PERIOD_NS,
+    };
+    let peer = world.peer(USER);
+    let before = world.admitted();
+    let refused = world.service.reserve(&peer, &ask).unwrap_err();
+    assert_eq!(refused.errno, Errno::EBUSY, "{}", refused.text);
+    assert!(
+        refused.text.contains("has a part in another reservation"),
+        "{}",
+        refused.text
+    );
+    assert_eq!(world.admitted(), before);
+}
+
+/// However many users there are, some is left for root; what root has of that already is not kept again.
+#[test]
+fn a_part_of_each_class_is_roots() {
+    let folder = World::new().killed();
+    let kept = |division: &mut Division| division.roots_part = RootsPart::of(0.2).unwrap();
+    let mut world = World::beside_with(folder, kept);
+    let refused = world.reserve(USER, 0, "guaranteed", 0.41).unwrap_err();
+    assert_eq!(refused.0, Errno::ENOSPC);
+    assert!(
+        refused.1.contains("keeps 0.1 for root: 0.4 are left"),
+        "{}",
+        refused.1
+    );
+    world.reserve(USER, 0, "guaranteed", 0.35).unwrap();
+    world.reserve(ROOT, ROOT, "guaranteed", 0.1).unwrap();
+    // Root has all of its part: what else there is is everybody's.
+    world.reserve(USER, 0, "guaranteed", 0.4).unwrap();
+    let refused = world.reserve(USER, 0, "guaranteed", 0.41).unwrap_err();
+    assert_eq!(refused.0, Errno::ENOSPC);
+    world.release(ROOT).unwrap();
+    // Who is within what root keeps may go down, and not up.
+    world.reserve(ROOT, ROOT, "guaranteed", 0.02).unwrap();
+    world.reserve(USER, 0, "guaranteed", 0.38).unwrap();
+    let refused = world.reserve(USER, 0, "guaranteed", 0.41).unwrap_err();
+    assert!(
+        refused.1.contains("keeps 0.08 for root: 0.4 are left"),
+        "{}",
+        refused.1
+    );
+    // Root passes its own part by.
+    world.reserve(ROOT, ROOT, "guaranteed", 0.12).unwrap();
+    world.reserve(USER, 0, "guaranteed", 0.3).unwrap();
+    world.reserve(ROOT, ROOT, "guaranteed", 0.2).unwrap();
+    // Set later: what is held stays, and can only shrink.
+    let mut world = World::beside_with(world.killed(), |division| {
+        division.roots_part = RootsPart::of(1.0).unwrap();
+    });
+    world.reserve(USER, 0, "guaranteed", 0.31).unwrap_err();
+    world.reserve(USER, 0, "guaranteed", 0.3).unwrap();
+    world.reserve(USER, 0, "guaranteed", 0.2).unwrap();
 }
 
 /// What root has granted may shrink as it is; to grow, it must be within the limits of whoever lets it grow.
