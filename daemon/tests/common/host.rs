@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use consort_abi::{CONSORT_ABI_MAGIC, CONSORT_ABI_VERSION, CONSORT_MAPPING_BYTES};
 use consort_daemon::{ejection::Mode, groups::host::Bind, ClassTable, Heir, Host, Loader};
 use consort_groups::Group;
 use consort_kernel::{
@@ -287,7 +288,11 @@ impl Host for FakeHost {
         let client = record.next;
         record.pages.insert(client);
         let descriptor = memfd_create("page", MFdFlags::MFD_CLOEXEC).unwrap();
-        nix::unistd::ftruncate(&descriptor, 4096).unwrap();
+        nix::unistd::ftruncate(&descriptor, CONSORT_MAPPING_BYTES.into()).unwrap();
+        // By which a library knows that it is one.
+        for word in [CONSORT_ABI_MAGIC, CONSORT_ABI_VERSION] {
+            nix::unistd::write(&descriptor, &word.to_ne_bytes()).unwrap();
+        }
         Ok(ClientPage { client, descriptor })
     }
 
