@@ -3,6 +3,7 @@
 
 mod cgroups;
 mod command;
+mod containers;
 mod df;
 mod effects;
 mod ejection;
@@ -30,6 +31,7 @@ pub fn all() -> impl Iterator<Item = &'static Test> {
         handover::TESTS,
         command::TESTS,
         membership::TESTS,
+        containers::TESTS,
         groups::TESTS,
         gstreamer::TESTS,
         df::TESTS,

@@ -3,6 +3,7 @@
 
 pub mod attack;
 mod by_header;
+mod container;
 mod crowd;
 pub mod errant;
 mod header;
@@ -17,11 +18,14 @@ mod storm;
 mod teller;
 mod vandal;
 
-use std::process::ExitCode;
+use std::{process::ExitCode, sync::mpsc, thread};
 
 use nix::sys::{prctl, signal::Signal};
 
-use crate::suite::board::{Board, Field};
+use crate::suite::{
+    board::{Board, Field},
+    client::gettid,
+};
 
 type Role = fn(&Board, &[&str]) -> Result<(), String>;
 
@@ -41,6 +45,7 @@ const ROLES: &[(&str, Role)] = &[
     ("mute-liar", vandal::mute_liar),
     ("scribbler", vandal::scribbler),
     ("remapper", vandal::remapper),
+    ("container", container::container),
     ("fifo-hog", vandal::fifo_hog),
     ("join-storm", storm::joins),
     ("connections", storm::connections),
@@ -112,6 +117,19 @@ fn work_ns(ns: u64) {
     while consort::now_ns() < until_ns {
         std::hint::spin_loop();
     }
+}
+
+/// The number of a thread that does nothing.
+fn sleeping_thread() -> u32 {
+    let (tell, told) = mpsc::channel();
+    thread::spawn(move || {
+        let _ = tell.send(gettid() as u32);
+        loop {
+            thread::park();
+        }
+    });
+    // It says so before anything else.
+    told.recv().unwrap_or_default()
 }
 
 /// Shows what a poll returned.
