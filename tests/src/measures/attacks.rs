@@ -13,14 +13,14 @@ use crate::{
     suite::{
         board::Field,
         consort::{status, Daemon},
-        process::{Role, BOB},
+        process::{Role, ALICE, BOB},
         Outcome,
     },
 };
 
 const HOGS: usize = 3;
-/// Requests of the asker's a second. It is root's: any other user would wait for its part of an emulated CPU.
-const ASKED_PER_S: u64 = 50;
+/// Requests of the asker's a second: of an ordinary user, who has a part of the daemon's time, and the CPU is emulated.
+const ASKED_PER_S: u64 = 20;
 /// Each attack is another user's, so that none is in debt for the one before.
 const FIRST_ATTACKER: u32 = 2000;
 
@@ -148,7 +148,10 @@ impl Loss {
 
 impl Honest {
     fn start(seconds: u64) -> Result<Honest, String> {
-        let asker = Role::ready(&format!("asker {}", seconds * ASKED_PER_S))?;
+        let asker = Role::ready_as(
+            ALICE,
+            &format!("asker {} {ASKED_PER_S}", seconds * ASKED_PER_S),
+        )?;
         let hogs = (0..HOGS).map(|_| Role::ready_as(BOB, "hog"));
         let hogs = hogs.collect::<Result<_, _>>()?;
         Ok(Honest { hogs, asker })

@@ -4,14 +4,16 @@
 use std::{
     io::IoSlice,
     os::fd::{AsRawFd, RawFd},
+    sync::OnceLock,
 };
 
 use consort_abi::{
-    consort_request, CONSORT_HELLO, CONSORT_RELEASE, CONSORT_RESERVE, CONSORT_RESERVE_THREAD,
+    consort_request, CONSORT_HELLO, CONSORT_LEND, CONSORT_RECOLLECT, CONSORT_RELEASE,
+    CONSORT_RESERVE, CONSORT_RESERVE_THREAD,
 };
 use nix::sys::socket::{sendmsg, ControlMessage, MsgFlags};
 
-use super::argument;
+use super::{argument, sleeping_thread};
 use crate::suite::{
     board::{Board, Field},
     client::{bytes_of, gettid, join_request, request, Client},
@@ -30,6 +32,9 @@ const ATTACKS: &[(&str, Attack)] = &[
     ("deaf", deaf),
     ("status", status),
     ("reserve", reserve),
+    ("credits", credits),
+    ("usage", usage),
+    ("silent", silent),
 ];
 
 pub fn names() -> impl Iterator<Item = &'static str> {
@@ -109,21 +114,64 @@ fn status(client: &Client) -> Result<(), String> {
 
 /// Each is a line of the journal.
 fn reserve(client: &Client) -> Result<(), String> {
-    let mut wanted = consort_request {
+    let flags = CONSORT_RESERVE_THREAD;
+    client.ask(&reservation(gettid(), flags))?;
+    let released = consort_request {
         tid: gettid(),
+        flags,
+        ..request(CONSORT_RELEASE)
+    };
+    client.ask(&released).map(|_| ())
+}
+
+fn reservation(tid: i32, flags: u32) -> consort_request {
+    let mut wanted = consort_request {
+        tid,
         order: 10_000,
-        flags: CONSORT_RESERVE_THREAD,
+        flags,
         event_ns: 30_000_000,
         ..request(CONSORT_RESERVE)
     };
     for (to, from) in wanted.domain.iter_mut().zip(b"guaranteed") {
         *to = *from as std::ffi::c_char;
     }
-    client.ask(&wanted)?;
-    let released = consort_request {
-        tid: gettid(),
-        flags: CONSORT_RESERVE_THREAD,
-        ..request(CONSORT_RELEASE)
-    };
-    client.ask(&released).map(|_| ())
+    wanted
+}
+
+/// Lends to more threads than may be lent to, each time another part, and takes half of it back.
+fn credits(client: &Client) -> Result<(), String> {
+    const THREADS: usize = 24;
+    static ONES: OnceLock<Vec<i32>> = OnceLock::new();
+    let threads = ONES.get_or_init(|| (0..THREADS).map(|_| sleeping_thread() as i32).collect());
+    client.ask(&reservation(0, 0))?;
+    for part in (100..1000).cycle() {
+        for tid in threads.iter().copied() {
+            for (kind, order) in [(CONSORT_LEND, part), (CONSORT_RECOLLECT, part / 2)] {
+                client.ask(&consort_request {
+                    tid,
+                    order,
+                    ..request(kind)
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What all of this user's reservations use, again and again.
+fn usage(client: &Client) -> Result<(), String> {
+    client.ask(&reservation(gettid(), CONSORT_RESERVE_THREAD))?;
+    loop {
+        let answer = client.control(br#"{"command": "reservations", "after": 0}"#)?;
+        answer.ok_or("closed")?;
+    }
+}
+
+/// As many connections as it gets, which say nothing; then all go at once.
+fn silent(_: &Client) -> Result<(), String> {
+    const CONNECTIONS: usize = 512;
+    let held: Vec<Client> = (0..CONNECTIONS)
+        .map_while(|_| Client::connect().ok())
+        .collect();
+    Err(format!("{} were enough", held.len()))
 }

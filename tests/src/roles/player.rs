@@ -63,15 +63,15 @@ fn note_lateness(board: &Board, late_ns: u64, late_max_ns: u64) {
     }
 }
 
-/// How often an asker asks, and for how little.
-const ASKS_EVERY_NS: u64 = 20 * MS;
+/// For how little an asker asks.
 const RATES: [u32; 2] = [10_000, 11_000];
 const PERIOD_NS: u64 = 30 * MS;
 
-/// `asker NUMBER`: on each command asks for another rate so many times, fifty times a second. Extra is then the
+/// `asker NUMBER PER_S`: on each command asks for another rate so many times, at that pace. Extra is then the
 /// 99th percentile of how long an answer took, Late the median, both in nanoseconds; Errors counts refusals.
 pub fn asker(board: &Board, arguments: &[&str]) -> Result<(), String> {
     let number = argument::<usize>(arguments, 0)?;
+    let every_ns = 1000 * MS / argument::<u64>(arguments, 1)?;
     let client = Client::hello()?;
     // What is asked for first is made, all others are changes.
     ask_for(&client, RATES[1])?;
@@ -91,7 +91,7 @@ pub fn asker(board: &Board, arguments: &[&str]) -> Result<(), String> {
             if error != 0 {
                 board.add(Field::Errors, 1);
             }
-            let next_ns = began_ns + ASKS_EVERY_NS;
+            let next_ns = began_ns + every_ns;
             sleep(Duration::from_nanos(next_ns.saturating_sub(now_ns())));
         }
         took_ns.sort_unstable();
