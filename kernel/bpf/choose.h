@@ -235,8 +235,7 @@ static inline struct task __arena *task_of_prev(struct consort_cpu __arena *c,
  */
 static inline bool waits_at_once(const struct task __arena *running, const struct task_struct *prev)
 {
-	return one_cpu && running && !running->member.node.ready.queued &&
-	       !prev->exit_state;
+	return one_cpu && running && !running->member.node.ready.queued && !prev->exit_state;
 }
 
 #endif

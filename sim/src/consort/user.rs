@@ -66,7 +66,7 @@ pub(super) fn answer(k: &mut Kernel, number: u32, group: u64, record: &mut conso
             scribble(record, &mut || u64::MAX);
         }
         (User::Slow, None) => dawdle(k, record, SLOW_NS),
-        (User::MostlySlow, None) if k.users.asked % 16 != 0 => dawdle(k, record, SLOW_NS),
+        (User::MostlySlow, None) if !k.users.asked.is_multiple_of(16) => dawdle(k, record, SLOW_NS),
         (User::MostlySlow, None) => say_nothing(record),
         (User::Costly, None) => dawdle(k, record, COSTLY_NS),
         _ => {}
