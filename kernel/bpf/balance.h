@@ -149,7 +149,7 @@ static inline void shard_rate(struct shard __arena *s, u64 now_ns)
 core_fn shard_keep_up(struct consort_cpu __arena *c in_arena, struct shard __arena *s in_arena,
 		      u64 clock, u64 now_ns)
 {
-	u64 gone_ns = now_ns - s->kept_up_ns, ahead, most, weight;
+	u64 gone_ns = now_ns - c->kept_up_ns, ahead, most, weight;
 	unsigned long flags;
 
 	bpf_local_irq_save(&flags);
@@ -159,13 +159,16 @@ core_fn shard_keep_up(struct consort_cpu __arena *c in_arena, struct shard __are
 		if (gone_ns > BALANCE_NS)
 			gone_ns = BALANCE_NS;
 		weight = weight_alone(c);
-		ahead = shard_clock(s) + (weight ? vtime_of_ns(gone_ns, weight) : 0);
-		s->offset = vtime_max(ahead, clock) - s->place.root.vmin;
+		ahead = vtime_max(shard_clock(s), clock);
+		if (weight)
+			ahead = vtime_max(ahead, c->kept_up + vtime_of_ns(gone_ns, weight));
+		s->offset = ahead - s->place.root.vmin;
 	} else {
 		most = vtime_of_ns(BALANCE_LAG_MAX_NS, mean_weight(s));
 		s->offset = vtime_max(shard_clock(s), clock - most) - s->place.root.vmin;
 	}
-	s->kept_up_ns = now_ns;
+	c->kept_up_ns = now_ns;
+	c->kept_up = shard_clock(s);
 	lock_release(&s->lock);
 	bpf_local_irq_restore(&flags);
 	return 0;

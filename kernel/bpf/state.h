@@ -173,6 +173,8 @@ struct consort_cpu {
 	s64 own_lead_ns; /* beside classes: by how much places beside its shard's have had more of it than their part */
 	u64 own_weight; /* what they have of it, see division.h, */
 	u64 own_promised; /* and what is promised there */
+	u64 kept_up; /* its shard's clock when it last looked at that, see balance.h, */
+	u64 kept_up_ns; /* and when that was */
 	u64 balance_at_ns; /* when this CPU next compares its shard with the others */
 	u64 promises_at_ns; /* when it next looks whether more has been promised in one of them */
 	u64 swap_at_ns; /* when its own place next takes a task from another one's that has more, or gives one */
@@ -212,7 +214,6 @@ struct shard {
 	u32 asks[USER_ASKS]; /* and their numbers, the first that came first */
 	u32 look_at; /* the CPU at which the next of its tasks that begins to wait looks, see wake.h */
 	u64 offset; /* what its virtual time is behind the machine's clock, see balance.h */
-	u64 kept_up_ns; /* when that was last looked at */
 	u64 rate; /* by how much its root's virtual time grows in 2^20 ns, see balance.h, */
 	u64 rated_vtime; /* and where it was */
 	u64 rated_ns; /* when that was last looked at */

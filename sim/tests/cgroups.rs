@@ -159,6 +159,17 @@ fn hogs_of_a_cgroup_have_as_much_in_each_cache() {
     assert!(least_ns.unwrap() as f64 > 0.95 * part_ns, "{least_ns:?}");
 }
 
+/// Two caches of two CPUs. Where each task has a CPU for itself the cache is ahead at the pace of the cgroup that has most, and so
+/// its tasks do not stay alone while those of the other cache, which weigh as much together, take turns.
+#[test]
+fn a_cache_whose_tasks_are_alone_is_ahead_of_one_whose_take_turns() {
+    let machine = Machine::simple(4, 2, Kernel::V7_2);
+    let cgroups = [("many", 0, 100), ("few", 0, 100)];
+    let had = shares_of_hogs(machine, &cgroups, &[(1, 4), (2, 2), (0, 1)]);
+    assert!(had[1] > 0.94 * 1.5, "{had:?}");
+    assert!(had[2] > 0.94 * 1.5, "{had:?}");
+}
+
 /// Five hogs bound to two of four CPUs cannot be divided evenly: they take turns.
 #[test]
 fn tasks_bound_to_some_cpus_take_turns_to_be_in_the_fuller_one() {
