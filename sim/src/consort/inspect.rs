@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The scheduler's state, looked at from outside: rules that it breaks, and its own words about itself.
 
-use super::{host, Consort};
+use super::{host, Consort, COUNTERS};
 use crate::ffi::{self, sim_finding};
 use crate::kernel::{Custody, Kernel, Life, Task, NEVER_NS};
 use crate::setup::Setup;
@@ -33,6 +33,20 @@ pub(super) fn bounds_of(setup: &Setup) -> ffi::sim_bounds {
 }
 
 impl Consort {
+    /// The scheduler's counters, summed over all CPUs.
+    pub(super) fn count_over_cpus(&self) -> Vec<(&'static str, u64)> {
+        let each = self.scheduler.counters_per_cpu as usize;
+        let first = self.scheduler.counters.cast::<u64>();
+        let sum = |number: usize| {
+            (0..self.nr_cpus as usize)
+                // SAFETY: an array of `counters_per_cpu` numbers for each CPU.
+                .map(|cpu| unsafe { *first.add(cpu * each + number) })
+                .sum()
+        };
+        let numbers = COUNTERS.iter().take(each).enumerate();
+        numbers.map(|(number, name)| (*name, sum(number))).collect()
+    }
+
     /// Of those that hold whenever nobody is inside the scheduler.
     pub(super) fn broken_rule(&mut self, k: &mut Kernel) -> Option<Violation> {
         let check = self.scheduler.check?;

@@ -450,16 +450,7 @@ impl Scheduler for Consort {
     }
 
     fn counters(&self) -> Vec<(&'static str, u64)> {
-        let each = self.scheduler.counters_per_cpu as usize;
-        let first = self.scheduler.counters.cast::<u64>();
-        let sum = |number: usize| {
-            (0..self.nr_cpus as usize)
-                // SAFETY: an array of `counters_per_cpu` numbers for each CPU.
-                .map(|cpu| unsafe { *first.add(cpu * each + number) })
-                .sum()
-        };
-        let numbers = COUNTERS.iter().take(each).enumerate();
-        numbers.map(|(number, name)| (*name, sum(number))).collect()
+        self.count_over_cpus()
     }
 
     fn check(&mut self, k: &mut Kernel) -> Option<Violation> {
