@@ -8,7 +8,7 @@
  *          The first turn of a task that has just woken may be longer: half the granularity, while all of these last no
  *          longer than FIRST_ROUNDS times the granularity. Beside reservations no slice is longer than their shortest
  *          period / 64, but min_slice: the period trades how finely a rate is given for switches. First turns there are no
- *          longer than a part of that period on several CPUs, and there are none on one.
+ *          longer than a part of that period on several CPUs. On one there are none: a reservation waits for all of them there.
  * Bound    N runnable tasks each run once within max(granularity, N * min_slice), and N first turns last FIRST_ROUNDS times the
  *          granularity at most. Nobody's share is another one by that: a turn is charged like any run.
  * Source   000 equation 2.2 and Figure 2.17; 004 section 2 (what a period is for). That jobs one after the other are done sooner

@@ -73,6 +73,11 @@ u64 core_first_turn_ns(u64 granularity_ns, u32 nr_runnable)
 	return first_turn_ns(granularity_ns, nr_runnable);
 }
 
+u64 core_first_turn_beside_ns(u64 turn_ns, u64 period_ns)
+{
+	return first_turn_beside_ns(turn_ns, period_ns);
+}
+
 u64 core_slice_beside_ns(u64 slice, u64 min_slice_ns, u64 period_ns)
 {
 	return slice_beside_ns(slice, min_slice_ns, period_ns);

@@ -51,7 +51,7 @@ impl Reservations {
         self.check_roots_part(class, rate, old)
     }
 
-    /// What root has reserved of its part is no longer kept. Who asks for no more than before is not refused: the part may
+    /// What root has reserved of its part is no longer kept. A user who asks for no more than before is not refused: the part may
     /// have been set since.
     fn check_roots_part(&self, number: usize, rate: Rate, old: Option<u32>) -> Result<(), Refusal> {
         let Some((class, admits)) = self

@@ -4,8 +4,8 @@
 use crate::{
     host::Host,
     policy::{
-        core_first_turn_ns, core_members_slice_ns, core_slice_beside_ns, core_slice_ns,
-        core_tree_weighs_enough, FIRST_ROUNDS, MEMBERS_ROUNDS, WEIGHT_ONE,
+        core_first_turn_beside_ns, core_first_turn_ns, core_members_slice_ns, core_slice_beside_ns,
+        core_slice_ns, core_tree_weighs_enough, FIRST_ROUNDS, MEMBERS_ROUNDS, WEIGHT_ONE,
     },
 };
 use proptest::prelude::*;
@@ -42,6 +42,20 @@ fn equation_2_2() {
             expected_ns,
             "granularity {granularity_ns}, least {min_ns}, {nr_runnable} runnable, {nr_members} members"
         );
+    }
+}
+
+/// Beside reservations, on several CPUs: no longer than a quarter of their shortest period, which they can make up for.
+#[test]
+fn periods_cut_first_turns() {
+    for (turn_ns, period_ns, expected_ns) in [
+        (MS, 100 * MS, MS),
+        (MS, 4 * MS, MS),
+        (MS, 2 * MS, MS / 2),
+        (0, 100 * MS, 0),
+    ] {
+        let cut_ns = unsafe { core_first_turn_beside_ns(turn_ns, period_ns) };
+        assert_eq!(cut_ns, expected_ns, "{turn_ns} ns beside {period_ns} ns");
     }
 }
 

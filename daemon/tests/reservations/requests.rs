@@ -375,7 +375,7 @@ fn a_part_of_each_class_is_roots() {
     let refused = world.reserve(USER, 0, "guaranteed", 0.41).unwrap_err();
     assert_eq!(refused.0, Errno::ENOSPC);
     world.release(ROOT).unwrap();
-    // Who is within what root keeps may go down, and not up.
+    // A user within what root keeps may go down, and not up.
     world.reserve(ROOT, ROOT, "guaranteed", 0.02).unwrap();
     world.reserve(USER, 0, "guaranteed", 0.38).unwrap();
     let refused = world.reserve(USER, 0, "guaranteed", 0.41).unwrap_err();

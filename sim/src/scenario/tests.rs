@@ -45,6 +45,26 @@ fn the_least_that_is_a_scenario() {
 }
 
 #[test]
+fn a_program_may_take_long_to_end() {
+    let setup = read(
+        r#"{"tasks": {"a": {"loop": 1, "run": 10, "exit": "20ms"}, "b": {"run": 1, "exit": 0}}}"#,
+    );
+    let ends = |task: usize, ns: u64| {
+        let Program::Steps(steps) = &setup.tasks[task].program else {
+            panic!("no steps");
+        };
+        let found = format!("{steps:?}");
+        let expected = format!("{:?}", Step::Exit(Length::Fixed(ns)));
+        assert!(found.contains(&expected), "{expected} is not in {found}");
+    };
+    ends(0, 20_000_000);
+    ends(1, 0);
+    let wrong = parse("a.json", r#"{"tasks": {"a": {"run": 1, "exit": true}}}"#).err();
+    let said = wrong.expect("true is no time").to_string();
+    assert!(said.contains("exit"), "{said}");
+}
+
+#[test]
 fn rt_apps_phases_and_its_freedom() {
     let setup = read(
         r#"{

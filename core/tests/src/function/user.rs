@@ -91,6 +91,6 @@ fn it_is_put_aside_when_it_is_slow_on_the_whole() {
     // A good answer now and then does not save it.
     assert!(off_after(15, 16).is_some_and(|turn| turn < 20));
     assert!(off_after(1, 8).is_some());
-    // Whose CPU was taken away from it now and then, by a host or by firmware, is not to blame.
+    // A function that loses its CPU now and then, to a host or to firmware, is not to blame.
     assert_eq!(off_after(1, 16), None);
 }
