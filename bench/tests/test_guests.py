@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Which tests in guests are tried again (tests/run)."""
+"""In which guests tests run, and which are tried again (tests/run)."""
 
 import importlib.util
 import io
+import os
 import sys
 import tempfile
 import unittest
@@ -25,6 +26,35 @@ def load():
 tests_run = load()
 GOOD = "ok a 1.0\nok b 1.0\nok c 1.0\nend of suite\n"
 BAD = GOOD.replace("ok b 1.0", "FAILED b 1.0\n    why")
+
+
+class Turns(unittest.TestCase):
+    LISTED = ["a.one one own", "a.many many shared", "a.any any shared", "b.any any shared", "a.steady one steady"]
+
+    def guests(self, turn: int | None, patterns: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+        """Which test runs in which guest."""
+        with tempfile.TemporaryDirectory() as folder:
+            program = Path(folder, "tests")
+            program.write_text("\n".join(["#!/bin/sh", "cat <<END", *self.LISTED, "END", ""]))
+            os.chmod(program, 0o755)
+            guests = tests_run.guests_for(program, ["6.18", "7"], list(patterns), turn)
+        return [(test, guest.name) for guest in guests for test in guest.tests]
+
+    def test_without_a_turn_each_runs_wherever_it_can(self) -> None:
+        whole = self.guests(None)
+        self.assertEqual(len(whole), len(set(whole)))
+        self.assertEqual(len(whole), 2 + 2 + 4 + 4 + 2)
+        self.assertIn(("a.steady", "7/1cpu/counts"), whole)
+        self.assertNotIn(("a.one", "7/4cpu"), whole)
+
+    def test_each_runs_once_a_turn_and_in_four_turns_everywhere(self) -> None:
+        turns = [self.guests(turn) for turn in range(4)]
+        for turn in turns:
+            self.assertEqual(sorted(test for test, _ in turn), sorted(line.split()[0] for line in self.LISTED))
+        self.assertEqual({pair for turn in turns for pair in turn}, set(self.guests(None)))
+
+    def test_only_what_is_asked_for(self) -> None:
+        self.assertEqual({test for test, _ in self.guests(None, ("b.", "steady"))}, {"b.any", "a.steady"})
 
 
 class TryingAgain(unittest.TestCase):
