@@ -65,7 +65,7 @@ static __always_inline struct domain __arena *domain_of_upcoming(struct heap_lin
 /* The floor to which its group must have come before a node may be put further ahead, by `allowed_ns` at most. */
 static __always_inline u64 node_may_borrow_at(const struct tree_node __arena *n, u64 allowed_ns)
 {
-	return n->vtime - vtime_of_ns(allowed_ns, node_weight(n));
+	return node_vtime(n) - vtime_of_ns(allowed_ns, node_weight(n));
 }
 
 /* What running by virtual time alone may put a domain ahead. */
@@ -148,7 +148,7 @@ static __always_inline u64 seat_may_borrow_at(struct seat __arena *s, u64 allowe
 	u64 weight = s->node.weight;
 
 	if (s->owing.weight) {
-		ahead_ns += owing_ns(&s->owing, g->vmin);
+		ahead_ns += owing_ns(&s->owing, fair_sleepers_vmin(g));
 		weight = s->counted + owing_weight(&s->owing);
 	}
 	return vtime_of_lead(g, ahead_ns, weight);
@@ -220,7 +220,7 @@ static __always_inline void domain_settle_owing(struct domain __arena *d)
 	while (can_loop) {
 		if (!s)
 			break;
-		owing_settle(&s->owing, s->node.parent->vmin);
+		owing_settle(&s->owing, fair_sleepers_vmin(s->node.parent));
 		s = s->next;
 	}
 }
@@ -251,7 +251,7 @@ core_fn place_may_borrow(struct place __arena *pl in_arena, struct domain __aren
 static __always_inline u64 seat_ahead_ns(const struct seat __arena *s)
 {
 	const struct tree_node __arena *n = &s->node;
-	s64 seat_ns = seat_lead_ns(s) + (s64)owing_ns(&s->owing, n->parent->vmin);
+	s64 seat_ns = seat_lead_ns(s) + (s64)owing_ns(&s->owing, fair_sleepers_vmin(n->parent));
 	u64 most_ns = seat_ns > 0 ? seat_ns : 0, ns;
 
 	while (can_loop) {
@@ -261,7 +261,7 @@ static __always_inline u64 seat_ahead_ns(const struct seat __arena *s)
 		g = n->parent;
 		if (!g)
 			break;
-		ns = vtime_to_ns(n->vtime - g->vmin, node_weight(n));
+		ns = fair_lead_ns(g, n);
 		if (ns > most_ns)
 			most_ns = ns;
 	}

@@ -29,7 +29,7 @@ struct group;
 struct tree_node {
 	struct heap_link ready; /* in one of the parent's queues, while it waits */
 	struct group __arena *parent;
-	u64 vtime;
+	u64 vtime; /* while it is not active, by its group's sleepers' clock: see node_vtime() */
 	u64 weight; /* what it was given */
 	u64 rest_vtime; /* in a fair group: where its others were when it went to sleep; then, when it has had what it was owed */
 	u64 period_vtime; /* 0: none; of a group with periods only, as the next three */
@@ -61,6 +61,7 @@ struct group {
 	u64 load; /* of its active tasks, and of the accounts in it, see ledger.h */
 	u64 load_above; /* what it is of its parent's load */
 	struct ledger __arena *ledger; /* of the account in all queues; NULL: its weight is not divided */
+	u64 spare_vtime; /* how far CPU time for which nobody waited would have put its members on average, see decide/fair.h */
 	u32 nr_active;
 	u32 level; /* 0: root */
 };
@@ -98,6 +99,20 @@ static __always_inline u64 node_weight(const struct tree_node __arena *n)
 	g = outer_of(n, struct group, node);
 	return g->ledger && !g->nominal_weight ? ledger_part(g->ledger, n->weight, g->load) :
 						 n->weight;
+}
+
+/*
+ * The virtual time of a member of a group, active or not. Those that are not keep theirs by a clock that goes on in spare CPU
+ * time, too: so it repays for all of them at once.
+ */
+static __always_inline u64 node_vtime(const struct tree_node __arena *n)
+{
+	return n->active ? n->vtime : n->vtime - n->parent->spare_vtime;
+}
+
+static __always_inline void node_set_vtime(struct tree_node __arena *n, u64 vtime)
+{
+	n->vtime = n->active ? vtime : vtime + n->parent->spare_vtime;
 }
 
 #endif

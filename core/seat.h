@@ -117,7 +117,7 @@ static __always_inline void seat_begin(struct seat __arena *s, struct domain __a
 				       struct group __arena *account, u64 weight)
 {
 	s->node.parent = account;
-	s->node.vtime = account->vmin;
+	s->node.vtime = fair_sleepers_vmin(account);
 	s->node.weight = weight;
 	s->node.kind = NODE_SEAT;
 	s->node.active = 0;
@@ -177,8 +177,8 @@ core_fn seat_join(struct domain __arena *d in_arena, struct member __arena *m in
 	s->nr_members++;
 	m->seat = s;
 	m->lead_ns = lead_ns;
-	m->own_vtime = account->vmin;
-	m->own_rest_vtime = account->vmin;
+	m->own_vtime = fair_sleepers_vmin(account);
+	m->own_rest_vtime = m->own_vtime;
 	m->node.parent = &d->group;
 	m->node.vtime = d->group.vmin + m->service_lead;
 	return 0;
@@ -191,7 +191,7 @@ static __always_inline u64 member_lead_ns(const struct member __arena *m)
 	u64 left_ns = s->nr_members == 1 ? s->left_ns : 0;
 
 	return m->lead_ns + left_ns +
-	       vtime_to_ns(m->own_vtime - s->node.parent->vmin, m->node.weight);
+	       vtime_to_ns(m->own_vtime - fair_sleepers_vmin(s->node.parent), m->node.weight);
 }
 
 static __always_inline void member_owes_no_more(struct member __arena *m)
@@ -229,7 +229,8 @@ static __always_inline void member_wake_at(struct member __arena *m, const struc
 {
 	u64 weight = m->node.weight;
 
-	m->own_vtime = fair_wake_at(g, m->own_vtime, m->own_rest_vtime, weight);
+	m->own_vtime = fair_wake_at(g, m->own_vtime - g->spare_vtime,
+				    m->own_rest_vtime - g->spare_vtime, weight);
 	if (m->lead_ns)
 		m->own_vtime = vtime_max(m->own_vtime, g->vmin) + vtime_of_ns(m->lead_ns, weight);
 	m->lead_ns = 0;
@@ -251,7 +252,8 @@ core_fn seat_activate(struct member __arena *m in_arena, u64 now_ns)
 	if (s->node.active)
 		return 0;
 	/* What it is owed it brings. */
-	s->node.rest_vtime = g->vmin;
+	s->node.vtime += g->spare_vtime;
+	s->node.rest_vtime = fair_sleepers_vmin(g);
 	tree_activate(&s->node, now_ns);
 	return 0;
 }
@@ -260,8 +262,8 @@ core_fn seat_activate(struct member __arena *m in_arena, u64 now_ns)
 static __always_inline void member_rest_at(struct member __arena *m, const struct group __arena *g,
 					   s64 lead_ns)
 {
-	m->own_vtime = vtime_of_lead(g, lead_ns, m->node.weight);
-	m->own_rest_vtime = g->vmin;
+	m->own_vtime = vtime_of_lead(g, lead_ns, m->node.weight) + g->spare_vtime;
+	m->own_rest_vtime = fair_sleepers_vmin(g);
 	if (lead_ns > 0)
 		owing_add(&m->seat->owing, &m->owing, m->node.weight, m->own_vtime);
 }
@@ -293,7 +295,7 @@ core_fn seat_deactivate(struct member __arena *m in_arena, u64 now_ns)
 	} else {
 		tree_deactivate(&s->node);
 		s->counted = 0;
-		s->node.vtime = vtime_of_lead(g, lead_ns, weight);
+		s->node.vtime = vtime_of_lead(g, lead_ns, weight) + g->spare_vtime;
 	}
 	member_rest_at(m, g, lead_ns);
 	return 0;
@@ -306,11 +308,12 @@ core_fn seat_deactivate(struct member __arena *m in_arena, u64 now_ns)
 core_fn member_follow(struct member __arena *m in_arena, u64 ns)
 {
 	const struct seat __arena *s = m->seat;
-	u64 vmin = s->node.parent->vmin;
-	int is_owed = s->counted && vtime_before(s->node.vtime, vmin);
+	const struct group __arena *g = s->node.parent;
+	u64 by_clock = m->node.active ? 0 : g->spare_vtime, vmin = g->vmin + by_clock;
+	int is_owed = s->counted && vtime_before(s->node.vtime, g->vmin);
 
 	member_owes_no_more(m);
-	m->own_vtime = vtime_max(m->own_vtime, is_owed ? s->node.vtime : vmin) +
+	m->own_vtime = vtime_max(m->own_vtime, is_owed ? s->node.vtime + by_clock : vmin) +
 		       vtime_of_ns(ns, m->node.weight);
 	if (!m->node.active && vtime_before(vmin, m->own_vtime))
 		owing_add(&m->seat->owing, &m->owing, m->node.weight, m->own_vtime);

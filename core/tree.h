@@ -66,13 +66,15 @@ core_fn tree_fly(struct group __arena *g in_arena, u64 ns)
 	return 0;
 }
 
-/* Counts CPU time that is not charged: nobody waited for it. */
+/* Counts CPU time that is not charged: nobody waited for it. Those that sleep ahead repay meanwhile, at each level. */
 core_fn tree_count(struct tree_node __arena *n in_arena, u64 ns)
 {
 	while (can_loop) {
 		if (!n->parent)
 			break;
 		n->parent->ran_ns += ns;
+		if (n->parent->node.kind == NODE_FAIR)
+			fair_spare(n->parent, ns);
 		n = &n->parent->node;
 	}
 	return 0;
@@ -225,8 +227,8 @@ static __always_inline void tree_reweigh(struct tree_node __arena *n, u64 weight
 
 	if (weight == n->weight)
 		return;
-	if (vtime_before(g->vmin, n->vtime)) {
-		n->vtime = g->vmin + vtime_of_ns(fair_lead_ns(g, n), weight);
+	if (vtime_before(g->vmin, node_vtime(n))) {
+		node_set_vtime(n, g->vmin + vtime_of_ns(fair_lead_ns(g, n), weight));
 		if (n->ready.queued)
 			fair_follow(g, n);
 	}
@@ -273,7 +275,7 @@ core_fn tree_take_lead_ns(struct tree_node __arena *n in_arena)
 			lead_ns = ns;
 		/* It is taken along, and is nobody's here any more. */
 		if (ns)
-			n->vtime = g->vmin;
+			node_set_vtime(n, g->vmin);
 		if (g->nr_active > n->active)
 			break;
 		n = &g->node;
@@ -289,7 +291,7 @@ static __always_inline void tree_move(struct tree_node __arena *n, struct group 
 	period_count(n->parent, -n->weight);
 	period_count(to, n->weight);
 	n->parent = to;
-	n->vtime = to->vmin + vtime_of_ns(lead_ns, n->weight);
+	n->vtime = fair_sleepers_vmin(to) + vtime_of_ns(lead_ns, n->weight);
 	n->rest_vtime = n->vtime;
 	n->ends_vtime = n->vtime + n->period_vtime;
 }

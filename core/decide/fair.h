@@ -10,7 +10,9 @@
  *          may be ahead of it. One that begins to wait is behind the minimum by as much at most, an account or a domain's
  *          seat by LAG_MAX_NS for each of its active members: a group that had fewer runnable tasks than its share has CPUs
  *          earns no credit for what it could not use. Nor is one ahead for what it had while nobody waited (place.h); beside a
- *          busy CPU, where members may yet run in turns, it is, but for no longer than a member may be behind. An account on
+ *          busy CPU, where members may yet run in turns, it is, but for no longer than a member may be behind. Who sleeps ahead
+ *          repays in such time, too, as on one CPU, where it moves the minimum: as much as all that are active have of it on
+ *          average. An account on
  *          several CPUs is compared with what those below it that run are about to have: they are charged when their CPUs
  *          choose.
  * Bound    For runnable i, j of one group, on one CPU: vtime_i - vtime_j <= quantum / weight_i, where quantum is the longest
@@ -143,10 +145,11 @@ static __always_inline void fair_charge(struct group __arena *g, struct tree_nod
 	n->vtime += run;
 	if (n->ready.queued)
 		fair_follow(g, n);
-	if (g->nr_active != n->active || !vtime_before(g->vmin, n->vtime))
+	if (g->nr_active != n->active)
 		return;
-	lead = n->vtime - g->vmin;
-	g->vmin += n->active || lead < run ? lead : run;
+	lead = node_vtime(n) - g->vmin;
+	if ((s64)lead > 0)
+		g->vmin += n->active || lead < run ? lead : run;
 }
 
 /* Where one of `weight` wakes that was at `vtime` when it went to sleep, and its others at `rest_vtime`. */
@@ -160,10 +163,24 @@ static __always_inline u64 fair_wake_at(const struct group __arena *g, u64 vtime
 	return vtime_max(vtime, g->vmin - (lag < most ? lag : most));
 }
 
+/* The members of a group have had `ns` of CPU time for which nobody waited: those that sleep ahead repay meanwhile. */
+static __always_inline void fair_spare(struct group __arena *g, u64 ns)
+{
+	if (g->weight_active)
+		g->spare_vtime += vtime_of_ns(ns, g->weight_active);
+}
+
+/* The minimum by the clock of those that sleep. */
+static __always_inline u64 fair_sleepers_vmin(const struct group __arena *g)
+{
+	return g->vmin + g->spare_vtime;
+}
+
 /* A member becomes runnable. */
 static __always_inline void fair_wake(struct group __arena *g, struct tree_node __arena *n)
 {
-	n->vtime = fair_wake_at(g, n->vtime, n->rest_vtime, node_weight(n));
+	n->vtime = fair_wake_at(g, n->vtime - g->spare_vtime, n->rest_vtime - g->spare_vtime,
+				node_weight(n));
 	n->rest_vtime = vtime_max(n->vtime, g->vmin);
 	n->has_run = 0;
 }
@@ -173,14 +190,15 @@ static __always_inline void fair_rest(struct group __arena *g, struct tree_node 
 {
 	struct tree_node __arena *first = group_first(g);
 
-	n->rest_vtime = first ? first->vtime : g->vmin;
+	n->vtime += g->spare_vtime;
+	n->rest_vtime = (first ? first->vtime : g->vmin) + g->spare_vtime;
 }
 
 /* By how much CPU time of its own a member is ahead of the group's minimum; 0 if it is not. */
 static __always_inline u64 fair_lead_ns(const struct group __arena *g,
 					const struct tree_node __arena *n)
 {
-	return vtime_to_ns(n->vtime - g->vmin, node_weight(n));
+	return vtime_to_ns(node_vtime(n) - g->vmin, node_weight(n));
 }
 
 #endif

@@ -154,6 +154,11 @@ void core_tree_charge(struct tree_node *n, u64 ns)
 	tree_charge(n, ns);
 }
 
+void core_tree_count(struct tree_node *n, u64 ns)
+{
+	tree_count(n, ns);
+}
+
 void core_tree_fly(struct group *g, u64 ns)
 {
 	tree_fly(g, ns);

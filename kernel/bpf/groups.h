@@ -65,7 +65,7 @@ core_fn group_set_init(struct group_set __arena *set in_arena, u64 id,
 		g->node.kind = NODE_FAIR;
 		g->node.weight = weight;
 		g->node.parent = group_in(parent, place);
-		g->node.vtime = g->node.parent->vmin;
+		g->node.vtime = fair_sleepers_vmin(g->node.parent);
 		g->level = set->level;
 	}
 	return 0;

@@ -352,13 +352,13 @@ core_fn pay(struct task __arena *t in_arena)
 {
 	struct tree_node __arena *n = &t->member.node;
 	u64 ns = __sync_lock_test_and_set(&t->owes_ns, 0);
-	u64 vtime = n->vtime + vtime_of_ns(ns, t->weight);
+	u64 vtime = node_vtime(n) + vtime_of_ns(ns, t->weight);
 	u64 most = n->parent->vmin + vtime_of_ns(tunables.granularity_ns, t->weight);
 
 	if (t->rides)
 		t->rides_from_ns -= ns;
-	if (!n->active && !in_domain(t) && vtime_before(n->vtime, most))
-		n->vtime = vtime_before(vtime, most) ? vtime : most;
+	if (!n->active && !in_domain(t) && vtime_before(node_vtime(n), most))
+		node_set_vtime(n, vtime_before(vtime, most) ? vtime : most);
 	return 0;
 }
 

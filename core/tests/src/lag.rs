@@ -39,6 +39,45 @@ fn what_a_sleeper_was_owed_it_has_when_it_is_back() {
     }
 }
 
+/// A task, or a member, that sleeps ahead repays while others have CPU time for which nobody waits: by as much as they have of it
+/// on average, until it is ahead no more.
+#[test]
+fn a_sleeper_that_is_ahead_repays_in_spare_time() {
+    let had_ns = 3_000_000;
+
+    for (is_member, spare_ns) in [false, true]
+        .into_iter()
+        .flat_map(|it| [0, 1_000_000, 8_000_000].map(|ns| (it, ns)))
+    {
+        let mut h = Host::new(0, 0, 8_000_000);
+        let d = h.add_domain(DomainArgs {
+            order: ORDER_PROGRAM,
+            grace_ns: 0,
+        });
+        let [other, third] = [0; 2].map(|_| h.add_task(None, None, WEIGHT));
+        let sleeper = h.add_task(None, is_member.then_some(d), WEIGHT);
+
+        h.wake(sleeper);
+        h.dispatch();
+        h.wake(other);
+        h.wake(third);
+        h.pass(had_ns);
+        h.sleep();
+        h.dispatch();
+        unsafe { core_tree_count(h.node(other), spare_ns) };
+        unsafe { core_tree_count(h.node(third), spare_ns) };
+        h.wake(sleeper);
+        let woken = match is_member {
+            true => unsafe { (*h.own_seat(sleeper)).vtime },
+            false => unsafe { (*h.node(sleeper)).vtime },
+        };
+        let ahead = woken.wrapping_sub(unsafe { (*h.root()).vmin });
+        let left_ns = had_ns.saturating_sub(spare_ns);
+        let left = unsafe { core_vtime_of_ns(left_ns, WEIGHT) };
+        assert_eq!(ahead, left, "{is_member} {spare_ns}");
+    }
+}
+
 /// In the order of progress a member that sleeps until it is due has had as many due events as before, and one that has
 /// slept for long not many fewer than the others.
 #[test]

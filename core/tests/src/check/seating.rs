@@ -103,7 +103,8 @@ fn waiters_of(s: &seat) -> usize {
 
 /// Members that sleep ahead of the account's minimum are in the queue, whose sums are theirs.
 fn owing_sums(s: &seat, members: &[&member]) {
-    let vmin = unsafe { (*s.node.parent).vmin };
+    let account = unsafe { &*s.node.parent };
+    let vmin = account.vmin.wrapping_add(account.spare_vtime);
     let (mut weight, mut sum) = (0, 0u64);
 
     for m in members {

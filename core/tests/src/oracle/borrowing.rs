@@ -65,6 +65,7 @@ fn repays_ns(h: &Host, seat: *mut tree_node) -> u64 {
 
 /// Its members that sleep, and are ahead of a minimum: what they weigh, and by how much CPU time all of them are.
 fn owing(h: &Host, s: *mut seat, vmin: u64) -> (u64, u64) {
+    let vmin = vmin.wrapping_add(unsafe { (*(*s).node.parent).spare_vtime });
     let members = h.tasks.iter().map(|t| &*t.member);
 
     let asleep = members.filter(|m| m.seat == s && m.node.active == 0);
