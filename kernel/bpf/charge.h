@@ -168,21 +168,24 @@ static __always_inline void charge_by_clock(struct consort_cpu __arena *c, u64 n
 	seat_pay(running, ran_ns, now_ns);
 }
 
+/* The frame of enqueue, which is the first of the deepest calls, has no room for what it takes. */
+static __attribute__((noinline)) void charge_this_cpu(struct consort_cpu __arena *c, u64 now_ns)
+{
+	/* It may have been chosen, and not have begun to run. */
+	if (task_of(bpf_get_current_task_btf()) == c->running)
+		charge_by_clock(c, now_ns);
+}
+
 /*
  * A task wakes beside a running one, which has not been charged for as long as nobody else wanted the CPU: it is now,
  * so that the one that wakes finds virtual times as they are.
  */
 static inline void charge_running(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
 {
-	struct task __arena *running = c->running;
 	s64 ran_ns = now_ns - c->since_ns - c->estimated_ns;
 
-	if (!running || ran_ns < ESTIMATE_MIN_NS)
-		return;
-	/* It may have been chosen, and not have begun to run. */
-	if (cpu != bpf_get_smp_processor_id() || task_of(bpf_get_current_task_btf()) != running)
-		return;
-	charge_by_clock(c, now_ns);
+	if (c->running && ran_ns >= ESTIMATE_MIN_NS && cpu == bpf_get_smp_processor_id())
+		charge_this_cpu(c, now_ns);
 }
 
 #endif

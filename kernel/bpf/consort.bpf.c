@@ -137,14 +137,12 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 
 	if (!one_cpu && cpu == bpf_get_smp_processor_id())
 		timer_follow(c, cpu);
-	if (!one_cpu && looks != CPUS_MAX)
-		kick(looks, KICK(PREEMPT));
 	if (!one_cpu && was_idle && verdict == WAKE_RUN)
 		pass_on(c);
 	if (verdict == WAKE_RUN)
 		insert_task(p, DSQ(LOCAL), kernel_slice_ns(c, now_ns), flags | ENQ(PREEMPT));
 	else if (!one_cpu)
-		wake_kick(p, cpu, place, verdict);
+		wake_kick(p, cpu, place, verdict, looks);
 	else if (verdict == WAKE_KICK)
 		kick(cpu, KICK(PREEMPT));
 	if (verdict == WAKE_WAIT && cpu == bpf_get_smp_processor_id() && timer_is_missing(c))

@@ -98,7 +98,7 @@ static inline void release_left(struct consort_cpu __arena *c, u32 cpu)
 	if (p) {
 		t = task_of(p);
 		if (t)
-			wake_kick(p, cpu, t->place, WAKE_WAIT);
+			wake_kick(p, cpu, t->place, WAKE_WAIT, CPUS_MAX);
 		bpf_task_release(p);
 	}
 }

@@ -240,27 +240,56 @@ core_fn wake_inform(struct consort_cpu __arena *c in_arena, u32 cpu,
 	return 0;
 }
 
-/*
- * A task waits that several CPUs may run. One of them may have begun to run another one when nobody waited, and look much later:
- * it looks now. A task that begins to wait looks at one CPU, in turns: returns that one, CPUS_MAX if it has nothing to look for.
- */
-static inline u32 look_around(struct shard __arena *s, const struct task __arena *t, u64 now_ns)
+/* Of the CPUs that may run a due member that waits, how many are looked at for one that it may interrupt. */
+#define DUE_LOOKS 4
+
+/* Whether a CPU that runs somebody should choose again for a task that begins to wait. */
+static inline bool should_look(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t,
+			       bool due, u64 now_ns)
 {
-	u32 cpu = cpu_after(s, s->look_at);
-	const struct consort_cpu __arena *c = cpu_at(cpu);
 	struct task __arena *running = c->running;
 
-	s->look_at = cpu;
-	if (is_own(t->place) || !running || !may_use(t->place, cpu) || c->compare_at_ns == NEVER_NS)
-		return CPUS_MAX;
-	return c->compare_at_ns > now_ns + 2 * task_slice_ns(running, now_ns) ? cpu : CPUS_MAX;
+	if (!running || !may_use(t->place, cpu))
+		return false;
+	if (due && !in_domain(running) && wake_beats(c, cpu, t, true, now_ns))
+		return true;
+	return c->compare_at_ns != NEVER_NS &&
+	       c->compare_at_ns > now_ns + 2 * task_slice_ns(running, now_ns);
 }
 
-/* On many CPUs: makes the CPU that should run the task look for it. An idle one, if any: a busy one may go on. */
-static inline void wake_kick(struct task_struct *p, u32 cpu, u32 place, enum wake_verdict verdict)
+/*
+ * A task waits that several CPUs may run. One of them may have begun to run another one when nobody waited, and look much later:
+ * it looks now. A task that begins to wait looks at one CPU, in turns; a member that is due at some, for one that runs a task
+ * that it may interrupt. Returns the CPU that should look, CPUS_MAX if none.
+ */
+core_fn look_around(struct shard __arena *s in_arena, struct task __arena *t in_arena, u64 now_ns)
+{
+	bool due = is_due(t, now_ns);
+	u32 looks = due ? DUE_LOOKS : 1;
+
+	if (is_own(t->place))
+		return CPUS_MAX;
+	while (looks-- && can_loop) {
+		u32 cpu = cpu_after(s, s->look_at);
+
+		s->look_at = cpu;
+		if (should_look(cpu_at(cpu), cpu, t, due, now_ns))
+			return cpu;
+	}
+	return CPUS_MAX;
+}
+
+/*
+ * On many CPUs: makes the CPU that should run the task look for it. An idle one, if any: busy ones go on then, its own and the
+ * one that should look, `looks`.
+ */
+static __attribute__((noinline)) void wake_kick(struct task_struct *p, u32 cpu, u32 place,
+						enum wake_verdict verdict, u32 looks)
 {
 	if (tell_idle(p->cpus_ptr, p->pid, place))
 		return;
+	if (looks != CPUS_MAX)
+		kick(looks, KICK(PREEMPT));
 	if (verdict == WAKE_KICK ||
 	    /* Its timer can only be armed on the CPU itself. */
 	    (cpu != bpf_get_smp_processor_id() &&

@@ -3,6 +3,7 @@
 
 mod common;
 
+use common::summaries::{row, share, summary, SEEDS};
 use common::{assert_fine, sleeper, with_domain, MS, S};
 use consort_sim::setup::{Kernel, Machine, Program, Setup, Task};
 use consort_sim::trace::Outcome;
@@ -55,4 +56,28 @@ fn a_cpu_is_interrupted_once_in_a_shortest_slice_at_most() {
         preemptions < slices,
         "{preemptions} at {wakeups} wake-ups, {slices} slices"
     );
+}
+
+/// Eight members of two domains that are due at a time, on four CPUs of which hogs have two.
+const BURST: &str = r#"{"global": {"duration": 5, "warmup": 1}, "machine": {"cpus": 4, "llc": 1},
+    "domains": {"a": {"event": "1ms"}, "b": {"event": "1ms"}},
+    "tasks": {"one": {"instance": 4, "phases": {"a": {"loop": 1, "join": "a", "poll": 0},
+                      "b": {"loop": -1, "run": 450, "poll": {"due": {"timer": "unique", "period": "7ms"}}}}},
+              "two": {"instance": 4, "phases": {"a": {"loop": 1, "join": "b", "poll": 0},
+                      "b": {"loop": -1, "run": 450, "poll": {"due": {"timer": "unique", "period": "7ms"}}}}},
+              "hog": {"hog": true, "instance": 2}}}"#;
+
+/// Each has its CPU at once: half of them run beside the others, and none waits for a hog. What they had ahead of the hogs they
+/// repay while CPUs idle; else they would soon have borrowed enough, and be 1.3 ms late.
+#[test]
+fn members_that_are_due_at_a_time_interrupt_hogs_on_other_cpus() {
+    for seed in SEEDS {
+        let summary = summary(BURST, seed);
+        for name in ["one", "two"] {
+            let tardiness = &row(&summary, name).tardiness;
+            assert!(tardiness.p99_ms < 0.2, "{name}: {tardiness:?}");
+        }
+        let percent = share(&summary, "hog");
+        assert!(percent > 170.0, "{percent}");
+    }
 }
