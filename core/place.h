@@ -28,6 +28,8 @@ struct choice {
 	struct group __arena *from; /* in which the accounts begin to decide */
 	u64 due_ns; /* its expired due time if that is why, else NEVER_NS */
 	u64 waited_ns; /* how long the task has waited, if that is why, else 0 */
+	struct group __arena *leaps_in; /* whose minimum has leapt, see choice_move_on(); NULL: none has; */
+	u64 leaps_from; /* as far as there it may be held back */
 	u8 looks; /* set by the caller: virtual times do not move on, whoever is chosen */
 	u8 defers; /* set by the caller: they move on in place_accept, if the choice is one of several and the best */
 	u8 is_busy; /* set by the caller where there are several CPUs: for another one somebody has just waited, or does */
@@ -62,6 +64,43 @@ static __always_inline struct tree_node __arena *group_second(const struct group
 	if (!left)
 		return NULL;
 	return node_of_ready(right && heap_before(right, left) ? right : left);
+}
+
+/* So much CPU time of its own one may be ahead, for what it had while others ran on every other CPU and wanted no more. */
+#define LEAP_MAX_NS 64000000ULL
+
+/*
+ * The minimum of a group moves on to the one of those that wait. On several CPUs others of the group may run meanwhile, with
+ * smaller virtual times: beside a light task, which comes far with each slice, the minimum would leap over them. They would be
+ * owed that, and sleepers that wake at the minimum would stand behind them each time. The host, which knows who runs, holds it
+ * back (place_hold_back()), but for LEAP_MAX_NS: what nobody else could use is not owed for ever.
+ */
+static __always_inline void choice_move_on(struct choice __arena *c, struct group __arena *g,
+					   const struct tree_node __arena *n, u64 vtime)
+{
+	u64 most_ns = LEAP_MAX_NS + g->seats_ahead_ns;
+
+	if (vtime_before(g->vmin + vtime_of_ns(LAG_MAX_NS, WEIGHT_ONE), vtime)) {
+		c->leaps_in = g;
+		c->leaps_from = vtime_max(g->vmin, vtime - vtime_of_ns(most_ns, node_weight(n)));
+	}
+	g->vmin = vtime;
+}
+
+/* Holds a minimum that has leapt back to a member that runs on another CPU: what is above `runs`, charged but for `ran_ns`. */
+core_fn place_hold_back(struct choice __arena *c in_arena, struct tree_node __arena *runs in_arena,
+			u64 ran_ns)
+{
+	struct group __arena *g = c->leaps_in;
+	struct tree_node __arena *n = tree_member_above(runs, g);
+	u64 vtime;
+
+	if (!n || !n->active || g->node.kind != NODE_FAIR)
+		return 0;
+	vtime = vtime_max(n->vtime + vtime_of_ns(ran_ns, node_weight(n)), c->leaps_from);
+	if (vtime_before(vtime, g->vmin))
+		g->vmin = vtime;
+	return 0;
 }
 
 /* A choice has come to a seat: its domain fills it, unless it has given enough to members of other accounts. */
@@ -112,7 +151,7 @@ core_fn place_descend(struct group __arena *g in_arena, u64 now_ns,
 		 */
 		if (!looks && vtime_before(g->vmin, n->vtime) && g->node.kind != NODE_RC) {
 			if (first || !alone || g->node.kind != NODE_FAIR)
-				g->vmin = n->vtime;
+				choice_move_on(c, g, n, n->vtime);
 			else if (!busy)
 				n->vtime = g->vmin;
 			else
@@ -362,6 +401,7 @@ core_fn place_choose(struct place __arena *pl in_arena, struct tree_node __arena
 
 	c->due_ns = NEVER_NS;
 	c->waited_ns = 0;
+	c->leaps_in = NULL;
 	c->running = running;
 	c->running_seat = running ? running_seat(running, pays) : NULL;
 	if (pl->nr_blocked && pl->top.blocked.top)
@@ -412,8 +452,8 @@ core_fn place_accept(struct choice __arena *c in_arena)
 		least = n->vtime;
 		if (first && g->node.kind == NODE_FAIR && vtime_before(first->vtime, least))
 			least = first->vtime;
-		if (g->node.kind != NODE_RC)
-			g->vmin = vtime_max(g->vmin, least);
+		if (g->node.kind != NODE_RC && vtime_before(g->vmin, least))
+			choice_move_on(c, g, n, least);
 		n = &g->node;
 	}
 	return 0;
@@ -442,11 +482,13 @@ static __always_inline int place_choose_plain(struct place __arena *pl,
 			fair_forget_lag(g, n);
 		}
 	}
-	g->vmin = vtime_max(g->vmin, n->vtime);
 	c->task = n;
 	c->pays = n;
 	c->due_ns = NEVER_NS;
 	c->waited_ns = 0;
+	c->leaps_in = NULL;
+	if (vtime_before(g->vmin, n->vtime))
+		choice_move_on(c, g, n, n->vtime);
 	return 1;
 }
 

@@ -150,6 +150,7 @@ core_fn choose_beside(struct consort_cpu __arena *c in_arena, u32 cpu,
 		best->task = own->task;
 		best->pays = own->pays;
 		best->due_ns = own->due_ns;
+		best->leaps_in = NULL;
 		best->waited_ns = own->waited_ns;
 	}
 	own->defers = 0;
@@ -160,6 +161,30 @@ core_fn choose_beside(struct consort_cpu __arena *c in_arena, u32 cpu,
 	place_accept(best);
 	if (best->due_ns == NEVER_NS && !best->waited_ns)
 		clock_serves(c, pl);
+	return 0;
+}
+
+/* So many other CPUs are asked who runs there. */
+#define SERVED_LOOKS 16
+
+/* The minimum of a group has leapt: it is held back by those of its members that run on other CPUs of the cache. */
+core_fn hold_back(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
+{
+	struct shard __arena *s = shard_at(c->shard);
+	u32 other = cpu;
+
+	USES_ARENA();
+	for (u32 i = hidden(0); i < SERVED_LOOKS && can_loop; i++) {
+		const struct consort_cpu __arena *o;
+
+		other = cpu_after(s, other);
+		if (other == cpu)
+			break;
+		o = cpu_at(other);
+		if (o->running)
+			place_hold_back(&c->choice, pays_of(o->running),
+					now_ns - o->since_ns - o->estimated_ns);
+	}
 	return 0;
 }
 
@@ -193,6 +218,8 @@ static __always_inline void choose(struct consort_cpu __arena *c, u32 cpu,
 		choose_beside(c, cpu, running, now_ns);
 	else if (!one_cpu)
 		clock_serves(c, pl);
+	if (!one_cpu && best->leaps_in)
+		hold_back(c, cpu, now_ns);
 }
 
 /*

@@ -30,3 +30,29 @@ fn a_sleeper_has_its_first_turn_beside_reservations() {
         }
     }
 }
+
+/// A hog, a film in a domain, pages that sleep, and light ones behind them that wait nearly all the time.
+const BESIDE_LIGHT: &str = r#"{"global": {"duration": 20, "warmup": 1}, "machine": {"cpus": 2, "llc": 1},
+    "cgroups": {"/front": {"weight": 100}, "/side": {"weight": 50}, "/back": {"weight": 1}}, "domains": {"d": {"event": "2ms"}},
+    "tasks": {"film": {"player": {"load": 0.36, "domain": "d"}},
+              "page": {"loop": -1, "run": {"exponential": "17ms"}, "sleep": {"exponential": "10ms"}, "taskgroup": "/front"},
+              "worker": {"instance": 3, "loop": -1, "run": {"exponential": "13ms"}, "sleep": {"exponential": "74ms"},
+                         "taskgroup": "/front"},
+              "side": {"instance": 2, "loop": -1, "run": {"exponential": "13ms"}, "sleep": {"exponential": "60ms"},
+                       "taskgroup": "/side"},
+              "back": {"instance": 2, "loop": -1, "run": {"exponential": "20ms"}, "sleep": {"exponential": "40ms"},
+                       "taskgroup": "/back"},
+              "hog": {"hog": true}}}"#;
+
+/// The hog gives of its CPU as the others do, though light tasks beside it come far with each slice: it had all of it, and the
+/// page 21 %.
+#[test]
+fn a_hog_is_owed_nothing_while_light_tasks_have_their_turns() {
+    for seed in SEEDS {
+        let summary = summary(BESIDE_LIGHT, seed);
+        let [hog, page] = ["hog", "page"].map(|name| share(&summary, name));
+        assert!(hog < 90.0 && page > 25.0, "hog {hog}, page {page}");
+        let tardiness = &row(&summary, "film").tardiness;
+        assert!(tardiness.p99_ms < 2.0, "{tardiness:?}");
+    }
+}
