@@ -7,14 +7,9 @@ use std::{env, error::Error, path::PathBuf, process::Command};
 /// Where the scheduler's headers are, and the shim's: the latter stand in for the kernel's and libbpf's.
 const FOLDERS: [&str; 4] = ["shim", "../kernel/bpf", "../core", "../abi"];
 const SOURCES: [&str; 3] = ["shim/scheduler.c", "shim/maps.c", "shim/timers.c"];
-/// As the BPF build has it: the types come from vmlinux.h. Pointers into the arena are pointers here, and there is room
-/// for larger machines.
-const DEFINES: [(&str, Option<&str>); 4] = [
-    ("CONSORT_ABI_NO_LINUX_TYPES", None),
-    ("__arena", Some("")),
-    ("CPUS_MAX", Some("1024")),
-    ("SHARDS_MAX", Some("128")),
-];
+/// As the BPF build has it: the types come from vmlinux.h. Pointers into the arena are pointers here.
+const DEFINES: [(&str, Option<&str>); 2] =
+    [("CONSORT_ABI_NO_LINUX_TYPES", None), ("__arena", Some(""))];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo:rerun-if-env-changed=CLANG");

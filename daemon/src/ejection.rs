@@ -4,7 +4,8 @@
 //! After a fault the scheduler is loaded again, a few times within a period, after pauses that grow. The second ejection
 //! of the same kind and reason within the period, or one too many of any, brings safe mode: whatever provokes it is still
 //! there. A fault in safe mode ends the daemon. So does a scheduler that went because somebody asked for it (SysRq-S),
-//! at once: who detaches it does not want it back.
+//! at once: who detaches it does not want it back. One that left by itself, for want of room for a CPU that has come, is loaded
+//! again at once, and has not been ejected.
 
 use std::{
     collections::VecDeque,
@@ -88,7 +89,8 @@ impl Ejections {
         }
     }
 
-    /// Notes that the scheduler of `mode` has gone, and says what to do.
+    /// Notes that the scheduler of `mode` has gone, and says what to do. What it has left by itself is loaded again, however
+    /// often that was.
     pub fn note(
         &mut self,
         now: Instant,
@@ -96,6 +98,10 @@ impl Ejections {
         report: &ExitReport,
         dump: Option<PathBuf>,
     ) -> Step {
+        if report.wants_room() {
+            let after = Duration::ZERO;
+            return Step::Load { mode, after };
+        }
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         self.count += 1;
         self.last = Some(Ejection {
@@ -200,6 +206,21 @@ mod tests {
         let mut ejections = Ejections::new(Restarts::default());
         let asked = report(67, "disabled by sysrq-S");
         let step = ejections.note(Instant::now(), Mode::Full, &asked, None);
+        assert_eq!(step, Step::End);
+    }
+
+    #[test]
+    fn a_cpu_that_has_come_is_no_ejection() {
+        let mut ejections = Ejections::new(Restarts::default());
+        let mut more = report(65, "unregistered from BPF");
+        more.exit_code = 1;
+        for _ in 0..5 {
+            let step = ejections.note(Instant::now(), Mode::Full, &more, None);
+            assert_eq!(step, load(Mode::Full, 0));
+        }
+        assert_eq!(ejections.count, 0);
+        more.exit_code = 2;
+        let step = ejections.note(Instant::now(), Mode::Full, &more, None);
         assert_eq!(step, Step::End);
     }
 

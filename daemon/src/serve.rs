@@ -422,14 +422,20 @@ impl Life<'_> {
                 })
                 .ok(),
         };
-        error!(
-            reason = report.reason,
-            details = report.message,
-            kind = report.kind,
-            dump = dump.as_deref().map(tracing::field::debug),
-            ?mode,
-            "the kernel ejected the scheduler: everything runs under the stock scheduler now"
-        );
+        match report.wants_room() {
+            true => info!(
+                details = report.message,
+                "the scheduler makes room for more CPUs: everything runs under the stock scheduler until then"
+            ),
+            false => error!(
+                reason = report.reason,
+                details = report.message,
+                kind = report.kind,
+                dump = dump.as_deref().map(tracing::field::debug),
+                ?mode,
+                "the kernel ejected the scheduler: everything runs under the stock scheduler now"
+            ),
+        }
         let step = self.ejections.note(Instant::now(), mode, report, dump);
         if step == Step::End {
             let reason = &report.reason;
@@ -464,6 +470,10 @@ impl Life<'_> {
 
     fn announce(&self, mode: Mode, after: Duration) {
         match mode {
+            Mode::Full if after.is_zero() => {
+                notify("STATUS=the scheduler is loaded again, for more CPUs");
+                return;
+            }
             Mode::Full => warn!(?after, "the scheduler will be loaded again"),
             Mode::Safe => warn!(
                 ?after,

@@ -96,7 +96,7 @@ static inline void class_follow(struct class_set __arena *class, u32 id)
 	for (u32 i = hidden(0); i < nr_places() && can_loop; i = hidden(i + 1)) {
 		struct group __arena *g = group_in(&class->set, nth_place(i));
 
-		g->capacity = (u64)capacity_of(id) * topology.nr_cpus;
+		g->capacity = (u64)capacity_of(id) * topology.nr_present;
 		g->nominal_weight = capacity_of(id);
 		if (class->nr_reservations)
 			continue;

@@ -93,11 +93,7 @@ static __always_inline bool may_be_full(struct consort_cpu __arena *c, u32 first
 		return false;
 	if (!first || i > SUBSETS)
 		return true;
-	for (u32 w = 0; w < MASK_WORDS && can_loop; w++) {
-		if (subset_at(s, i - 1)->cpus[w] & ~subset_at(s, first - 1)->cpus[w])
-			return true;
-	}
-	return false;
+	return has_more_than(s, i - 1, first - 1);
 }
 
 /* Whether the gap to one of the CPU's places has shrunk. It is known from how far it was at most. */

@@ -333,14 +333,14 @@ SEC("struct_ops/consort_cpu_online")
 void BPF_PROG(consort_cpu_online, s32 cpu)
 {
 	USES_ARENA();
-	cpu_set_online(cpu, 1);
+	cpu_comes(cpu);
 }
 
 SEC("struct_ops/consort_cpu_offline")
 void BPF_PROG(consort_cpu_offline, s32 cpu)
 {
 	USES_ARENA();
-	cpu_set_online(cpu, 0);
+	cpu_goes(cpu);
 }
 
 /* A task of a higher class takes the CPU: what waits in its local queue may run elsewhere. Who ran there: higher.h. */

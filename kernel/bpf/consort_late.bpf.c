@@ -25,7 +25,9 @@ char _license[] SEC("license") = "GPL";
 const volatile u64 long_ns = 1000000;
 const volatile int only_tgid; /* 0: everybody */
 
-struct late_counts counts[CPUS_MAX];
+const volatile u32 cpu_mask; /* as topology.cpu_mask of the scheduler's */
+
+struct late_counts counts[CPUS_MAX] SEC(".bss.counts");
 
 /* What a CPU does, and did. */
 struct cpu_log {
@@ -61,7 +63,7 @@ struct {
 } waits SEC(".maps");
 
 /* The scheduler's own, which the loader puts in the place of these if it is there. */
-struct consort_reasons reasons SEC(".data.reasons");
+struct consort_reasons reasons[CPUS_MAX] SEC(".data.reasons");
 
 static inline struct cpu_log *log_of(u32 cpu)
 {
@@ -70,8 +72,7 @@ static inline struct cpu_log *log_of(u32 cpu)
 
 static inline struct late_counts *counts_on(u32 cpu)
 {
-	asm volatile("" : "+r"(cpu));
-	return &counts[cpu & (CPUS_MAX - 1)];
+	return &counts[cpu & cpu_mask];
 }
 
 #include "trace.h"
@@ -128,20 +129,19 @@ static inline bool is_of_sched_ext(struct task_struct *p)
 
 static inline u32 reason_on(u32 cpu, struct task_struct *p)
 {
+	const struct consort_chosen *chosen;
+
 	/* What it noted last is still there when it is gone. */
 	if (!is_of_sched_ext(p))
 		return CONSORT_REASON_UNKNOWN;
-	asm volatile("" : "+r"(cpu));
-	cpu &= CPUS_MAX - 1;
-	return reasons.chosen[cpu].pid == p->pid ? reasons.chosen[cpu].reason :
-						   CONSORT_REASON_UNKNOWN;
+	chosen = &reasons[cpu & cpu_mask].chosen;
+	return chosen->pid == p->pid ? chosen->reason : CONSORT_REASON_UNKNOWN;
 }
 
 /* What the scheduler has counted there. */
 static inline const struct consort_demoted *demoted_on(u32 cpu)
 {
-	asm volatile("" : "+r"(cpu));
-	return &reasons.demoted[cpu & (CPUS_MAX - 1)];
+	return &reasons[cpu & cpu_mask].demoted;
 }
 
 /* It leaves the queue where it waited for another CPU's. */

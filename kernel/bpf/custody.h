@@ -36,7 +36,7 @@ static inline bool may_run_in_shard(const struct task_struct *p, u32 shard)
 
 	if ((u32)p->nr_cpus_allowed < count)
 		return false;
-	for (u32 i = 0; i < MASK_WORDS && can_loop; i++) {
+	for (u32 i = hidden(0); i < mask_words() && can_loop; i = hidden(i + 1)) {
 		u64 of_shard = shard_at(shard)->cpus[i];
 
 		if (of_shard & ~mask_word(p->cpus_ptr, i))
@@ -59,7 +59,7 @@ static __attribute__((noinline)) u32 place_for(const struct task_struct *p, u32 
 		return place_of_shard(0);
 	if (stays)
 		return place_of_cpu(cpu);
-	if (p->nr_cpus_allowed >= topology.nr_cpus || may_run_in_shard(p, shard))
+	if (p->nr_cpus_allowed >= topology.nr_possible || may_run_in_shard(p, shard))
 		return place_of_shard(shard);
 	/* Beside reservations only two places of a CPU share it exactly: its shard's and its own. */
 	if (class_table.shortest_period_ns || !may_run_on_two(p, shard))

@@ -25,6 +25,8 @@ u64 workless[WORKLESS_WORDS];
 
 static inline u64 *workless_word(u32 cpu)
 {
+	/* As for counters, see count_on(). */
+	asm volatile("" : "+r"(cpu));
 	return &workless[cpu / WORD_BITS % WORKLESS_WORDS];
 }
 
@@ -38,17 +40,29 @@ static inline bool is_workless(u32 cpu)
 	return *(volatile u64 *)workless_word(cpu) & workless_bit(cpu);
 }
 
+core_fn mark_workless(u32 cpu)
+{
+	if (!is_workless(cpu))
+		__sync_fetch_and_or(workless_word(cpu), workless_bit(cpu));
+	return 0;
+}
+
+core_fn unmark_workless(u32 cpu)
+{
+	return is_workless(cpu) &&
+	       (__sync_fetch_and_and(workless_word(cpu), ~workless_bit(cpu)) & workless_bit(cpu));
+}
+
 static inline void set_workless(u32 cpu)
 {
-	if (!one_cpu && !is_workless(cpu))
-		__sync_fetch_and_or(workless_word(cpu), workless_bit(cpu));
+	if (!one_cpu)
+		mark_workless(cpu);
 }
 
 /* Whether the CPU had found no work, and nobody else is telling it. */
 static inline bool claim_workless(u32 cpu)
 {
-	return !one_cpu && is_workless(cpu) &&
-	       __sync_fetch_and_and(workless_word(cpu), ~workless_bit(cpu)) & workless_bit(cpu);
+	return !one_cpu && unmark_workless(cpu);
 }
 
 /*
@@ -92,13 +106,13 @@ core_fn tell_workless(s32 pid, u32 place)
 	return 0;
 }
 
-static inline bool is_any_workless(void)
+core_fn is_any_workless(void)
 {
-	u64 any = 0;
-
-	for (u32 i = 0; i < WORKLESS_WORDS; i++)
-		any |= *(volatile u64 *)&workless[i];
-	return any;
+	for (u32 i = hidden(0); i < mask_words() && can_loop; i = hidden(i + 1)) {
+		if (*(volatile u64 *)&workless[i % WORKLESS_WORDS])
+			return true;
+	}
+	return false;
 }
 
 /*

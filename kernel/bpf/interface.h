@@ -5,11 +5,9 @@
 
 #include "consort_df.h"
 
-/* Powers of two. Where nothing has to be verified (the simulator), a build may have room for more. */
-#ifndef CPUS_MAX
-#define CPUS_MAX 64
-#define SHARDS_MAX 16
-#endif
+/* Powers of two. What there is one of for each CPU takes memory only for those of consort_topology.nr_cpus. */
+#define CPUS_MAX 1024
+#define SHARDS_MAX 128
 /* Sets of tasks that may run on the same some of a shard's CPUs, so many of a shard at a time: see subsets.h. */
 #define SUBSETS 4
 /* A place is a run queue: one for each shard, one for each CPU's own (pinned) tasks, one for each subset of a shard's CPUs. */
@@ -26,8 +24,11 @@
 
 /* Set by the loader before load (rodata). */
 struct consort_topology {
-	unsigned int nr_cpus; /* possible CPUs, numbered from 0 without gaps */
+	unsigned int nr_cpus; /* those that there is room for, from 0 without gaps: others that come have it loaded anew */
 	unsigned int nr_shards;
+	unsigned int nr_possible; /* CPUs that may ever come: so many may a task run on that may run everywhere */
+	unsigned int nr_present; /* CPUs that were there when it was loaded: what classes divide */
+	unsigned int cpu_mask; /* the least power of two that is no less than nr_cpus, minus one: so long are arrays by CPU */
 	unsigned int shard_of[CPUS_MAX]; /* CPU -> last-level-cache domain */
 };
 
@@ -107,11 +108,14 @@ struct consort_demoted {
 	unsigned int late_us; /* by how much it polled too late */
 };
 
-/* The map .data.reasons, for each CPU: what looks on reads it, too. */
+/* An entry of the map .data.reasons, one for each CPU: what looks on reads it, too. */
 struct consort_reasons {
-	struct consort_chosen chosen[CPUS_MAX];
-	struct consort_demoted demoted[CPUS_MAX];
+	struct consort_chosen chosen;
+	struct consort_demoted demoted;
 };
+
+/* The code with which the scheduler leaves when a CPU has come for which it has no room. */
+#define CONSORT_EXIT_MORE_CPUS 1
 
 enum consort_exit_state { CONSORT_EXIT_NONE, CONSORT_EXIT_DONE };
 

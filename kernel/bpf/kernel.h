@@ -50,10 +50,19 @@ static inline u32 hidden(u32 number)
 	return number + hidden_zero;
 }
 
-/* A word of a CPU mask. */
+/* The copy is on the stack: of a function of its own, for callers have no room for it. */
+static __attribute__((noinline)) u64 copy_of_word(const struct cpumask *mask, u32 i)
+{
+	u64 word = 0;
+
+	bpf_probe_read_kernel(&word, sizeof(word), &mask->bits[i]);
+	return word;
+}
+
+/* A word of a CPU mask. The verifier lets a program read a constant one alone; the others are copied. */
 static inline u64 mask_word(const struct cpumask *mask, u32 i)
 {
-	return mask->bits[i];
+	return i ? copy_of_word(mask, i) : mask->bits[0];
 }
 
 /* Values differ between kernel versions; the loader fills in the running kernel's. */
@@ -112,6 +121,7 @@ const struct cpumask *scx_bpf_get_online_cpumask(void) __ksym;
 void scx_bpf_put_cpumask(const struct cpumask *mask) __ksym;
 u32 scx_bpf_reenqueue_local(void) __ksym __weak;
 extern const struct rq runqueues __ksym;
+void scx_bpf_exit_bstr(s64 code, char *fmt, unsigned long long *data, u32 data_len) __ksym;
 void scx_bpf_error_bstr(char *fmt, unsigned long long *data, u32 data_len) __ksym;
 
 void scx_bpf_dump_bstr(char *fmt, unsigned long long *data, u32 data_len) __ksym __weak;
@@ -122,6 +132,14 @@ void scx_bpf_dump_bstr(char *fmt, unsigned long long *data, u32 data_len) __ksym
 		static char ___fmt[] = fmt "\n";                     \
 		unsigned long long ___data[] = { args };             \
 		scx_bpf_dump_bstr(___fmt, ___data, sizeof(___data)); \
+	})
+
+/* The scheduler leaves, which is no fault; the code tells the daemon why. */
+#define scx_leave(code, fmt, args...)                                      \
+	({                                                                 \
+		static char ___fmt[] = fmt;                                \
+		unsigned long long ___data[] = { args };                   \
+		scx_bpf_exit_bstr(code, ___fmt, ___data, sizeof(___data)); \
 	})
 
 /* Ejects the scheduler; every task is back under the stock one. For broken invariants only. */

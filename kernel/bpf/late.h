@@ -3,9 +3,6 @@
 #ifndef CONSORT_LATE_H
 #define CONSORT_LATE_H
 
-#ifndef CPUS_MAX
-#define CPUS_MAX 64
-#endif
 /* Runs that are remembered for each CPU: a power of two. */
 #define LATE_RUNS 64
 #define LATE_TASKS_MAX 32768

@@ -13,15 +13,13 @@
 /* How many CPUs of a shard choose from the place. */
 static __always_inline u32 cpus_of_place(struct shard __arena *s, u32 place)
 {
-	u32 nr = s->nr_cpus ?: 1, nr_in_subset = 0;
+	u32 nr = s->nr_cpus ?: 1, nr_in_subset;
 
 	if (place < SHARDS_MAX)
 		return nr;
 	if (is_own(place))
 		return 1;
-	for (u32 i = 0; i < MASK_WORDS && can_loop; i++)
-		nr_in_subset += __builtin_popcountll(subset_at(s, place - PLACE_SUBSETS)->cpus[i] &
-						     s->online[i]);
+	nr_in_subset = online_in(s, place - PLACE_SUBSETS);
 	return nr_in_subset < nr ? nr_in_subset ?: 1 : nr;
 }
 

@@ -8,7 +8,7 @@
 
 #include "queue.h"
 
-struct consort_reasons reasons SEC(".data.reasons");
+struct consort_reasons reasons[CPUS_MAX] SEC(".data.reasons");
 
 static __always_inline u32 reason_of(const struct task __arena *t, u64 now_ns)
 {
@@ -23,21 +23,21 @@ static __always_inline u32 reason_of(const struct task __arena *t, u64 now_ns)
 
 static __always_inline void note_reason(u32 cpu, const struct task __arena *t, u64 now_ns)
 {
-	/* Keeps the compiler from proving the mask needless: the verifier cannot follow its proof. */
+	struct consort_chosen *chosen;
+
+	/* As for counters, see count_on(). */
 	asm volatile("" : "+r"(cpu));
-	cpu &= CPUS_MAX - 1;
-	reasons.chosen[cpu].pid = t->pid;
-	reasons.chosen[cpu].reason = reason_of(t, now_ns);
+	chosen = &reasons[cpu & topology.cpu_mask].chosen;
+	chosen->pid = t->pid;
+	chosen->reason = reason_of(t, now_ns);
 }
 
 /* On the CPU that the member has, or had until now. */
 static inline void note_demotion(const struct task __arena *t, u32 why, u32 late_us)
 {
 	u32 cpu = bpf_get_smp_processor_id();
-	struct consort_demoted *demoted;
+	struct consort_demoted *demoted = &reasons[cpu & topology.cpu_mask].demoted;
 
-	asm volatile("" : "+r"(cpu));
-	demoted = &reasons.demoted[cpu & (CPUS_MAX - 1)];
 	demoted->pid = t->pid;
 	demoted->why = why;
 	demoted->late_us = late_us;

@@ -45,36 +45,53 @@ static inline void directory_fill(void)
 	}
 }
 
+/* One that is offline may come later, and one that is not there yet. */
+core_fn cpu_init(u32 cpu)
+{
+	struct consort_cpu __arena *c = cpu_at(cpu);
+	struct shard __arena *s;
+	const struct cpumask *online;
+
+	USES_ARENA();
+	c->shard = topology.shard_of[cpu & (CPUS_MAX - 1)];
+	c->compare_at_ns = NEVER_NS;
+	c->timer_at_ns = NEVER_NS;
+	place_init(&c->place);
+	s = shard_at(c->shard);
+	s->nr_possible++;
+	s->cpus[cpu / 64 % MASK_WORDS] |= 1ULL << cpu % 64;
+	online = scx_bpf_get_online_cpumask();
+	if (bpf_cpumask_test_cpu(cpu, online)) {
+		c->online = 1;
+		s->nr_cpus++;
+		s->online[cpu / 64 % MASK_WORDS] |= 1ULL << cpu % 64;
+	}
+	scx_bpf_put_cpumask(online);
+	return 0;
+}
+
 call_fn consort_init_arena(struct consort_init_args *args)
 {
 	USES_ARENA();
 	args->error = ENOMEM;
-	cpus = alloc_pages(CPUS_MAX * sizeof(struct consort_cpu));
-	shards = alloc_pages(SHARDS_MAX * sizeof(struct shard));
+	cpus = alloc_pages((topology.nr_cpus + 1) * sizeof(struct consort_cpu));
+	shards = alloc_pages(topology.nr_shards * sizeof(struct shard));
 	root_set = alloc_pages(sizeof(struct group_set));
 	directory = alloc_pages(PLACES_MAX * sizeof(struct place_entry));
 	task_pool = alloc_pages(sizeof(struct task_pool));
 	if (!cpus || !shards || !root_set || !directory || !task_pool)
 		return 0;
-	for (u32 shard = 0; shard < topology.nr_shards && can_loop; shard++)
+	for (u32 shard = hidden(0); shard < topology.nr_shards && can_loop;
+	     shard = hidden(shard + 1))
 		shard_init(shard_at(shard), shard);
-	for (u32 cpu = 0; cpu < topology.nr_cpus && cpu < CPUS_MAX && can_loop; cpu++) {
-		struct consort_cpu __arena *c = cpu_at(cpu);
-
-		c->shard = topology.shard_of[cpu];
-		c->online = 1;
-		c->compare_at_ns = NEVER_NS;
-		c->timer_at_ns = NEVER_NS;
-		place_init(&c->place);
-		shard_at(c->shard)->nr_cpus++;
-		shard_at(c->shard)->nr_possible++;
-		shard_at(c->shard)->cpus[cpu / 64 % MASK_WORDS] |= 1ULL << cpu % 64;
-		shard_at(c->shard)->online[cpu / 64 % MASK_WORDS] |= 1ULL << cpu % 64;
+	for (u32 cpu = hidden(0); cpu < topology.nr_cpus && can_loop; cpu = hidden(cpu + 1)) {
+		cpu_init(cpu);
 		if (use_timers && timer_init(cpu)) {
 			args->error = EOPNOTSUPP; /* this kernel refuses BPF timers */
 			return 0;
 		}
 	}
+	place_init(&cpu_at(topology.nr_cpus)->place);
 	directory_fill();
 	args->error = 0;
 	return 0;

@@ -338,7 +338,7 @@ core_fn bound_place(struct consort_cpu __arena *c in_arena, u32 cpu)
 
 		if (!pl || !place_head(pl)->ready.top)
 			continue;
-		for (u32 w = 0; w < MASK_WORDS && can_loop; w++)
+		for (u32 w = hidden(0); w < mask_words() && can_loop; w = hidden(w + 1))
 			online |= subset_at(s, i - 1)->cpus[w] & s->online[w];
 		if (!online)
 			return place_of_subset(c->shard, i - 1);
@@ -429,6 +429,26 @@ static inline void cpu_set_online(u32 cpu, u32 online)
 	c->timer_at_ns = NEVER_NS;
 	lock_release(&s->lock);
 	bpf_local_irq_restore(&flags);
+}
+
+/*
+ * A CPU is online now. There is room for some that were not there when the scheduler was loaded, not for all that might ever
+ * come: a machine of four CPUs may have a thousand possible ones, and each would take its part of every cgroup's memory. For
+ * others the daemon loads it anew.
+ */
+static inline void cpu_comes(u32 cpu)
+{
+	if (cpu < topology.nr_cpus)
+		cpu_set_online(cpu, 1);
+	else
+		scx_leave(CONSORT_EXIT_MORE_CPUS, "CPU %u has come, and there is room for %u", cpu,
+			  topology.nr_cpus);
+}
+
+static inline void cpu_goes(u32 cpu)
+{
+	if (cpu < topology.nr_cpus)
+		cpu_set_online(cpu, 0);
 }
 
 #endif

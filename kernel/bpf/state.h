@@ -26,7 +26,7 @@ struct consort_tunables tunables = {
 	.min_slice_ns = 500000,
 	.window_ns = 6000000,
 };
-struct consort_counters counters[CPUS_MAX];
+struct consort_counters counters[CPUS_MAX] SEC(".bss.counters");
 struct consort_exit_info exit_info;
 struct consort_class_table class_table;
 
@@ -46,6 +46,12 @@ struct group_set {
 
 /* Words of a CPU mask. */
 #define MASK_WORDS ((CPUS_MAX + 63) / 64)
+
+/* Those in which there may be a CPU of ours. */
+static inline u32 mask_words(void)
+{
+	return (topology.nr_cpus + 63) / 64;
+}
 
 /* A class: one group in each place, below the place's top. */
 struct class_set {
@@ -248,9 +254,10 @@ enum place_kind { PLACE_OF_SHARD, PLACE_OF_CPU, PLACE_OF_SUBSET };
 
 struct place_entry __arena *directory; /* by place */
 
+/* The one behind the last stands for CPUs for which there is no room, see cpu_comes(): always offline. */
 static inline struct consort_cpu __arena *cpu_at(u32 cpu)
 {
-	return cpus + (cpu < CPUS_MAX ? cpu : 0);
+	return cpus + (cpu < topology.nr_cpus ? cpu : topology.nr_cpus);
 }
 
 static inline struct shard __arena *shard_at(u32 shard)
@@ -420,9 +427,9 @@ static inline bool in_domain(const struct task __arena *t)
 
 static inline struct consort_counters *count_on(u32 cpu)
 {
-	/* Keeps the compiler from proving the mask needless: the verifier cannot follow its proof. */
+	/* The compiler keeps nothing of this for the next time: callers have no room for it. */
 	asm volatile("" : "+r"(cpu));
-	return &counters[cpu & (CPUS_MAX - 1)];
+	return &counters[cpu & topology.cpu_mask];
 }
 
 #endif

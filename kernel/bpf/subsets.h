@@ -33,14 +33,36 @@ static __always_inline bool may_use(u32 place, u32 cpu)
 	       subset_has(subset_at(shard_at(shard_of_place(place)), place - PLACE_SUBSETS), cpu);
 }
 
+/* How many CPUs of a subset are online. */
+core_fn online_in(struct shard __arena *s in_arena, u32 subset)
+{
+	u32 nr = 0;
+
+	USES_ARENA();
+	for (u32 i = hidden(0); i < mask_words() && can_loop; i = hidden(i + 1))
+		nr += __builtin_popcountll(subset_at(s, subset)->cpus[i] & s->online[i]);
+	return nr;
+}
+
+/* Whether a subset has a CPU that another one has not. */
+core_fn has_more_than(struct shard __arena *s in_arena, u32 subset, u32 other)
+{
+	USES_ARENA();
+	for (u32 i = hidden(0); i < mask_words() && can_loop; i = hidden(i + 1)) {
+		if (subset_at(s, subset)->cpus[i] & ~subset_at(s, other)->cpus[i])
+			return true;
+	}
+	return false;
+}
+
 /* The next online CPU of a shard, in turns. Any CPU, if it has none. */
 static __always_inline u32 cpu_after(const struct shard __arena *s, u32 cpu)
 {
 	u32 word = cpu / 64, bit = cpu % 64;
 	u64 bits = s->online[word % MASK_WORDS] & (~1ULL << bit);
 
-	for (u32 i = 0; !bits && i < MASK_WORDS && can_loop; i++) {
-		word = word + 1 < MASK_WORDS ? word + 1 : 0;
+	for (u32 i = hidden(0); !bits && i < mask_words() && can_loop; i = hidden(i + 1)) {
+		word = word + 1 < mask_words() ? word + 1 : 0;
 		bits = s->online[word % MASK_WORDS];
 	}
 	return bits ? word * 64 + __builtin_popcountll((bits & -bits) - 1) : cpu;
@@ -56,7 +78,7 @@ static __always_inline u64 allowed_word(const struct task_struct *p, u32 shard, 
 static __always_inline bool is_of_subset(const struct task_struct *p, u32 shard,
 					 const struct subset __arena *b)
 {
-	for (u32 i = 0; i < MASK_WORDS && can_loop; i++) {
+	for (u32 i = hidden(0); i < mask_words() && can_loop; i = hidden(i + 1)) {
 		if (b->cpus[i] != allowed_word(p, shard, i))
 			return false;
 	}
@@ -70,7 +92,7 @@ static __always_inline bool may_run_on_two(const struct task_struct *p, u32 shar
 
 	if (p->nr_cpus_allowed < 2)
 		return false;
-	for (u32 i = 0; i < MASK_WORDS && can_loop; i++) {
+	for (u32 i = hidden(0); i < mask_words() && can_loop; i = hidden(i + 1)) {
 		u64 word = allowed_word(p, shard, i);
 
 		if (word & (word - 1) || (word && seen))
@@ -102,7 +124,7 @@ static __always_inline u32 make_subset(const struct task_struct *p, u32 shard)
 
 		if (b->place.nr_runnable)
 			continue;
-		for (u32 w = 0; w < MASK_WORDS && can_loop; w++)
+		for (u32 w = hidden(0); w < mask_words() && can_loop; w = hidden(w + 1))
 			b->cpus[w] = allowed_word(p, shard, w);
 		return place_of_subset(shard, i);
 	}

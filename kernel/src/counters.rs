@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! The scheduler's counters by name.
 
-use crate::{skeleton::types::consort_counters, Counters};
+use crate::{globals::Globals, skeleton::interface::consort_counters, Counters};
 
 /// Lists the fields once: a counter that the C struct gains, and this list lacks, does not compile.
 macro_rules! by_name {
@@ -20,19 +20,19 @@ fn by_name(counters: &consort_counters) -> impl IntoIterator<Item = (&'static st
 }
 
 /// Members that ended without leaving.
-pub(crate) fn ends(cpus: &[consort_counters]) -> u64 {
-    // SAFETY: mapped memory which the kernel writes; volatile, so that each call looks.
-    cpus.iter()
-        .map(|cpu| unsafe { std::ptr::read_volatile(&raw const cpu.ends) })
-        .sum()
+pub(crate) fn ends(cpus: &Globals<consort_counters>) -> u64 {
+    // SAFETY: so many are mapped, and the kernel writes them; volatile, so that each call looks.
+    let ends_on =
+        |cpu| unsafe { std::ptr::read_volatile(&raw const (*cpus.as_ptr().add(cpu)).ends) };
+    (0..cpus.count()).map(ends_on).sum()
 }
 
 /// Adds the CPUs' counters up. Each is read once while its CPU goes on counting.
-pub(crate) fn sum(cpus: &[consort_counters]) -> Counters {
+pub(crate) fn sum(cpus: &Globals<consort_counters>) -> Counters {
     let mut sums = Counters::new();
-    for cpu in cpus {
-        // SAFETY: mapped memory which the kernel writes; volatile, so that each call looks.
-        let cpu = unsafe { std::ptr::read_volatile(cpu) };
+    for cpu in 0..cpus.count() {
+        // SAFETY: so many are mapped, and the kernel writes them; volatile, so that each call looks.
+        let cpu = unsafe { std::ptr::read_volatile(cpus.as_ptr().add(cpu)) };
         for (name, value) in by_name(&cpu) {
             *sums.entry(name).or_default() += value;
         }

@@ -136,6 +136,7 @@ named! {
     domain_labels = domain_labels,
     reservations = reservations,
     reservation_labels = reservation_labels,
+    counters = bss_counters,
     bss = bss,
     data = data,
     rodata = rodata,

@@ -15,6 +15,7 @@ use crate::Error;
 #[derive(Debug)]
 pub(crate) struct Globals<T> {
     at: NonNull<T>,
+    bytes: usize,
 }
 
 // SAFETY: the mapping belongs to the process, and is reached through one owner.
@@ -24,11 +25,10 @@ impl<T> Globals<T> {
     /// Maps a section, or an array; those that the kernel has frozen can be read only.
     pub fn map(section: &MapHandle, is_frozen: bool) -> Result<Self, Error> {
         let failed = |error| Error::system("cannot map the scheduler's variables", error);
-        let bytes = size_of::<T>();
         // Rust counts what follows the last variable up to the next multiple of the alignment.
         let value = (section.value_size() as usize).next_multiple_of(align_of::<T>());
         let known = value * section.max_entries() as usize;
-        if known < bytes {
+        if known < size_of::<T>() {
             let text =
                 "they are shorter than expected: kernel/bpf and kernel/src do not fit together";
             return Err(failed(io::Error::new(io::ErrorKind::InvalidData, text)));
@@ -41,7 +41,7 @@ impl<T> Globals<T> {
         let at = unsafe {
             libc::mmap(
                 ptr::null_mut(),
-                bytes,
+                known,
                 protection,
                 libc::MAP_SHARED,
                 section.as_fd().as_raw_fd(),
@@ -49,7 +49,10 @@ impl<T> Globals<T> {
             )
         };
         match NonNull::new(at.cast::<T>()) {
-            Some(mapped) if at != libc::MAP_FAILED => Ok(Globals { at: mapped }),
+            Some(mapped) if at != libc::MAP_FAILED => Ok(Globals {
+                at: mapped,
+                bytes: known,
+            }),
             _ => Err(failed(io::Error::last_os_error())),
         }
     }
@@ -58,12 +61,17 @@ impl<T> Globals<T> {
     pub fn as_ptr(&self) -> *mut T {
         self.at.as_ptr()
     }
+
+    /// How many of them there are, one after another: of a section that has one for each CPU.
+    pub fn count(&self) -> usize {
+        self.bytes / size_of::<T>()
+    }
 }
 
 impl<T> Drop for Globals<T> {
     fn drop(&mut self) {
-        // SAFETY: mapped by `map` with this size, and nobody has a reference that outlives this.
-        unsafe { libc::munmap(self.at.as_ptr().cast(), size_of::<T>()) };
+        // SAFETY: mapped by `map` with as many bytes, and nobody has a reference that outlives this.
+        unsafe { libc::munmap(self.at.as_ptr().cast(), self.bytes) };
     }
 }
 

@@ -17,16 +17,16 @@ use libbpf_rs::{
 use crate::{
     kernel,
     late_skeleton::{
-        shared::{late_run, late_task, late_wait, LATE_FOUND, LATE_RUNS, LATE_WOKE},
+        shared::{late_counts, late_run, late_task, late_wait, LATE_FOUND, LATE_RUNS, LATE_WOKE},
         types::rodata,
         ConsortLateSkel, ConsortLateSkelBuilder, OpenConsortLateSkel,
     },
     log,
     skeleton::interface::{
         consort_reasons, CONSORT_REASON_BORROWED, CONSORT_REASON_DUE, CONSORT_REASON_RESERVED,
-        CONSORT_REASON_SLICE,
+        CONSORT_REASON_SLICE, CPUS_MAX,
     },
-    Error,
+    Error, Topology,
 };
 
 /// Somebody's time on a CPU.
@@ -186,10 +186,14 @@ impl Late {
 impl Seen {
     pub(crate) fn of(skeleton: &ConsortLateSkel<'_>) -> Seen {
         let mut seen = Seen::default();
-        let bss = skeleton.maps.bss_data.as_deref();
-        for cpu in bss.map_or(&[][..], |bss| &bss.counts) {
-            // SAFETY: mapped memory which the kernel writes; volatile, so that each call looks.
-            let cpu = unsafe { std::ptr::read_volatile(cpu) };
+        let Some(counts) = skeleton.maps.bss_counts_data.as_deref() else {
+            return seen;
+        };
+        let counts = std::ptr::from_ref(counts).cast::<late_counts>();
+        let entries = skeleton.maps.bss_counts.value_size() as usize / size_of::<late_counts>();
+        for cpu in 0..entries {
+            // SAFETY: so many are mapped, and the kernel writes them; volatile, so that each call looks.
+            let cpu = unsafe { std::ptr::read_volatile(counts.add(cpu)) };
             seen.switches += cpu.switches;
             seen.unseen += cpu.unseen;
             seen.unrecorded += cpu.unrecorded;
@@ -213,10 +217,24 @@ pub(crate) fn attach(set: impl FnOnce(&mut rodata)) -> Result<ConsortLateSkel<'s
     let mut open = ConsortLateSkelBuilder::default()
         .open(object)
         .map_err(explain)?;
+    let topology = Topology::read()?;
+    let cpus = topology.shard_of_cpu.len() as u32;
+    if cpus > CPUS_MAX {
+        return Err(Error::TooManyCpus {
+            cpus: cpus as usize,
+            cpus_max: CPUS_MAX,
+        });
+    }
+    let reasons = scheduler_reasons();
+    // The scheduler may have been loaded when fewer CPUs were there.
+    let entries = reasons.as_ref().map_or(topology.cpu_mask() + 1, |map| {
+        map.value_size() / size_of::<consort_reasons>() as u32
+    });
     if let Some(rodata) = open.maps.rodata_data.as_deref_mut() {
+        rodata.cpu_mask = entries - 1;
         set(rodata);
     }
-    share_reasons(&mut open)?;
+    size_by_cpus(&mut open, entries, reasons).map_err(explain)?;
     let mut skeleton = open.load().map_err(explain)?;
     skeleton.attach().map_err(explain)?;
     Ok(skeleton)
@@ -235,16 +253,21 @@ fn for_each_task(program: Option<&Link>) -> Result<(), Error> {
     Ok(())
 }
 
-/// Lets the program see why Consort's scheduler lets tasks run, if that is loaded.
-fn share_reasons(open: &mut OpenConsortLateSkel<'_>) -> Result<(), Error> {
-    let Some(reasons) = scheduler_reasons() else {
-        return Ok(());
-    };
-    let shared = open.maps.data_reasons.reuse_fd(reasons.as_fd());
-    shared.map_err(|error| Error::Load {
-        doing: "share the scheduler's reasons",
-        detail: format!("{error:#}"),
-    })
+/// Memory is taken for the CPUs that there is room for; what the scheduler has, for as many, is shared.
+fn size_by_cpus(
+    open: &mut OpenConsortLateSkel<'_>,
+    entries: u32,
+    reasons: Option<MapHandle>,
+) -> Result<(), libbpf_rs::Error> {
+    let reasons_bytes = entries * size_of::<consort_reasons>() as u32;
+    open.maps.logs.set_max_entries(entries)?;
+    open.maps
+        .bss_counts
+        .set_value_size(entries * size_of::<late_counts>() as u32)?;
+    match reasons {
+        Some(reasons) => open.maps.data_reasons.reuse_fd(reasons.as_fd()),
+        None => open.maps.data_reasons.set_value_size(reasons_bytes),
+    }
 }
 
 /// The map of the loaded scheduler; its program leads there, as others may have maps of that name.
@@ -260,9 +283,11 @@ fn scheduler_reasons() -> Option<MapHandle> {
         .iter()
         .filter_map(|id| MapHandle::from_map_id(*id).ok());
     // Of another version of Consort it may be another one.
-    let is_it = |map: &MapHandle| {
-        map.name() == MAP && map.value_size() as usize == size_of::<consort_reasons>()
+    let is_whole = |bytes: u32| {
+        let one = size_of::<consort_reasons>() as u32;
+        bytes.is_multiple_of(one) && (bytes / one).is_power_of_two() && bytes / one <= CPUS_MAX
     };
+    let is_it = |map: &MapHandle| map.name() == MAP && is_whole(map.value_size());
     maps.into_iter().find(is_it)
 }
 

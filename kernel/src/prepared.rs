@@ -17,7 +17,10 @@ use crate::{
     pages::Pages,
     scheduler::{from_kernel, write_tunables},
     skeleton::{
-        interface::{consort_init_args, CONSORT_CALL_INIT_ARENA, CPUS_MAX, SHARDS_MAX},
+        interface::{
+            consort_counters, consort_init_args, consort_reasons, CONSORT_CALL_INIT_ARENA,
+            CPUS_MAX, SHARDS_MAX,
+        },
         types, ConsortSkel, ConsortSkelBuilder, OpenConsortSkel,
     },
     syscall, Error, Options, Scheduler, Topology,
@@ -84,7 +87,8 @@ impl Prepared {
         let programs = Programs::of(&self.skeleton)?;
         let scheduler = Scheduler::of(link, programs, maps, pages, &self.options)?;
         info!(
-            cpus = self.topology.shard_of_cpu.len(),
+            cpus = self.topology.present,
+            room = self.topology.shard_of_cpu.len(),
             shards = self.topology.shards,
             partial = self.options.partial,
             kernel = kernel::kernel_release(),
@@ -111,6 +115,10 @@ fn open(options: Options, topology: &Topology) -> Result<OpenConsortSkel<'static
     rodata.one_cpu = topology.shard_of_cpu.len() == 1;
     rodata.is_virtual = kernel::is_virtual();
     rodata.use_timers = !kernel::is_realtime();
+    size_by_cpus(&mut open, topology).map_err(|error| Error::Load {
+        doing: "make room for each CPU",
+        detail: format!("{error:#}"),
+    })?;
     let data = open.maps.data_data.as_deref_mut().ok_or_else(missing)?;
     let tunables = options.tunables.apply(from_kernel(&data.tunables))?;
     write_tunables(&mut data.tunables, tunables);
@@ -125,6 +133,21 @@ fn open(options: Options, topology: &Topology) -> Result<OpenConsortSkel<'static
     Ok(open)
 }
 
+/// Memory is taken for the CPUs that there is room for alone.
+fn size_by_cpus(
+    open: &mut OpenConsortSkel<'static>,
+    topology: &Topology,
+) -> Result<(), libbpf_rs::Error> {
+    let (cpus, entries) = (topology.shard_of_cpu.len() as u32, topology.cpu_mask() + 1);
+    let maps = &mut open.maps;
+    maps.timers.set_max_entries(cpus)?;
+    maps.df_records.set_max_entries(cpus)?;
+    maps.bss_counters
+        .set_value_size(entries * size_of::<consort_counters>() as u32)?;
+    maps.data_reasons
+        .set_value_size(entries * size_of::<consort_reasons>() as u32)
+}
+
 fn set_topology(to: &mut types::consort_topology, from: &Topology) -> Result<(), Error> {
     let cpus = from.shard_of_cpu.len();
     if cpus > CPUS_MAX as usize {
@@ -134,6 +157,9 @@ fn set_topology(to: &mut types::consort_topology, from: &Topology) -> Result<(),
         });
     }
     to.nr_cpus = cpus as u32;
+    to.nr_possible = from.possible;
+    to.nr_present = from.present;
+    to.cpu_mask = from.cpu_mask();
     to.nr_shards = from.shards.min(SHARDS_MAX);
     for (place, shard) in to.shard_of.iter_mut().zip(&from.shard_of_cpu) {
         // More caches than shards: some shards hold several.

@@ -51,7 +51,7 @@ impl SafeScheduler {
         let mut scheduler = SafeScheduler {
             link: None,
             skeleton: open.load().map_err(explain)?,
-            cpus: Topology::read()?.shard_of_cpu.len() as u32,
+            cpus: Topology::read()?.present,
             partial: options.partial,
         };
         let attached = scheduler.skeleton.maps.safe_ops.attach_struct_ops();

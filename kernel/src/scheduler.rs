@@ -21,10 +21,10 @@ use crate::{
     records,
     skeleton::{
         interface::{
-            consort_bill_args, consort_classes_args, consort_domain_args, consort_join_args,
-            consort_leave_args, consort_reservation_args, CONSORT_CALL_BILL, CONSORT_CALL_CLASSES,
-            CONSORT_CALL_DOMAIN_DESTROY, CONSORT_CALL_JOIN, CONSORT_CALL_LEAVE,
-            CONSORT_CALL_RESERVATION_ADD, CONSORT_CALL_RESERVATION_ADOPT,
+            consort_bill_args, consort_classes_args, consort_counters, consort_domain_args,
+            consort_join_args, consort_leave_args, consort_reservation_args, CONSORT_CALL_BILL,
+            CONSORT_CALL_CLASSES, CONSORT_CALL_DOMAIN_DESTROY, CONSORT_CALL_JOIN,
+            CONSORT_CALL_LEAVE, CONSORT_CALL_RESERVATION_ADD, CONSORT_CALL_RESERVATION_ADOPT,
             CONSORT_CALL_RESERVATION_CHANGE, CONSORT_CALL_RESERVATION_CREATE,
             CONSORT_CALL_RESERVATION_END, CONSORT_CALL_RESERVATION_USAGE,
         },
@@ -43,6 +43,7 @@ pub struct Scheduler {
     pub(crate) programs: Programs,
     pub(crate) maps: Maps,
     pub(crate) bss: Globals<types::bss>,
+    counters: Globals<consort_counters>,
     data: Globals<types::data>,
     rodata: Globals<types::rodata>,
     pages: Pages,
@@ -104,6 +105,7 @@ impl Scheduler {
             identity: identity(options),
             programs,
             bss: Globals::map(&maps.bss, false)?,
+            counters: Globals::map(&maps.counters, false)?,
             data: Globals::map(&maps.data, false)?,
             rodata: Globals::map(&maps.rodata, true)?,
             maps,
@@ -363,7 +365,7 @@ impl Scheduler {
 
     /// CPUs that the classes divide.
     pub fn cpus(&self) -> u32 {
-        read!(self.rodata, topology.nr_cpus)
+        read!(self.rodata, topology.nr_present)
     }
 
     pub fn tunables(&self) -> Tunables {
@@ -385,12 +387,12 @@ impl Scheduler {
     /// # Errors
     /// None at present.
     pub fn counters(&self) -> Result<Counters, Error> {
-        Ok(counters::sum(&read!(self.bss, counters)))
+        Ok(counters::sum(&self.counters))
     }
 
     /// The counter `ends` alone: cheap enough to be asked all the time.
     pub fn member_ends(&self) -> u64 {
-        counters::ends(&read!(self.bss, counters))
+        counters::ends(&self.counters)
     }
 
     pub fn partial(&self) -> bool {

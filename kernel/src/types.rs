@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::Serialize;
 
-use crate::{skeleton::interface, TunablesChange};
+use crate::{
+    skeleton::interface::{self, CONSORT_EXIT_MORE_CPUS},
+    TunablesChange,
+};
 
 /// How the scheduler is started.
 #[derive(Debug, Clone, Copy)]
@@ -261,9 +264,16 @@ impl fmt::Display for ExitReport {
 impl ExitReport {
     /// `SCX_EXIT_ERROR`: this kind and those above are faults, those below were asked for.
     const ERROR: u64 = 1024;
+    /// `SCX_EXIT_UNREG_BPF`: the scheduler's program asked for it.
+    const UNREG_BPF: u64 = 65;
 
     /// True when the kernel threw the scheduler out; false when somebody asked for it (SysRq-S, unload).
     pub fn is_fault(&self) -> bool {
         self.kind >= Self::ERROR
+    }
+
+    /// True when the scheduler left because a CPU has come for which it has no room: loaded anew it has.
+    pub fn wants_room(&self) -> bool {
+        self.kind == Self::UNREG_BPF && self.exit_code == i64::from(CONSORT_EXIT_MORE_CPUS)
     }
 }

@@ -107,7 +107,7 @@ struct sim_scheduler {
 	struct consort_tunables *tunables;
 	struct consort_counters *counters; /* of each CPU */
 	struct consort_exit_info *exit_info;
-	const struct consort_reasons *reasons;
+	const struct consort_reasons *reasons; /* by CPU */
 	bool *one_cpu;
 	bool *is_virtual;
 	bool *use_timers;

@@ -193,6 +193,12 @@ void scx_bpf_error_bstr(char *fmt, unsigned long long *data, u32 data_len)
 	sim_host->error(text);
 }
 
+/* It leaves for want of room for a CPU, and a simulated machine has none that it did not have at the start. */
+void scx_bpf_exit_bstr(s64 code, char *fmt, unsigned long long *data, u32 data_len)
+{
+	scx_bpf_error_bstr(fmt, data, data_len);
+}
+
 void scx_bpf_dump_bstr(char *fmt, unsigned long long *data, u32 data_len)
 {
 	char text[256];

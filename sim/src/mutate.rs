@@ -353,12 +353,7 @@ fn compile(root: &Path, object: &Path) -> Result<(), Error> {
         "-fvisibility=hidden",
         "-w",
     ]);
-    command.args([
-        "-DCONSORT_ABI_NO_LINUX_TYPES",
-        "-D__arena=",
-        "-DCPUS_MAX=1024",
-        "-DSHARDS_MAX=128",
-    ]);
+    command.args(["-DCONSORT_ABI_NO_LINUX_TYPES", "-D__arena="]);
     for folder in FOLDERS {
         command.arg("-I").arg(root.join(folder));
     }

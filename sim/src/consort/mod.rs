@@ -152,6 +152,9 @@ impl Consort {
         unsafe {
             let topology = &mut *s.topology;
             topology.nr_cpus = machine.cpus();
+            topology.nr_possible = machine.cpus();
+            topology.nr_present = machine.cpus();
+            topology.cpu_mask = machine.cpus().next_power_of_two() - 1;
             topology.nr_shards = machine.llc_of.iter().max().map_or(1, |llc| llc + 1);
             for (shard, llc) in topology.shard_of.iter_mut().zip(&machine.llc_of) {
                 *shard = *llc;
@@ -437,12 +440,12 @@ impl Scheduler for Consort {
 
     fn chosen(&self, cpu: Cpu) -> ffi::consort_chosen {
         // SAFETY: the library's, of as many CPUs as it was compiled for.
-        unsafe { (*self.scheduler.reasons).chosen[cpu as usize] }
+        unsafe { (*self.scheduler.reasons.add(cpu as usize)).chosen }
     }
 
     fn demoted(&self, cpu: Cpu) -> ffi::consort_demoted {
         // SAFETY: as above.
-        unsafe { (*self.scheduler.reasons).demoted[cpu as usize] }
+        unsafe { (*self.scheduler.reasons.add(cpu as usize)).demoted }
     }
 
     fn set_tunables(&mut self, tunables: Tunables) {
