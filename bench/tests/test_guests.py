@@ -29,7 +29,8 @@ BAD = GOOD.replace("ok b 1.0", "FAILED b 1.0\n    why")
 
 
 class Turns(unittest.TestCase):
-    LISTED = ["a.one one own", "a.many many shared", "a.any any shared", "b.any any shared", "a.steady one steady"]
+    LISTED = ["a.one one own", "a.many many shared", "a.any any shared", "b.any any shared"]
+    LISTED += ["a.steady one steady", "a.grows growing shared"]
 
     def guests(self, turn: int | None, patterns: tuple[str, ...] = ()) -> list[tuple[str, str]]:
         """Which test runs in which guest."""
@@ -43,14 +44,16 @@ class Turns(unittest.TestCase):
     def test_without_a_turn_each_runs_wherever_it_can(self) -> None:
         whole = self.guests(None)
         self.assertEqual(len(whole), len(set(whole)))
-        self.assertEqual(len(whole), 2 + 2 + 4 + 4 + 2)
+        self.assertEqual(len(whole), 2 + 2 + 4 + 4 + 2 + 1)
         self.assertIn(("a.steady", "7/1cpu/counts"), whole)
         self.assertNotIn(("a.one", "7/4cpu"), whole)
+        self.assertIn(("a.grows", "6.18/4cpu/grows"), whole)
 
     def test_each_runs_once_a_turn_and_in_four_turns_everywhere(self) -> None:
         turns = [self.guests(turn) for turn in range(4)]
+        tests = sorted(line.split()[0] for line in self.LISTED)
         for turn in turns:
-            self.assertEqual(sorted(test for test, _ in turn), sorted(line.split()[0] for line in self.LISTED))
+            self.assertEqual(sorted(test for test, _ in turn), tests)
         self.assertEqual({pair for turn in turns for pair in turn}, set(self.guests(None)))
 
     def test_only_what_is_asked_for(self) -> None:

@@ -335,7 +335,7 @@ fn hotplug() -> Outcome {
     Ok(())
 }
 
-fn progress_of_all(roles: &[Role]) -> Outcome {
+pub fn progress_of_all(roles: &[Role]) -> Outcome {
     roles
         .iter()
         .try_for_each(|role| match role.name.starts_with("ticker") {

@@ -19,6 +19,7 @@ mod liars;
 mod lifecycle;
 mod load;
 mod membership;
+mod plugging;
 mod policing;
 mod rates;
 mod trace;
@@ -46,6 +47,7 @@ pub fn all() -> impl Iterator<Item = &'static Test> {
         effects::TESTS,
         inheritance::TESTS,
         load::TESTS,
+        plugging::TESTS,
         cgroups::TESTS,
         faults::TESTS,
         ejection::TESTS,

@@ -30,9 +30,19 @@ pub fn attached() -> Result<u64, String> {
 }
 
 pub fn possible_cpus() -> usize {
-    let online = fs::read_to_string("/sys/devices/system/cpu/possible").unwrap_or_default();
-    let last = online.trim().rsplit(['-', ',']).next().unwrap_or_default();
-    last.parse::<usize>().map_or(1, |last| last + 1)
+    last_of("possible") + 1
+}
+
+/// Those that are there, online or not.
+pub fn present_cpus() -> usize {
+    last_of("present") + 1
+}
+
+fn last_of(list: &str) -> usize {
+    let path = format!("/sys/devices/system/cpu/{list}");
+    let cpus = fs::read_to_string(path).unwrap_or_default();
+    let last = cpus.trim().rsplit(['-', ',']).next().unwrap_or_default();
+    last.parse().unwrap_or_default()
 }
 
 pub fn set_cpu_online(cpu: usize, online: bool) -> Result<(), String> {
@@ -159,10 +169,11 @@ const COMPLAINTS: [&str; 9] = [
     "Out of memory",
     "sched_ext:",
 ];
-/// What sched_ext says when all is well: a scheduler comes, and goes with its process.
-const HARMLESS: [&str; 3] = [
+/// What sched_ext says when all is well: a scheduler comes, and goes with its process, or by itself for one with more room.
+const HARMLESS: [&str; 4] = [
     "\" enabled",
     "disabled (unregistered from user space)",
+    "disabled (unregistered from BPF)",
     "disabled (disabled by sysrq-S)",
 ];
 

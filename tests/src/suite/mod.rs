@@ -46,6 +46,8 @@ pub enum Cpus {
     Any,
     One,
     Many,
+    /// Guests into which CPUs can be plugged.
+    Growing,
 }
 
 /// What a test finds when it starts.
@@ -99,6 +101,7 @@ pub fn list() -> ExitCode {
             Cpus::Any => "any",
             Cpus::One => "one",
             Cpus::Many => "many",
+            Cpus::Growing => "growing",
         };
         let daemon = match test.needs {
             Needs::Daemon => "shared",
@@ -134,6 +137,7 @@ fn is_meant(test: &Test, pattern: &str) -> bool {
 /// Runs all tests that fit this machine. The last line of the output says that the suite came to its end.
 pub fn run(patterns: &[&str]) -> ExitCode {
     let one_cpu = machine::possible_cpus() == 1;
+    let grows = machine::present_cpus() < machine::possible_cpus();
     let mut chosen: Vec<&Test> = cases::all()
         .filter(|test| {
             (patterns.is_empty() || patterns.iter().any(|pattern| is_meant(test, pattern)))
@@ -141,6 +145,7 @@ pub fn run(patterns: &[&str]) -> ExitCode {
                     Cpus::Any => true,
                     Cpus::One => one_cpu,
                     Cpus::Many => !one_cpu,
+                    Cpus::Growing => grows,
                 }
         })
         .collect();
