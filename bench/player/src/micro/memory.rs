@@ -3,7 +3,7 @@
 //!
 //! The daemon is in a cgroup of its own, whose memory counters also have what the scheduler's maps hold, since
 //! the kernel charges a map to whoever created it. What they gain while many threads or programs appear elsewhere is the
-//! price of those.
+//! price of those; what they have while there are none is that of the machine's CPUs, and of all that there is one of.
 
 use crate::clock::{now_ns, sleep_until_ns, NS_PER_MS, NS_PER_S};
 use crate::cooperative::Membership;
@@ -31,6 +31,8 @@ enum Kind {
     Threads,
     /// Processes that each join the domain
     Members,
+    /// Nobody: what is charged anyway
+    Idle,
 }
 
 #[derive(Args, Serialize)]
@@ -49,7 +51,7 @@ pub struct Options {
 #[derive(Serialize)]
 pub struct Memory {
     options: Options,
-    /// Bytes for each thread or program, by counter.
+    /// Bytes for each thread or program, by counter; of all, where there are none.
     bytes: BTreeMap<&'static str, f64>,
 }
 
@@ -59,6 +61,15 @@ pub fn run(options: Options) -> Result<Memory, Error> {
     }
     let before = charged(&options.cgroup)?;
     let after = match options.kind {
+        Kind::Idle => {
+            return Ok(Memory {
+                bytes: before
+                    .iter()
+                    .map(|(name, bytes)| (*name, *bytes as f64))
+                    .collect(),
+                options,
+            })
+        }
         Kind::Threads => with_threads(&options)?,
         Kind::Members => with_members(&options)?,
     };
