@@ -7,13 +7,14 @@
  *          caches of two CPUs.
  * Rule     The virtual times of all shards are one clock: what a shard's is behind the machine's, its tasks are owed. A
  *          shard that is ahead takes a task that waits from one in which tasks lag by more than BALANCE_LAG_NS and are
- *          served no faster, as long as that does not catch up. How fast that is, loads say; beside classes, which have a
- *          part of each shard for themselves, what was served does. Shards that have a CPU for each of their tasks are never
- *          behind.
+ *          served no faster, as long as that does not catch up. How fast that is, speeds.h says, or loads until it is known;
+ *          beside classes, which have a part of each shard for themselves, what was served does. Shards that have a CPU for
+ *          each of their tasks are never behind.
  *          The clock is that of the shards' roots. Whoever is behind in a nested account is found by how long it waits: a
  *          task that has waited for BALANCE_WAIT_NS goes where nobody has waited for half as long. Tasks that are bound to
  *          some CPUs, and more than these can divide evenly, take turns to be in the fuller own place.
- *          Reserved tasks go where less has been promised, from where nearly all has.
+ *          Reserved tasks go where less has been promised, from where nearly all has. Tasks whose masks keep them from the
+ *          shards' places go where they are served faster (speeds.h). How a task moves is migrate.h's.
  * Bound    A task that may run in all shards has its share of the machine but for some BALANCE_LAG_NS.
  * Source   proportional progress (Baruah et al.), in units of caches; distributed weighted round-robin (Li et al. 2009)
  *          bounds lag between queues by moving tasks likewise.
@@ -22,7 +23,7 @@
 #ifndef CONSORT_BALANCE_H
 #define CONSORT_BALANCE_H
 
-#include "shards.h"
+#include "speeds.h"
 
 /* How often a CPU looks whether its shard is ahead of others. */
 #define BALANCE_NS 20000000ULL
@@ -36,17 +37,8 @@
 /* How long a task waits before it goes where others wait for less. */
 #define BALANCE_WAIT_NS 100000000ULL
 
-/* How long a shard is left alone that has given a task. */
-#define BALANCE_PAUSE_NS 5000000ULL
-
-/* How long tasks of a CPU's own place are in a faster one, until others have their turn. */
-#define BALANCE_SWAP_NS 50000000ULL
-
 /* What tasks of a CPU's own place are behind before they take turns. */
 #define SWAP_LAG_NS (5 * LAG_MAX_NS)
-
-/* How long a shard from which nothing could be taken is left alone, at most. */
-#define BALANCE_PAUSE_MAX_NS 640000000ULL
 
 /* Where less than that part of a shard has been promised, its classes make room for all of it (core/class.h). */
 #define BALANCE_PROMISED (WEIGHT_ONE / 4 * 3)
@@ -63,13 +55,7 @@ static inline u64 shard_clock(const struct shard __arena *s)
 	return s->place.root.vmin + s->offset;
 }
 
-/* Whether tasks have to wait there. */
-static inline bool is_loaded(const struct place __arena *pl, u64 now_ns)
-{
-	return live_busy_ns(&pl->waiters, now_ns);
-}
-
-/* The same for a shard: in its place, or in one of its subsets'. */
+/* Whether tasks of a shard have to wait: in its place, or in one of its subsets'. */
 static inline bool is_shard_loaded(struct shard __arena *s, u64 now_ns)
 {
 	bool loaded = is_loaded(&s->place, now_ns);
@@ -111,21 +97,6 @@ static inline u64 machine_clock(void)
 	return clock;
 }
 
-/*
- * How fast virtual time goes for the task of the shard's place that has this CPU alone: what it weighs below the root. Its
- * account's goes as fast as that of all its tasks that run.
- */
-static inline u64 weight_alone(const struct consort_cpu __arena *c)
-{
-	struct task __arena *running = c->running;
-	struct tree_node __arena *n;
-
-	if (!running || running->place != c->shard)
-		return 0;
-	n = pays_of(running);
-	return n->active ? tree_share_if(n->parent, node_weight(n), 1) : 0;
-}
-
 /* How fast a shard's root is served, on the average of about so many looks. */
 #define RATE_LOOKS 8
 
@@ -155,6 +126,7 @@ core_fn shard_keep_up(struct consort_cpu __arena *c in_arena, struct shard __are
 	bpf_local_irq_save(&flags);
 	lock_take(&s->lock);
 	shard_rate(s, now_ns);
+	speeds_look(c, now_ns);
 	if (!is_shard_loaded(s, now_ns)) {
 		if (gone_ns > BALANCE_NS)
 			gone_ns = BALANCE_NS;
@@ -174,11 +146,9 @@ core_fn shard_keep_up(struct consort_cpu __arena *c in_arena, struct shard __are
 	return 0;
 }
 
-/* Whether a place has given no task too lately. What it lags by is to grow still: else it is catching up. */
-static inline bool may_give(struct giver __arena *g, u64 lag, u64 now_ns)
+/* Whether what a place lags by grows still: else it is catching up. */
+static inline bool may_give(struct giver __arena *g, u64 lag)
 {
-	if (now_ns < g->at_ns)
-		return false;
 	if (lag < g->lag) {
 		g->lag = lag;
 		return false;
@@ -205,28 +175,32 @@ static inline bool gives_oldest(struct shard __arena *from, const struct shard _
 {
 	u64 wait_ns = longest_wait_ns(&from->place, now_ns);
 
-	return wait_ns >= BALANCE_WAIT_NS && longest_wait_ns(&to->place, now_ns) < wait_ns / 2 &&
-	       now_ns >= from->giver.at_ns;
+	return wait_ns >= BALANCE_WAIT_NS && longest_wait_ns(&to->place, now_ns) < wait_ns / 2;
 }
 
-/* Whether a shard's tasks are served no faster than those of another one: else they catch up as it is. */
-static inline bool is_slower(struct shard __arena *s, struct shard __arena *other, u64 now_ns)
+/* Whether a shard's tasks are served no faster than those of a CPU of another one: else they catch up as it is. */
+static inline bool is_slower(struct shard __arena *s, const struct consort_cpu __arena *to,
+			     u64 now_ns)
 {
+	struct shard __arena *other = shard_at(to->shard);
+
 	if (s->place.root.node.parent || other->place.root.node.parent)
 		return !is_shard_loaded(other, now_ns) || s->rate <= other->rate;
-	return shard_load(s) * other->nr_cpus >= shard_load(other) * s->nr_cpus;
+	if (!to->pick.load || !s->giver.looks)
+		return shard_load(s) * other->nr_cpus >= shard_load(other) * s->nr_cpus;
+	return s->giver.served * to->pick.load <= to->pick.served * s->place.root.load;
 }
 
 /* Whether tasks of a shard's place lag so far behind those of `to` that one should move. */
-static inline bool shard_should_give(struct shard __arena *from, struct shard __arena *to,
-				     u64 clock, u64 now_ns)
+static inline bool shard_should_give(struct shard __arena *from,
+				     const struct consort_cpu __arena *to, u64 clock, u64 now_ns)
 {
-	u64 lead = shard_clock(to) - shard_clock(from);
+	u64 lead = shard_clock(shard_at(to->shard)) - shard_clock(from);
 
 	if (!is_shard_loaded(from, now_ns) || (s64)lead <= 0 ||
 	    lag_ns(from, lead) <= BALANCE_LAG_NS || !is_slower(from, to, now_ns))
 		return false;
-	return may_give(&from->giver, clock - shard_clock(from), now_ns);
+	return may_give(&from->giver, clock - shard_clock(from));
 }
 
 /* What a place is behind its shard's, as CPU time of a task there; what it cannot keep up with is forgotten. */
@@ -246,8 +220,7 @@ static inline s64 own_lag_ns(const struct consort_cpu __arena *c)
 /* Whether tasks that are bound to some CPUs, one of which is this one, have less here than their part. */
 static inline bool cpu_should_give(struct consort_cpu __arena *from, u64 now_ns)
 {
-	return now_ns >= from->giver.at_ns && is_loaded(&from->place, now_ns) &&
-	       own_lag_ns(from) > LAG_MAX_NS;
+	return is_loaded(&from->place, now_ns) && own_lag_ns(from) > LAG_MAX_NS;
 }
 
 /*
@@ -259,8 +232,8 @@ static inline bool cpu_has_room(const struct consort_cpu __arena *from,
 {
 	const struct shard __arena *s = shard_at(to->shard);
 
-	return from->shard != to->shard && now_ns >= from->giver.at_ns && !to->place.nr_runnable &&
-	       s->nr_runnable < s->nr_cpus && is_loaded(&from->place, now_ns);
+	return from->shard != to->shard && !to->place.nr_runnable && s->nr_runnable < s->nr_cpus &&
+	       is_loaded(&from->place, now_ns);
 }
 
 /* Whether so much more is promised in the own place of `from` than in that of `to` that a reserved task should move. */
@@ -298,17 +271,6 @@ static inline bool cpu_should_swap(const struct consort_cpu __arena *from,
 	       (class_table.shortest_period_ns || own_lag_ns(from) > SWAP_LAG_NS);
 }
 
-/* The place from which a CPU is to take a task, in its `pick`; PLACE_NONE: none. */
-static inline void pick_none(struct consort_cpu __arena *c)
-{
-	c->pick.place = PLACE_NONE;
-	c->pick.giver = NULL;
-	c->pick.swaps = NULL;
-	c->pick.oldest = 0;
-	c->pick.promised_most = 0;
-	c->pick.lag = 0;
-}
-
 /* Another shard's, for one that is ahead; or that of one of which a CPU idles beside work. */
 core_fn pick_shard(struct consort_cpu __arena *c in_arena, u32 stuck, u64 clock, u64 now_ns)
 {
@@ -316,8 +278,8 @@ core_fn pick_shard(struct consort_cpu __arena *c in_arena, u32 stuck, u64 clock,
 		struct shard __arena *from = shard_at(i), *own = shard_at(c->shard);
 		bool oldest = gives_oldest(from, own, now_ns);
 
-		if (i == c->shard ||
-		    (i != stuck && !oldest && !shard_should_give(from, own, clock, now_ns)))
+		if (i == c->shard || (i != stuck && !may_look(c, place_of_shard(i), false, now_ns)) ||
+		    (i != stuck && !oldest && !shard_should_give(from, c, clock, now_ns)))
 			continue;
 		c->pick.place = place_of_shard(i);
 		c->pick.giver = &from->giver;
@@ -362,29 +324,6 @@ core_fn pick_promised(struct consort_cpu __arena *c in_arena, u64 now_ns)
 	return 0;
 }
 
-/* That of another shard's subset which has all of its CPUs and yet lags behind its shard, for a shard that does not. */
-core_fn pick_subset(struct consort_cpu __arena *c in_arena, u64 now_ns)
-{
-	u64 clock = shard_clock(shard_at(c->shard));
-
-	for (u32 i = hidden(0); i < topology.nr_shards * SUBSETS && can_loop; i = hidden(i + 1)) {
-		struct shard __arena *from = shard_at(i / SUBSETS);
-		struct subset __arena *b = subset_at(from, i);
-
-		if (i / SUBSETS == c->shard || !b->place.nr_runnable || now_ns < b->giver.at_ns ||
-		    !is_loaded(&b->place, now_ns) || side_lag_ns(&b->place, from) <= LAG_MAX_NS ||
-		    vtime_before(clock, shard_clock(from)))
-			continue;
-		c->pick.place = place_of_subset(i / SUBSETS, i % SUBSETS);
-		c->pick.giver = &b->giver;
-		break;
-	}
-	return 0;
-}
-
-/* Of so many CPUs one looks at the own places. */
-#define BALANCE_CPUS 16
-
 /*
  * Another CPU's own: for a CPU whose own has less, whose turn it is then; or for one whose shard is not behind that one's, which
  * its own lags behind.
@@ -394,7 +333,7 @@ core_fn pick_cpu(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	u64 clock = shard_clock(shard_at(c->shard));
 	bool is_full = own_lag_ns(c) > LAG_MAX_NS;
 
-	for (u32 i = hidden(0); i < BALANCE_CPUS && i < topology.nr_cpus && can_loop;
+	for (u32 i = hidden(0); i < LOOK_CPUS && i < topology.nr_cpus && can_loop;
 	     i = hidden(i + 1)) {
 		u32 other = c->balance_from++ % topology.nr_cpus;
 		struct consort_cpu __arena *from = cpu_at(other);
@@ -406,9 +345,10 @@ core_fn pick_cpu(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 		} else if (cpu_should_swap(from, c, now_ns)) {
 			c->pick.swaps = from;
 			c->pick.oldest = 1;
-		} else if (cpu_has_room(from, c, now_ns) ||
-			   (!is_full && cpu_should_give(from, now_ns) &&
-			    !vtime_before(clock, shard_clock(shard_at(from->shard))))) {
+		} else if (may_look(c, place_of_cpu(other), false, now_ns) &&
+			   (cpu_has_room(from, c, now_ns) ||
+			    (!is_full && cpu_should_give(from, now_ns) &&
+			     !vtime_before(clock, shard_clock(shard_at(from->shard)))))) {
 			c->pick.giver = &from->giver;
 		} else {
 			continue;
@@ -417,44 +357,6 @@ core_fn pick_cpu(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 		break;
 	}
 	return 0;
-}
-
-/* What came of a CPU's pick. What is noted of the giver several CPUs may write at a time: it is a hint. */
-core_fn pick_end(struct consort_cpu __arena *c in_arena, bool took, u64 now_ns)
-{
-	struct giver __arena *g = c->pick.giver;
-
-	if (c->pick.swaps) {
-		c->swap_at_ns = now_ns + BALANCE_SWAP_NS;
-		if (took)
-			c->pick.swaps->swap_at_ns = c->swap_at_ns;
-	}
-	if (!g)
-		return 0;
-	g->pause_ns = took ? BALANCE_PAUSE_NS : g->pause_ns * 2;
-	if (g->pause_ns < BALANCE_PAUSE_NS)
-		g->pause_ns = BALANCE_PAUSE_NS;
-	if (g->pause_ns > BALANCE_PAUSE_MAX_NS)
-		g->pause_ns = BALANCE_PAUSE_MAX_NS;
-	g->at_ns = now_ns + g->pause_ns;
-	g->lag = c->pick.lag;
-	return 0;
-}
-
-/* Takes a task from the place picked; where nobody of a shard's place can come, one of a subset's may. */
-static inline struct task_struct *pull(struct consort_cpu __arena *c, u32 cpu, u64 now_ns)
-{
-	u32 place = c->pick.place;
-	struct task_struct *p = NULL;
-
-	for (u32 i = hidden(0); !p && i <= SUBSETS && can_loop; i = hidden(i + 1)) {
-		if (i && (place >= SHARDS_MAX || !shard_at(place)->nr_in_subsets))
-			break;
-		p = steal_from(i ? place_of_subset(place, i - 1) : place, cpu, c->pick.oldest,
-			       now_ns);
-	}
-	pick_end(c, p, now_ns);
-	return p;
 }
 
 core_fn balance(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
@@ -472,12 +374,13 @@ core_fn balance(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	clock = machine_clock();
 	shard_keep_up(c, own, clock, now_ns);
 	pick_none(c);
+	speed_here(c, cpu);
 	pick_promised(c, now_ns);
 	/* Whose own place has more than it can run does not take more of others. */
 	if (c->pick.place == PLACE_NONE && (own_lag_ns(c) <= LAG_MAX_NS || stuck != SHARDS_MAX))
 		pick_shard(c, stuck, clock, now_ns);
 	if (c->pick.place == PLACE_NONE)
-		pick_subset(c, now_ns);
+		pick_slower(c, now_ns);
 	if (c->pick.place == PLACE_NONE)
 		pick_cpu(c, cpu, now_ns);
 	if (c->pick.place == PLACE_NONE)
@@ -485,12 +388,12 @@ core_fn balance(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	p = pull(c, cpu, now_ns);
 	/* Who is promised too much to move must not keep others from it for good. */
 	if (c->pick.promised_most && !p)
-		c->promises_at_ns = now_ns + BALANCE_PAUSE_MAX_NS;
+		c->promises_at_ns = now_ns + MIGRATE_PAUSE_MAX_NS;
 	c->pick.promised_most = 0;
 	if (!p)
 		return 0;
 	/* There may be more. */
-	c->balance_at_ns = now_ns + BALANCE_PAUSE_NS;
+	c->balance_at_ns = now_ns + MIGRATE_PAUSE_NS;
 	put_stolen(c, cpu, p, false, now_ns);
 	bpf_task_release(p);
 	return 0;

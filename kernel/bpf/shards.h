@@ -240,7 +240,7 @@ static inline struct task_struct *steal_from(u32 from, u32 cpu, bool oldest, u64
 	if (promised_most)
 		take_promised_for(pl, cpu, promised_most, from >= SHARDS_MAX, now_ns);
 	else if (oldest)
-		take_oldest_for(pl, cpu, from >= SHARDS_MAX);
+		take_oldest_for(pl, cpu, from >= SHARDS_MAX || cpu_at(cpu)->pick.faster);
 	else
 		take_first_for(pl, cpu, now_ns);
 	ends_thieving(from);

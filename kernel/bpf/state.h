@@ -140,10 +140,23 @@ struct task {
 
 /* A place that others take tasks from, see balance.h. */
 struct giver {
-	u64 at_ns; /* when one may next be taken */
+	u64 at_ns; /* when one may next be taken, */
+	u64 turn_at_ns; /* and when one may next go or come because it is served faster, see migrate.h */
 	u64 lag; /* what it was behind when that last happened, or less if it has caught up since */
-	u64 pause_ns; /* how long it is left alone then */
+	u64 served; /* the CPU time that it has, WEIGHT_ONE is one CPU, see speeds.h, */
+	u64 served_ran_ns; /* what its tasks had had when that was last looked at, */
+	u64 served_at_ns; /* and when; 0: nobody was there, or somebody has come or gone */
+	u32 looks; /* how often it has been measured since; 0: it is not known */
 };
+
+/* A place from which a CPU could take nothing that it may run: how long it leaves it alone. */
+struct vain {
+	u64 until_ns;
+	u64 pause_ns;
+};
+
+/* So many of them are told apart. */
+#define VAINS 8
 
 /* Those among which a CPU chooses: its own, those of its shard's subsets, its shard's. */
 #define PLACES_OF_CPU (SUBSETS + 2)
@@ -153,7 +166,11 @@ struct pick {
 	struct giver __arena *giver; /* NULL: nothing is noted */
 	struct consort_cpu __arena *swaps; /* the CPU with whose own place it takes turns; NULL: none */
 	u64 lag; /* what the giver is behind */
+	u64 served; /* the CPU time of that of its own places which is served slowest, */
+	u64 load; /* and what weighs there; 0: it is not known */
+	u64 turn_at_ns; /* when a task may next come to any of these to be served faster */
 	u32 place;
+	u32 faster; /* its tasks would be served faster here: one may come to the CPU's own place though others are there */
 	u32 oldest; /* takes what has waited for longest */
 	u64 promised_most; /* takes one with a reservation that has been promised no more, as a load; 0: any */
 };
@@ -182,6 +199,7 @@ struct consort_cpu {
 	u64 kept_up; /* its shard's clock when it last looked at that, see balance.h, */
 	u64 kept_up_ns; /* and when that was */
 	u64 balance_at_ns; /* when this CPU next compares its shard with the others */
+	struct vain vains[2 * VAINS]; /* where tasks would be served faster here, in the second half */
 	u64 promises_at_ns; /* when it next looks whether more has been promised in one of them */
 	u64 swap_at_ns; /* when its own place next takes a task from another one's that has more, or gives one */
 	u32 balance_from; /* the CPU at whose own place it looks next */
@@ -317,6 +335,16 @@ static inline u32 subsets_of_shard(void)
 static inline bool is_own(u32 place)
 {
 	return directory[place].kind == PLACE_OF_CPU;
+}
+
+/* What is known of a place from which tasks are taken. */
+static inline struct giver __arena *giver_at(u32 place)
+{
+	if (is_own(place))
+		return &cpu_at(place - SHARDS_MAX)->giver;
+	if (place < SHARDS_MAX)
+		return &shard_at(place)->giver;
+	return &subset_at(shard_at(shard_of_place(place)), place - PLACE_SUBSETS)->giver;
 }
 
 static inline u32 place_index(u32 place)

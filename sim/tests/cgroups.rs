@@ -190,3 +190,62 @@ fn tasks_bound_to_some_cpus_take_turns_to_be_in_the_fuller_one() {
     let (least, most) = (bound.iter().min().unwrap(), bound.iter().max().unwrap());
     assert!(*least as f64 > 0.85 * *most as f64, "{bound:?}");
 }
+
+/// Two caches of two CPUs; two tasks that may run on one CPU of each are not left together on one of them.
+#[test]
+fn tasks_whose_masks_span_caches_go_where_they_are_served_faster() {
+    let mut setup = with_domain(Machine::simple(4, 2, Kernel::V7_2), 8 * S);
+    for bound in [false, false, false, true, true] {
+        let mut hog = Task::new("hog", Program::Hog);
+        if bound {
+            hog.affinity = Some(vec![1, 2]);
+        }
+        setup.tasks.push(hog);
+    }
+    let outcome = run(&setup, consort(), &mut ()).unwrap();
+    assert_fine(&outcome);
+    let had: Vec<u64> = outcome.tasks.iter().map(|it| it.run_ns).collect();
+    let least = *had.iter().min().unwrap() as f64;
+    assert!(least > 0.9 * 0.8 * (8 * S) as f64, "{had:?}");
+}
+
+/// Two cgroups, one of which weighs twice as much, whose tasks may all run on some CPUs of each of two caches: each has its part of
+/// these, and each of its tasks as much as the others.
+#[test]
+fn cgroups_whose_masks_span_caches_have_their_parts() {
+    for (on, of_each) in [(vec![3, 4], [4, 2]), (vec![2, 3, 4, 5], [6, 6])] {
+        let mut setup = with_domain(Machine::simple(8, 4, Kernel::V7_2), 8 * S);
+        for (name, weight) in [("a", 200), ("b", 100)] {
+            setup.cgroups.push(Cgroup {
+                name: name.into(),
+                parent: Some(0),
+                weight,
+            });
+        }
+        for (cgroup, count) in [(1, of_each[0]), (2, of_each[1])] {
+            for _ in 0..count {
+                setup.tasks.push(Task {
+                    cgroup,
+                    affinity: Some(on.clone()),
+                    ..Task::new("hog", Program::Hog)
+                });
+            }
+        }
+        let outcome = run(&setup, consort(), &mut ()).unwrap();
+        assert_fine(&outcome);
+        let thirds = on.len() as f64 * (8 * S) as f64 / 3.0;
+        for (number, task) in outcome.tasks.iter().enumerate() {
+            let (part, of) = if number < of_each[0] {
+                (2.0, of_each[0])
+            } else {
+                (1.0, of_each[1])
+            };
+            let due_ns = part * thirds / of as f64;
+            assert!(
+                task.run_ns as f64 > 0.97 * due_ns,
+                "{number}: {} of {due_ns}",
+                task.run_ns
+            );
+        }
+    }
+}

@@ -10,7 +10,7 @@ use std::path::Path;
 const CLOCKS: &str = "kernel/bpf/clocks.h";
 
 /// Each with the mix that it breaks, and how far, in slices, nobody is behind there without it.
-const BUGS: [(Mutation, &str, f64); 6] = [
+const BUGS: [(Mutation, &str, f64); 7] = [
     (
         Mutation {
             name: "gaps-stay",
@@ -70,6 +70,16 @@ const BUGS: [(Mutation, &str, f64); 6] = [
         },
         "part",
         3.0,
+    ),
+    (
+        Mutation {
+            name: "nowhere-is-faster",
+            file: "kernel/bpf/speeds.h",
+            from: "return to->pick.served * from->root.load > there + there / SPEED_PARTS;",
+            to: "return false;",
+        },
+        "mask_of_two_caches",
+        LAG_MAX_SLICES,
     ),
 ];
 

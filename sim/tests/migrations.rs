@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How often tasks change caches: not where they can be divided evenly, and else once in a turn.
+
+mod common;
+
+use common::{assert_fine, MS, S};
+use consort_sim::setup::*;
+use consort_sim::trace::{Event, What};
+use consort_sim::{consort, run};
+
+/// A turn of migrate.h.
+const TURN_NS: u64 = 50 * MS;
+
+/// Hogs, so many for each list of CPUs; no list: all of them.
+type Hogs = &'static [(usize, &'static [u32])];
+
+struct Changes {
+    llc_of: Vec<u32>,
+    from_ns: u64,
+    /// When which task came to another cache.
+    seen: Vec<(u64, usize)>,
+}
+
+impl consort_sim::trace::Observer for Changes {
+    fn event(&mut self, event: &Event) {
+        if let What::Migrated { task, from, to } = event.what {
+            let changes = self.llc_of[from as usize] != self.llc_of[to as usize];
+            if changes && event.at_ns >= self.from_ns {
+                self.seen.push((event.at_ns, task as usize));
+            }
+        }
+    }
+}
+
+/// What each hog had, and the changes of caches from `from_ns` on.
+fn changes(
+    cpus: u32,
+    of_a_cache: u32,
+    hogs: Hogs,
+    from_ns: u64,
+    duration_ns: u64,
+) -> (Vec<u64>, Vec<(u64, usize)>) {
+    let machine = Machine::simple(cpus, of_a_cache, Kernel::V7_2);
+    let mut changes = Changes {
+        llc_of: machine.llc_of.clone(),
+        from_ns,
+        seen: Vec::new(),
+    };
+    let mut setup = Setup::empty(machine, duration_ns);
+    for (count, on) in hogs {
+        for _ in 0..*count {
+            setup.tasks.push(Task {
+                affinity: (!on.is_empty()).then(|| on.to_vec()),
+                ..Task::new("hog", Program::Hog)
+            });
+        }
+    }
+    let outcome = run(&setup, consort(), &mut changes).unwrap();
+    assert_fine(&outcome);
+    let had = outcome.tasks.iter().map(|it| it.run_ns).collect();
+    (had, changes.seen)
+}
+
+/// Whatever a cache holds is of use to who stays: where all have the same, be they bound to some CPUs or not, nobody goes.
+#[test]
+fn nobody_changes_caches_where_tasks_can_be_divided_evenly() {
+    const EVEN: [(u32, u32, Hogs); 5] = [
+        (4, 2, &[(8, &[])]),
+        (4, 2, &[(4, &[]), (4, &[1, 2])]),
+        (4, 2, &[(6, &[]), (2, &[1, 2])]),
+        (8, 4, &[(8, &[]), (8, &[2, 3, 4, 5])]),
+        (8, 4, &[(4, &[3, 4])]),
+    ];
+    for (cpus, of_a_cache, hogs) in EVEN {
+        let (_, seen) = changes(cpus, of_a_cache, hogs, 3 * S, 8 * S);
+        assert!(seen.is_empty(), "{cpus} CPUs, {hogs:?}: {seen:?}");
+    }
+}
+
+/// Three on two CPUs of two caches: each of these places gives or takes one in a turn, and all have had two thirds.
+#[test]
+fn tasks_that_take_turns_in_two_caches_change_once_in_a_turn() {
+    const DURATION_NS: u64 = 8 * S;
+    let (had, seen) = changes(8, 4, &[(3, &[3, 4])], 0, DURATION_NS);
+    let least = *had.iter().min().unwrap() as f64;
+    assert!(least > 0.9 * DURATION_NS as f64 * 2.0 / 3.0, "{had:?}");
+    assert!(!seen.is_empty());
+    assert!(seen.len() as u64 <= DURATION_NS / TURN_NS, "{}", seen.len());
+}
+
+/// The same beside others, which may run anywhere: two places of CPUs and two of caches, of each of which one goes or to which one
+/// comes in a turn.
+#[test]
+fn turns_beside_tasks_of_whole_caches_are_no_shorter() {
+    const DURATION_NS: u64 = 8 * S;
+    let (_, seen) = changes(8, 4, &[(8, &[]), (3, &[3, 4])], 0, DURATION_NS);
+    let bound = 2 * DURATION_NS / TURN_NS;
+    assert!(seen.len() as u64 <= bound, "{} of {bound}", seen.len());
+}
