@@ -87,7 +87,10 @@ static __always_inline void choice_move_on(struct choice __arena *c, struct grou
 	g->vmin = vtime;
 }
 
-/* Holds a minimum that has leapt back to a member that runs on another CPU: what is above `runs`, charged but for `ran_ns`. */
+/*
+ * Holds a minimum that has leapt back to a member that runs on another CPU: what is above `runs`, charged but for `ran_ns`. That
+ * goes on for a part of a slice before it is the turn of one that wakes, as beside members of its own weight.
+ */
 core_fn place_hold_back(struct choice __arena *c in_arena, struct tree_node __arena *runs in_arena,
 			u64 ran_ns)
 {
@@ -97,7 +100,8 @@ core_fn place_hold_back(struct choice __arena *c in_arena, struct tree_node __ar
 
 	if (!n || !n->active || g->node.kind != NODE_FAIR)
 		return 0;
-	vtime = vtime_max(n->vtime + vtime_of_ns(ran_ns, node_weight(n)), c->leaps_from);
+	vtime = n->vtime + vtime_of_ns(ran_ns + LAG_MAX_NS / 2, node_weight(n));
+	vtime = vtime_max(vtime, c->leaps_from);
 	if (vtime_before(vtime, g->vmin))
 		g->vmin = vtime;
 	return 0;

@@ -14,7 +14,7 @@
 #include "subsets.h"
 #include "timer.h"
 
-static __attribute__((noinline)) u64 task_slice_ns(struct task __arena *t, u64 now_ns)
+__weak __noinline u64 task_slice_ns(struct task __arena *t in_arena, u64 now_ns)
 {
 	u64 slice = place_at(t->place)->quantum_ns;
 
