@@ -24,7 +24,7 @@ pub struct Mutation {
 const SCHEDULER: &str = "kernel/bpf/consort.bpf.c";
 
 /// One of each kind that schedulers are known for.
-pub const MUTATIONS: [Mutation; 38] = [
+pub const MUTATIONS: [Mutation; 39] = [
     Mutation {
         name: "unsigned-virtual-time",
         file: "core/vtime.h",
@@ -34,7 +34,7 @@ pub const MUTATIONS: [Mutation; 38] = [
     Mutation {
         name: "dropped-wake-up",
         file: SCHEDULER,
-        from: "\t\twake_kick(p, cpu, place, verdict);",
+        from: "\t\twake_kick(p, cpu, place, verdict, looks);",
         to: "\t\t(void)verdict;",
     },
     Mutation {
@@ -158,10 +158,16 @@ pub const MUTATIONS: [Mutation; 38] = [
         to: "",
     },
     Mutation {
+        name: "wakes-by-the-sleepers-clock",
+        file: "core/decide/fair.h",
+        from: "fair_wake_at(g, n->vtime - g->spare_vtime,",
+        to: "fair_wake_at(g, n->vtime,",
+    },
+    Mutation {
         name: "minimum-left-behind",
         file: "core/decide/fair.h",
-        from: "if (g->nr_active != n->active ||",
-        to: "if (g->nr_active != 1 ||",
+        from: "if (g->nr_active != n->active)",
+        to: "if (g->nr_active != 1)",
     },
     Mutation {
         name: "slice-not-cut",
