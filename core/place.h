@@ -28,7 +28,7 @@ struct choice {
 	struct group __arena *from; /* in which the accounts begin to decide */
 	u64 due_ns; /* its expired due time if that is why, else NEVER_NS */
 	u64 waited_ns; /* how long the task has waited, if that is why, else 0 */
-	struct group __arena *leaps_in; /* whose minimum has leapt, see choice_move_on(); NULL: none has; */
+	struct group __arena *leaps_in; /* whose minimum has leapt, see choice_move_on(); NULL: none has */
 	u64 leaps_from; /* as far as there it may be held back */
 	u8 looks; /* set by the caller: virtual times do not move on, whoever is chosen */
 	u8 defers; /* set by the caller: they move on in place_accept, if the choice is one of several and the best */
@@ -66,7 +66,7 @@ static __always_inline struct tree_node __arena *group_second(const struct group
 	return node_of_ready(right && heap_before(right, left) ? right : left);
 }
 
-/* So much CPU time of its own one may be ahead, for what it had while others ran on every other CPU and wanted no more. */
+/* How far, as its own CPU time, a member may be ahead because of what nobody else could use: the others had a CPU each. */
 #define LEAP_MAX_NS 64000000ULL
 
 /*

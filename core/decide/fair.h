@@ -10,11 +10,10 @@
  *          may be ahead of it. One that begins to wait is behind the minimum by as much at most, an account or a domain's
  *          seat by LAG_MAX_NS for each of its active members: a group that had fewer runnable tasks than its share has CPUs
  *          earns no credit for what it could not use. Nor is one ahead for what it had while nobody waited (place.h); beside a
- *          busy CPU, where members may yet run in turns, it is, but for no longer than a member may be behind. Who sleeps ahead
- *          repays in such time, too, as on one CPU, where it moves the minimum: as much as all that are active have of it on
- *          average. An account on
- *          several CPUs is compared with what those below it that run are about to have: they are charged when their CPUs
- *          choose.
+ *          busy CPU, where members may yet run in turns, it is, but for no longer than a member may be behind. A sleeper that
+ *          is ahead repays in such time, too, as on one CPU, where it moves the minimum: as much as all active members have
+ *          of it on average. An account on several CPUs is compared with what those below it that run are about to have:
+ *          they are charged when their CPUs choose.
  * Bound    For runnable i, j of one group, on one CPU: vtime_i - vtime_j <= quantum / weight_i, where quantum is the longest
  *          time for which i runs before it is compared again, and more by what j was owed when it went to sleep, until it
  *          has had that. No task's lag is larger than (LAG_MAX_NS + the seats' lead) / weight.

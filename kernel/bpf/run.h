@@ -14,6 +14,7 @@
 #include "subsets.h"
 #include "timer.h"
 
+/* Global: of a static function Linux 6.18's verifier says that it has a bug ("unexpected regs"), where enqueue looks around. */
 __weak __noinline u64 task_slice_ns(struct task __arena *t in_arena, u64 now_ns)
 {
 	u64 slice = place_at(t->place)->quantum_ns;
