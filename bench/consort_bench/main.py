@@ -146,13 +146,17 @@ def choose(experiments: list[Experiment], patterns: list[str] | None) -> list[Ex
 
 
 def needed(experiment: Experiment, rows: tuple[Row, ...]) -> tuple[Run, ...]:
-    """Guests keep all their runs, as one follows the other; of the simulator's only those that are read."""
+    """Guests keep all their runs, as one follows the other; of the simulator's, and of those that have a guest each, only
+    those that are read."""
     read = [row.runs() for row in rows]
     if None in read:
         return experiment.runs
     names = frozenset().union(*read)
+    has_own = experiment.runs_per_guest == 1
     return tuple(
-        run for run in experiment.runs if run.scheduler is not Scheduler.SIMULATOR or run.name in names
+        run
+        for run in experiment.runs
+        if run.name in names or not (has_own or run.scheduler is Scheduler.SIMULATOR)
     )
 
 
