@@ -146,8 +146,9 @@ def choose(experiments: list[Experiment], patterns: list[str] | None) -> list[Ex
 
 
 def needed(experiment: Experiment, rows: tuple[Row, ...]) -> tuple[Run, ...]:
-    """Guests keep all their runs, as one follows the other; of the simulator's, and of those that have a guest each, only
-    those that are read."""
+    """Guests keep all their runs, as one follows the other.
+
+    Of the simulator's, and of those with a guest each, only those that are read."""
     read = [row.runs() for row in rows]
     if None in read:
         return experiment.runs
