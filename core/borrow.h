@@ -426,12 +426,15 @@ core_fn place_settle(struct place __arena *pl in_arena, u64 now_ns)
 	return 1;
 }
 
-/* The waiting member whose due event expired first among the domains that may borrow; NULL if none has. */
-static __always_inline struct member __arena *place_expired(struct place __arena *pl, u64 now_ns)
+/* The same among the domains that may borrow. */
+static __always_inline struct member __arena *place_expired(struct place __arena *pl, int is_free,
+							    u64 now_ns)
 {
 	struct heap_link __arena *top = pl->due.top;
 
-	return top && top->major <= now_ns ? domain_expired(domain_of_upcoming(top), now_ns) : NULL;
+	return top && (is_free || top->major <= now_ns) ?
+		       domain_expired(domain_of_upcoming(top), is_free, now_ns) :
+		       NULL;
 }
 
 /* Times that are computed from virtual times are a little early: never find the domain still ahead. */

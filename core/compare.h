@@ -63,6 +63,10 @@ static __always_inline u64 place_compare_at_ns(struct place __arena *pl,
 		if (due_ns < at_ns)
 			at_ns = due_ns;
 	}
+	/* Of several CPUs one is found for a member that wakes: only members make room before. */
+	if (upcoming && pl->nr_cpus > 1 && pays->kind != NODE_SEAT &&
+	    !domain_first_due(domain_of_upcoming(upcoming)))
+		return at_ns;
 	/* One that is due already has to wait for the running task, by what that is owed. */
 	if (upcoming && pl->nr_cpus > 1 && upcoming->major <= now_ns)
 		return at_ns < now_ns + pl->quantum_ns ? at_ns : now_ns + pl->quantum_ns;

@@ -360,7 +360,8 @@ static __always_inline struct member __arena *place_due(struct place __arena *pl
 							struct tree_node __arena *running,
 							struct tree_node __arena *seat, u64 now_ns)
 {
-	struct member __arena *m = place_expired(pl, now_ns), *r;
+	int is_free = pl->nr_cpus > 1 && (!running || running->parent->node.kind == NODE_COOP);
+	struct member __arena *m = place_expired(pl, is_free, now_ns), *r;
 	struct domain __arena *d;
 
 	if (m && running && pl->nr_cpus > 1 && running->parent != m->node.parent &&

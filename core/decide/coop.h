@@ -32,10 +32,7 @@
 /* So many due events fewer than the others a member has had at most, whatever it has slept for. */
 #define SERVED_BEHIND_MAX 16
 
-/*
- * By progress, how much CPU time a member has before others that have had equally many due events. Shorter turns would leave
- * all of them in the middle of what some could have done by their due times.
- */
+/* By progress, a member's CPU time before others that have had equally many due events: shorter turns leave all unfinished. */
 #define TURN_NS 100000000ULL
 /* The same for members that announce none: nothing of theirs is in the middle. */
 #define TURN_UNDUE_NS 2000000ULL
@@ -87,6 +84,7 @@ struct member {
 	struct tree_node node;
 	struct heap_link due; /* in one of the domain's queues due, patient, indebted, asleep */
 	u64 due_ns; /* NEVER_NS if none */
+	u64 awaits_ns; /* until when it waits, though it is due, for others' events to be over: see wake.h; 0: it does not */
 	u64 run_due_ns; /* what it was when the run that is not charged yet began */
 	u64 key;
 	u32 priority; /* PRIORITY_NONE if it has no best-effort event */
@@ -226,7 +224,7 @@ static __always_inline void domain_await_due(struct domain __arena *d, struct me
 		heap_push(&d->indebted, &m->due, member_out_of_debt_at(m, d),
 			  soon ? m->due_ns : patience_ns);
 	else
-		heap_push(&d->due, &m->due, m->due_ns, 0);
+		heap_push(&d->due, &m->due, m->due_ns < m->awaits_ns ? m->awaits_ns : m->due_ns, 0);
 }
 
 /* Lets the due events and priorities of those count again that are out of debt. */
@@ -255,6 +253,7 @@ static __always_inline void domain_cease_due(struct domain __arena *d, struct me
 		fifo_remove(&d->patient, &m->due);
 	else if (m->due.queued)
 		heap_remove(m->indebted ? &d->indebted : &d->due, &m->due);
+	m->awaits_ns = 0;
 }
 
 /* An active member begins to wait. */
@@ -298,8 +297,8 @@ static __always_inline void domain_wake(struct domain __arena *d, struct member 
 }
 
 /*
- * A member sleeps until its due time: the others are told to make room for it then. It may have been awake in between
- * without a word to us: the kernel itself enqueues tasks that end, and all of them while it bypasses the scheduler.
+ * A member sleeps until its due time: the others are told to make room for it then. It may have been awake in between without
+ * a word to us: the kernel itself enqueues tasks that end, and all of them while it bypasses the scheduler.
  */
 static __always_inline void domain_sleep(struct domain __arena *d, struct member __arena *m)
 {
@@ -395,22 +394,26 @@ static __always_inline struct heap_link __arena *domain_first_due(const struct d
 	return !due || (patient && heap_before(patient, due)) ? patient : due;
 }
 
-/* The waiting member whose due event expired first, NULL if none has. */
-static __always_inline struct member __arena *domain_expired(struct domain __arena *d, u64 now_ns)
+/* The waiting member whose due event expired first; for a CPU that `is_free` also one that awaits such. NULL if none has. */
+static __always_inline struct member __arena *domain_expired(struct domain __arena *d, int is_free,
+							     u64 now_ns)
 {
 	struct heap_link __arena *top = domain_first_due(d);
+	struct member __arena *m = top ? member_of_due(top) : NULL;
 
-	return top && top->major <= now_ns ? member_of_due(top) : NULL;
+	if (m && top->major > now_ns && !(is_free && m->awaits_ns && m->due_ns <= now_ns))
+		return NULL;
+	return m;
 }
 
 /*
- * The member that runs next: one of those that wait, or `running` (NULL if none) which could go on. The
- * running one wins ties: a switch must be worth something.
+ * The member that runs next: one of those that wait, or `running` (NULL if none) which could go on. The running one wins ties: a
+ * switch must be worth something.
  */
 static __always_inline struct member __arena *coop_first(struct domain __arena *d,
 							 struct member __arena *running, u64 now_ns)
 {
-	struct member __arena *m = domain_expired(d, now_ns);
+	struct member __arena *m = domain_expired(d, 1, now_ns);
 	struct tree_node __arena *first = group_first(&d->group);
 	u64 major, minor;
 

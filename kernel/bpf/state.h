@@ -183,6 +183,7 @@ struct consort_cpu {
 	struct group __arena *flight_in; /* the account in which it runs, see flight.h */
 	u64 flight_ns; /* what is in flight there; 0: nothing */
 	u64 busy_ns; /* for how long others had waited for it, at the last look */
+	u64 awaited_ns; /* until when a due member awaits the end of the event that runs here, see wake.h */
 	u64 compare_at_ns; /* when the running task is to be compared again; NEVER_NS: when it stops */
 	u64 timer_at_ns; /* when this CPU's one-shot timer fires; NEVER_NS: not armed */
 	u32 timer_failed; /* it could not be armed, the last time */

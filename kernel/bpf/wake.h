@@ -11,7 +11,11 @@
  *          time by an interrupt of another CPU.
  *          A task in its first turn (core/slice.h), beside others that wait, is not preempted by a plain one of its group that
  *          weighs no more. Of due events of several domains the earlier one is first.
- * Bound    A task that would go before the running one waits for it for a shortest slice at most.
+ *          On several CPUs a due member interrupts nobody while the event of another one, which it alone awaits, is about to be
+ *          over: where members are due at a time, tasks beside them would else lose their CPUs to all of them at once, and
+ *          those CPUs idle then.
+ * Bound    A task that would go before the running one waits for it for a shortest slice at most. A due member that awaits an
+ *          event is due again after its domain's grace, whatever has become of that.
  * Source   000 section 2.3.3 (borrowing); docs/measured-facts.md: outsiders need wake-up preemption among themselves.
  */
 #ifndef CONSORT_WAKE_H
@@ -188,19 +192,64 @@ static inline bool is_protected(struct consort_cpu __arena *c, u32 cpu, u64 now_
 	return true;
 }
 
+/* Of the CPUs that may run a due member, how many are looked at. */
+#define DUE_LOOKS 4
+
+/* Whether the CPU runs a due event that will be over within a grace, or begins one, and nobody waits for that yet. */
+static inline bool event_ends_soon(const struct consort_cpu __arena *c, u64 grace_ns, u64 now_ns)
+{
+	struct task __arena *running = c->running;
+
+	if (now_ns < c->awaited_ns)
+		return false;
+	return running ? now_ns - c->since_ns <= grace_ns && is_due(running, now_ns) : c->told;
+}
+
+/*
+ * Several CPUs: whether a due member need not interrupt a task, as a CPU idles that it may use, or will be free within its grace.
+ * For so long it waits, and only CPUs that become free serve it as one that is due.
+ */
+core_fn due_awaits(struct shard __arena *s in_arena, struct task __arena *t in_arena, u64 now_ns)
+{
+	u64 grace_ns = domain_in(t->set, t->place)->grace_ns;
+
+	USES_ARENA();
+	for (u32 i = hidden(0); i < DUE_LOOKS && can_loop; i = hidden(i + 1)) {
+		u32 cpu = cpu_after(s, s->look_at);
+		struct consort_cpu __arena *c = cpu_at(cpu);
+
+		s->look_at = cpu;
+		if (!may_use(t->place, cpu))
+			continue;
+		if (!c->running && !c->told && c->online && !higher_class_waits(cpu))
+			return 1;
+		if (!event_ends_soon(c, grace_ns, now_ns))
+			continue;
+		c->awaited_ns = now_ns + grace_ns;
+		t->member.awaits_ns = c->awaited_ns;
+		return 1;
+	}
+	return 0;
+}
+
 /* Returns an enum wake_verdict. */
 core_fn wake_decide(struct consort_cpu __arena *c in_arena, u32 cpu,
 		    struct task __arena *t in_arena, u64 now_ns)
 {
 	struct task __arena *running = c->running;
-	bool due;
+	bool due, beats;
 
 	if (is_dying(bpf_get_smp_processor_id()))
 		return WAKE_RUN;
 	if (!running)
 		return higher_class_waits(cpu) ? WAKE_WAIT : WAKE_RUN;
 	due = is_due(t, now_ns);
-	if (!wake_beats(c, cpu, t, due, now_ns))
+	beats = wake_beats(c, cpu, t, due, now_ns);
+	/* The CPU looks anew when that is over: at the queue that its running task is of. */
+	if (due && !one_cpu && t->place == c->shard && running->place == t->place &&
+	    !(beats && in_domain(running)) && due_awaits(shard_at(c->shard), t, now_ns))
+		return beats && !t->member.awaits_ns ? WAKE_KICK : WAKE_WAIT;
+	if (!beats)
 		return WAKE_WAIT;
 	if (!due && is_protected(c, cpu, now_ns))
 		return WAKE_WAIT;
@@ -240,9 +289,6 @@ core_fn wake_inform(struct consort_cpu __arena *c in_arena, u32 cpu,
 	return 0;
 }
 
-/* Of the CPUs that may run a due member that waits, how many are looked at for one that it may interrupt. */
-#define DUE_LOOKS 4
-
 /* Whether a CPU that runs somebody should choose again for a task that begins to wait. */
 static inline bool should_look(struct consort_cpu __arena *c, u32 cpu, struct task __arena *t,
 			       bool due, u64 now_ns)
@@ -267,7 +313,7 @@ core_fn look_around(struct shard __arena *s in_arena, struct task __arena *t in_
 	bool due = is_due(t, now_ns);
 	u32 looks = due ? DUE_LOOKS : 1;
 
-	if (is_own(t->place))
+	if (is_own(t->place) || t->member.awaits_ns)
 		return CPUS_MAX;
 	while (looks-- && can_loop) {
 		u32 cpu = cpu_after(s, s->look_at);

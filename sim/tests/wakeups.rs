@@ -67,17 +67,37 @@ const BURST: &str = r#"{"global": {"duration": 5, "warmup": 1}, "machine": {"cpu
                       "b": {"loop": -1, "run": 450, "poll": {"due": {"timer": "unique", "period": "7ms"}}}}},
               "hog": {"hog": true, "instance": 2}}}"#;
 
-/// Each has its CPU at once: half of them run beside the others, and none waits for a hog. What they had ahead of the hogs they
-/// repay while CPUs idle; else they would soon have borrowed enough, and be 1.3 ms late.
+/// None waits for a hog: some for one event of others, and the rest interrupt hogs. What they had ahead of those they repay
+/// while CPUs idle; else they would soon have borrowed enough, and be 1.3 ms late.
 #[test]
 fn members_that_are_due_at_a_time_interrupt_hogs_on_other_cpus() {
     for seed in SEEDS {
         let summary = summary(BURST, seed);
         for name in ["one", "two"] {
             let tardiness = &row(&summary, name).tardiness;
-            assert!(tardiness.p99_ms < 0.2, "{name}: {tardiness:?}");
+            assert!(tardiness.p99_ms < 1.0, "{name}: {tardiness:?}");
         }
         let percent = share(&summary, "hog");
-        assert!(percent > 170.0, "{percent}");
+        assert!(percent > 180.0, "{percent}");
+    }
+}
+
+/// Sixteen members that are due at a time, on eight CPUs of which hogs have three.
+const AUDIO: &str = r#"{"global": {"duration": 6, "warmup": 2}, "machine": {"cpus": 8, "llc": 1},
+    "domains": {"a": {"event": "1ms"}},
+    "tasks": {"audio": {"instance": 16, "phases": {"a": {"loop": 1, "join": "a", "poll": "1ms"},
+                        "b": {"loop": -1, "run": 1000, "poll": {"due": {"timer": "unique", "period": "5ms"}}}}},
+              "hog": {"hog": true, "instance": 3}}}"#;
+
+/// Five CPUs are enough for the members: no hog is interrupted for one that need only wait for another's event. Its next event
+/// is then due as much later, and soon nobody has to wait.
+#[test]
+fn a_due_member_awaits_the_end_of_an_event_rather_than_interrupt_a_hog() {
+    for seed in SEEDS {
+        let summary = summary(AUDIO, seed);
+        let percent = share(&summary, "hog");
+        assert!(percent > 290.0, "{percent}");
+        let tardiness = &row(&summary, "audio").tardiness;
+        assert!(tardiness.p99_ms < 1.0, "{tardiness:?}");
     }
 }

@@ -311,6 +311,52 @@ fn who_runs_for_a_due_event_ahead_of_others_gives_way_after_it() {
     runs(&mut h, member, 0);
 }
 
+/// On two CPUs, on one of which a heavy task runs, a light member wakes that is due, is ahead, and awaits an event for a millisecond.
+fn awaiting() -> (Host, [usize; 3]) {
+    let mut h = Host::new(0, 1000 * PATIENCE, 4 * MS);
+    let d = h.add_domain(DomainArgs {
+        order: ORDER_PROGRAM,
+        grace_ns: MS,
+    });
+    let member = h.add_task(None, Some(d), nice(20));
+    let [heavy, other] = [0; 2].map(|_| h.add_task(None, None, nice(0)));
+
+    unsafe { (*h.place.at()).nr_cpus = 2 };
+    h.wake(member);
+    h.dispatch();
+    h.wake(heavy);
+    h.pass(MS);
+    h.publish(member, h.now_ns + MS, PRIORITY_NONE, 0);
+    h.sleep();
+    h.dispatch();
+    h.pass(MS);
+    unsafe { (*h.member(member)).awaits_ns = h.now_ns + MS };
+    h.wake(member);
+    h.dispatch();
+    assert_eq!(h.running, Some(heavy));
+    (h, [member, heavy, other])
+}
+
+#[test]
+fn a_due_member_that_awaits_an_event_interrupts_others_after_its_grace() {
+    let (mut h, [member, heavy, _]) = awaiting();
+    h.pass(MS - 1);
+    h.dispatch();
+    assert_eq!(h.running, Some(heavy));
+    h.pass(1);
+    h.dispatch();
+    assert_eq!(h.running, Some(member));
+}
+
+#[test]
+fn a_cpu_that_becomes_free_serves_a_member_that_awaits_an_event() {
+    let (mut h, [member, _, other]) = awaiting();
+    h.wake(other);
+    h.sleep();
+    h.dispatch();
+    assert_eq!(h.running, Some(member));
+}
+
 #[test]
 fn a_sleeper_that_sleeps_again_is_asleep_once() {
     let mut h = Host::new(0, 1000 * PATIENCE, MS);
