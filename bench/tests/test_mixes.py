@@ -11,7 +11,7 @@ from unittest import mock
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from consort_bench import results, simulator  # noqa: E402
-from consort_bench.experiments import churn, mix, orders, preempt  # noqa: E402
+from consort_bench.experiments import churn, groups, mix, orders, preempt  # noqa: E402
 from consort_bench.main import choose  # noqa: E402
 from consort_bench.model import Experiment, Run, Samples, Scheduler  # noqa: E402
 from consort_bench.results import Judged  # noqa: E402
@@ -194,6 +194,12 @@ class Mixes(unittest.TestCase):
         (whole,) = choose([ORDERS], ["orders"])
         (part,) = choose([ORDERS], ["coop.service.n12.share_cv_percent"])
         self.assertEqual(part.runs, whole.runs)
+
+    def test_of_runs_with_a_guest_each_only_those_that_are_read_are_kept(self):
+        films = groups.experiment(Length.quick())
+        (part,) = choose([films], ["groups.pipeline4.heavy.fdte_c_p95_ms"])
+        read = {f"pipeline4.heavy.{control}" for control in ("rdx", "st", "st_cgroups")}
+        self.assertEqual({run.name for run in part.runs}, read)
 
     def test_every_seed_is_drawn_once(self):
         words = [run.arguments for run in self.experiment.runs if "--generated" in run.arguments]
