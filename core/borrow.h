@@ -426,7 +426,7 @@ core_fn place_settle(struct place __arena *pl in_arena, u64 now_ns)
 	return 1;
 }
 
-/* The same among the domains that may borrow. */
+/* As domain_expired(), of the first of the domains that may borrow. */
 static __always_inline struct member __arena *place_expired(struct place __arena *pl, int is_free,
 							    u64 now_ns)
 {
