@@ -7,9 +7,9 @@
  *          the right. Every operation merges two right spines.
  * Bound    A right spine of n links has at most log2(n + 1); push, pop and remove are O(log n), worst case.
  * Source   C. Crane, 1972; 000 section 2.3.1 asks for O(log n) insertion and removal.
- * Limits   Equal keys come out in no promised order.
+ * Limits   Equal keys with equal turns come out in no promised order.
  *
- * Keys compare by `major` as a signed difference (times wrap), then by `minor` unsigned.
+ * Keys compare by `major` as a signed difference (times wrap), then by `minor` unsigned, then by the turn as a signed difference.
  */
 #ifndef CORE_HEAP_H
 #define CORE_HEAP_H
@@ -22,8 +22,9 @@ struct heap_link {
 	struct heap_link __arena *right;
 	u64 major;
 	u64 minor;
-	u32 rank; /* links on the right spine from here, this one included */
-	u32 queued;
+	u8 rank; /* links on the right spine from here, this one included */
+	u8 queued;
+	u32 turn; /* the owner's, who leaves it alone while the link is queued */
 };
 
 struct heap {
@@ -37,10 +38,18 @@ static __always_inline int heap_key_before(u64 major_a, u64 minor_a, u64 major_b
 	return d < 0 || (d == 0 && minor_a < minor_b);
 }
 
+static __always_inline int heap_turn_before(u64 major_a, u64 minor_a, u32 turn_a, u64 major_b,
+					    u64 minor_b, u32 turn_b)
+{
+	if (major_a == major_b && minor_a == minor_b)
+		return (s32)(turn_a - turn_b) < 0;
+	return heap_key_before(major_a, minor_a, major_b, minor_b);
+}
+
 static __always_inline int heap_before(const struct heap_link __arena *a,
 				       const struct heap_link __arena *b)
 {
-	return heap_key_before(a->major, a->minor, b->major, b->minor);
+	return heap_turn_before(a->major, a->minor, a->turn, b->major, b->minor, b->turn);
 }
 
 static __always_inline u32 heap_rank(const struct heap_link __arena *l)
@@ -119,7 +128,8 @@ core_fn heap_push(struct heap __arena *h in_arena, struct heap_link __arena *l i
 	struct heap_link __arena *above = NULL, *below = h->top;
 
 	while (can_loop) {
-		if (!below || heap_key_before(major, minor, below->major, below->minor))
+		if (!below || heap_turn_before(major, minor, l->turn, below->major, below->minor,
+					       below->turn))
 			break;
 		above = below;
 		below = above->right;

@@ -20,131 +20,13 @@
 #ifndef CORE_DECIDE_COOP_H
 #define CORE_DECIDE_COOP_H
 
-#include "../fifo.h"
-#include "../live.h"
-#include "../node.h"
+#include "order.h"
 
 /* How long a member waits at most before it counts as due. */
 #define PATIENCE_NS 1000000000ULL
 
-#define PRIORITY_NONE 0xffffffffu
-
 /* So many due events fewer than the others a member has had at most, whatever it has slept for. */
 #define SERVED_BEHIND_MAX 16
-
-/* By progress, a member's CPU time before others that have had equally many due events: shorter turns leave all unfinished. */
-#define TURN_NS 100000000ULL
-/* The same for members that announce none: nothing of theirs is in the middle. */
-#define TURN_UNDUE_NS 2000000ULL
-
-/* Puts interrupted members before every best-effort event. */
-#define INTERRUPTED_FIRST (1ULL << 62)
-
-/* Puts members without a best-effort event behind those that have one. */
-#define NOTHING_TO_DO (1ULL << 61)
-
-enum coop_order {
-	ORDER_PROGRAM, /* as published: (priority, key) */
-	ORDER_PROGRESS, /* fewest due events first, served or announced; with equally many, in turns */
-	ORDER_SERVICE, /* least CPU time first */
-	ORDER_FUNCTION, /* as its function publishes: (priority, key), see function.h */
-};
-
-struct seat;
-struct role;
-struct function;
-
-struct domain {
-	struct group group; /* of its members: those that wait by their best-effort events. Its node is in no group */
-	struct seat __arena *seats; /* one in each account in which it has members */
-	u32 nr_seats;
-	struct group __arena *
-		blocks; /* of the last look: in which group it is too far ahead to borrow; NULL: none */
-	struct member __arena *next; /* of the last look: for which it may be to borrow */
-	struct seat __arena *best; /* of the last look: the one that is least ahead */
-	u64 may_borrow_at; /* that group's virtual time from which on it may */
-	struct group __arena *
-		blocked_in; /* in whose queue `upcoming` is, of domains that have borrowed enough; NULL: none's */
-	struct heap due; /* waiting members that are due within PATIENCE_NS, by due time */
-	struct fifo patient; /* the other waiting members, by the end of their patience */
-	struct heap indebted; /* waiting members in due debt, by the virtual time at which they are out of it */
-	struct heap asleep; /* members that sleep until their due time */
-	struct heap_link upcoming; /* in the place's queue of due times, or a group's of blocked domains, see place.h */
-	u64 nr_blocked; /* how often it has borrowed enough */
-	u64 served_least; /* as many due events as the member last chosen by progress has had; a new member begins with them */
-	u64 idle_since_ns; /* when its last active member went to sleep */
-	u8 order; /* enum coop_order */
-	u8 preempt; /* members are preempted at due times, not asked to poll */
-	u64 grace_ns; /* how late a member may poll, and how far it may run ahead on expired due events */
-	struct function __arena *function; /* what publishes for its members; NULL: they do themselves */
-};
-
-/* What makes a task a member: embedded in the host's task. */
-struct member {
-	struct tree_node node;
-	struct heap_link due; /* in one of the domain's queues due, patient, indebted, asleep */
-	u64 due_ns; /* NEVER_NS if none */
-	u64 awaits_ns; /* until when it waits, though it is due, for others' events to be over: see wake.h; 0: it does not */
-	u64 run_due_ns; /* what it was when the run that is not charged yet began */
-	u64 key;
-	u32 priority; /* PRIORITY_NONE if it has no best-effort event */
-	u8 asleep;
-	u8 indebted; /* waits in the domain's queue of that name, */
-	u8 patient; /* or in this one */
-	u8 interrupted; /* it lost the CPU in the middle of an event */
-	u64 debt_vtime; /* virtual time gained on expired due events, by the domain's clock */
-	struct seat __arena *seat; /* its account's; NULL: it is in no domain */
-	struct member __arena *next_own; /* that wait in its seat */
-	struct member __arena *before_own;
-	struct seat __arena *spare; /* what it gives to a domain that has no seat in its account, see seat.h */
-	struct waiter waiter; /* among those that wait in its place, see live.h */
-	u64 own_vtime; /* in its account, as if it were in no domain: see seat.h */
-	u64 own_rest_vtime; /* where its account's minimum was when it went to sleep */
-	struct heap_link owing; /* among those of its seat that are asleep and ahead, see owing.h */
-	u64 debt_lead; /* due debt that it took along when it left its domain, in virtual time */
-	u64 service_lead; /* by how much it had had more than the least of its domain when it left it, in virtual time */
-	u64 lead_ns; /* what it brings along from where it was, to be counted when it becomes active */
-	s64 given_ns; /* what its seat had given, if it was the last one there */
-	u64 served; /* due events that are over */
-	u64 turn_ns; /* by progress, where several have had equally many: when it came to the end of their queue, */
-	u64 turn_vtime; /* and its virtual time then */
-	struct role __arena *role; /* that it plays, see role.h; NULL: none */
-};
-
-/* The domain's own clock. */
-static __always_inline u64 domain_clock(const struct domain __arena *d)
-{
-	return d->group.node.vtime;
-}
-
-static __always_inline struct domain __arena *domain_of(struct group __arena *g)
-{
-	return outer_of(g, struct domain, group);
-}
-
-static __always_inline struct member __arena *member_of(struct tree_node __arena *n)
-{
-	return outer_of(n, struct member, node);
-}
-
-static __always_inline struct member __arena *member_of_due(struct heap_link __arena *l)
-{
-	return outer_of(l, struct member, due);
-}
-
-/* The domain's virtual time at which the member is, or was, out of due debt. */
-static __always_inline u64 member_out_of_debt_at(const struct member __arena *m,
-						 const struct domain __arena *d)
-{
-	return m->debt_vtime - vtime_of_ns(d->grace_ns, m->node.weight);
-}
-
-/* Whether a member's due event counts: it is not in due debt. */
-static __always_inline int member_due_counts(const struct member __arena *m,
-					     const struct domain __arena *d)
-{
-	return !vtime_before(domain_clock(d), member_out_of_debt_at(m, d));
-}
 
 /*
  * A member goes on in another place, or has come back: virtual times there are others, its debt stays what it is.
@@ -154,60 +36,6 @@ static __always_inline void member_carry_debt(struct member __arena *m,
 					      const struct domain __arena *to)
 {
 	m->debt_vtime += domain_clock(to) - domain_clock(from);
-}
-
-/* Due events that a member has had. One that it announces counts: what is to be shown then is ready. */
-static __always_inline u64 member_progress(const struct member __arena *m)
-{
-	return m->served + (m->due_ns != NEVER_NS);
-}
-
-/*
- * The key of a member's best-effort event in the domain's order. In due debt it has none that counts: else a member
- * could be always due, and when that is used up, always the most important.
- */
-static __always_inline void member_best_key(const struct member __arena *m,
-					    const struct domain __arena *d, u64 *major, u64 *minor)
-{
-	switch (d->order) {
-	case ORDER_PROGRESS:
-		*major = member_progress(m) + (m->priority == PRIORITY_NONE ? NOTHING_TO_DO : 0);
-		*minor = m->turn_ns;
-		break;
-	case ORDER_SERVICE:
-		*major = m->node.vtime;
-		*minor = m->priority == PRIORITY_NONE;
-		break;
-	default:
-		*major = member_due_counts(m, d) ? m->priority : PRIORITY_NONE;
-		*minor = m->key;
-	}
-	/* An event that was interrupted is not over: the member's own due event would wait for the rest of it. */
-	if (m->interrupted)
-		*major -= INTERRUPTED_FIRST;
-}
-
-/*
- * Takes over what a member of the domain published. By progress, of those that have had equally many due events the others are
- * next then, if its turn is over. Who announces none has had as many as its domain's least.
- */
-static __always_inline void member_publish(struct member __arena *m, const struct domain __arena *d,
-					   u64 due_ns, u32 priority, u64 key, u64 now_ns)
-{
-	u64 progress = member_progress(m), turn_ns = due_ns == NEVER_NS ? TURN_UNDUE_NS : TURN_NS;
-
-	if (m->due_ns <= now_ns && due_ns > m->due_ns)
-		m->served++;
-	m->due_ns = due_ns;
-	if (member_progress(m) > progress ||
-	    m->node.vtime - m->turn_vtime > vtime_of_ns(turn_ns, m->node.weight)) {
-		m->turn_ns = now_ns;
-		m->turn_vtime = m->node.vtime;
-		if (due_ns == NEVER_NS && m->served < d->served_least)
-			m->served = d->served_least;
-	}
-	m->priority = priority;
-	m->key = key;
 }
 
 static __always_inline void domain_await_due(struct domain __arena *d, struct member __arena *m,
@@ -264,6 +92,7 @@ static __always_inline void coop_enqueue(struct domain __arena *d, struct member
 
 	member_best_key(m, d, &major, &minor);
 	domain_await_due(d, m, now_ns);
+	m->node.ready.turn = member_turn(m);
 	heap_push(&d->group.ready, &m->node.ready, major, minor);
 }
 
@@ -283,6 +112,7 @@ static __always_inline void coop_exchange(struct domain __arena *d, struct membe
 	domain_cease_due(d, out);
 	member_best_key(in, d, &major, &minor);
 	domain_await_due(d, in, now_ns);
+	in->node.ready.turn = member_turn(in);
 	if (heap_replace_only(&d->group.ready, &out->node.ready, &in->node.ready, major, minor))
 		return;
 	heap_push(&d->group.ready, &in->node.ready, major, minor);
@@ -406,10 +236,7 @@ static __always_inline struct member __arena *domain_expired(struct domain __are
 	return m;
 }
 
-/*
- * The member that runs next: one of those that wait, or `running` (NULL if none) which could go on. The running one wins ties: a
- * switch must be worth something.
- */
+/* The member that runs next: one of those that wait, or `running` (NULL if none) which could go on. */
 static __always_inline struct member __arena *coop_first(struct domain __arena *d,
 							 struct member __arena *running, u64 now_ns)
 {
@@ -428,15 +255,16 @@ static __always_inline struct member __arena *coop_first(struct domain __arena *
 	if (!running)
 		return member_of(first);
 	member_best_key(running, d, &major, &minor);
-	return heap_key_before(first->ready.major, first->ready.minor, major, minor) ?
+	return heap_turn_before(first->ready.major, first->ready.minor, first->ready.turn, major,
+				minor, member_turn(running)) ?
 		       member_of(first) :
 		       running;
 }
 
 /*
- * When a running member is to ask who is next in an order that the scheduler computes: it cannot know itself. It does so
- * when another one is before it; by service, once it has had more than that one by `lead_ns`; by progress, when its own due
- * event is over. Members whose order is the program's own compare by themselves.
+ * When a running member is to ask who is next, which it cannot know itself. It does so when another one is before it; by service,
+ * once it has had more than that one by `lead_ns`; by progress, when its own due event is over. Members whose order is the
+ * program's own compare by themselves, but for their turns where keys are equal.
  */
 static __always_inline u64 coop_asks_at_ns(struct domain __arena *d, const struct member __arena *m,
 					   u64 now_ns, u64 lead_ns)
@@ -444,13 +272,17 @@ static __always_inline u64 coop_asks_at_ns(struct domain __arena *d, const struc
 	struct tree_node __arena *first = group_first(&d->group);
 	u64 major, minor;
 
-	if (d->order == ORDER_PROGRAM || !first)
+	if (!first)
 		return NEVER_NS;
 	if (d->order == ORDER_SERVICE)
 		return now_ns + vtime_to_ns(first->vtime + vtime_of_ns(lead_ns, m->node.weight) -
 						    m->node.vtime,
 					    m->node.weight);
 	member_best_key(m, d, &major, &minor);
+	if (d->order == ORDER_PROGRAM)
+		return first->ready.major == major && first->ready.minor == minor ?
+			       now_ns + member_turn_left_ns(m) :
+			       NEVER_NS;
 	if (heap_key_before(first->ready.major, first->ready.minor, major, minor))
 		return now_ns;
 	return m->due_ns > now_ns ? m->due_ns : now_ns;

@@ -200,4 +200,19 @@ static __always_inline u64 fair_lead_ns(const struct group __arena *g,
 	return vtime_to_ns(node_vtime(n) - g->vmin, node_weight(n));
 }
 
+/*
+ * By how much CPU time of one of `weight` those that wait, or `running` if nobody does (NULL: nobody runs), are ahead of the
+ * minimum, where one that runs elsewhere holds it back (place.h): what one that comes from another place, or goes there, neither
+ * gains nor owes.
+ */
+static __always_inline u64 fair_held_back_ns(struct group __arena *g,
+					     const struct tree_node __arena *running, u64 weight)
+{
+	const struct tree_node __arena *n = g->node.kind == NODE_FAIR ? group_first(g) : NULL;
+
+	if (!n && running && running->parent == g && g->node.kind == NODE_FAIR)
+		n = running;
+	return n ? vtime_to_ns(n->vtime - g->vmin, weight) : 0;
+}
+
 #endif

@@ -11,6 +11,11 @@ int core_heap_key_before(u64 major_a, u64 minor_a, u64 major_b, u64 minor_b)
 	return heap_key_before(major_a, minor_a, major_b, minor_b);
 }
 
+int core_heap_turn_before(u64 major_a, u64 minor_a, u32 turn_a, u64 major_b, u64 minor_b, u32 turn_b)
+{
+	return heap_turn_before(major_a, minor_a, turn_a, major_b, minor_b, turn_b);
+}
+
 void core_heap_push(struct heap *h, struct heap_link *l, u64 major, u64 minor)
 {
 	heap_push(h, l, major, minor);
@@ -244,6 +249,11 @@ int core_member_due_counts(const struct member *m, const struct domain *d)
 void core_member_best_key(const struct member *m, const struct domain *d, u64 *major, u64 *minor)
 {
 	member_best_key(m, d, major, minor);
+}
+
+u32 core_member_turn(const struct member *m)
+{
+	return member_turn(m);
 }
 
 void core_member_publish(struct member *m, const struct domain *d, u64 due_ns, u32 priority,

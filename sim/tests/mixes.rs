@@ -6,7 +6,7 @@ use consort_sim::scenario;
 use std::path::Path;
 
 /// Of sim/scenarios/mixes: those that hold.
-const HOLD: [&str; 47] = [
+const HOLD: [&str; 49] = [
     "audio",
     "audio8",
     "churn_8_8_3",
@@ -17,9 +17,11 @@ const HOLD: [&str; 47] = [
     "desktop4",
     "domp",
     "domu",
+    "equal_keys",
     "equalmask",
     "excl",
     "free_heavy",
+    "heavy_in_caches",
     "lag",
     "lag8",
     "llc",

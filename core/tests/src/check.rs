@@ -10,12 +10,12 @@ fn rank(l: *const heap_link) -> u32 {
     if l.is_null() {
         0
     } else {
-        unsafe { (*l).rank }
+        unsafe { u32::from((*l).rank) }
     }
 }
 
 fn key_before(a: &heap_link, b: &heap_link) -> bool {
-    unsafe { core_heap_key_before(a.major, a.minor, b.major, b.minor) != 0 }
+    unsafe { core_heap_turn_before(a.major, a.minor, a.turn, b.major, b.minor, b.turn) != 0 }
 }
 
 /// Checks order, ranks, parents and the bound on the right spine; returns the links that are queued.
@@ -34,7 +34,7 @@ pub fn links(h: &heap) -> Vec<*mut heap_link> {
             rank(l.left) >= rank(l.right),
             "the longer spine is on the right"
         );
-        assert_eq!(l.rank, rank(l.right) + 1, "a rank is wrong");
+        assert_eq!(u32::from(l.rank), rank(l.right) + 1, "a rank is wrong");
         assert!(
             parent.is_null() || !key_before(l, unsafe { &*parent }),
             "a link is above one before it"
@@ -340,6 +340,8 @@ fn member(h: &Host, t: usize, d: &domain) {
             (major, minor),
             "member {t}: its best-effort key"
         );
+        let turn = unsafe { core_member_turn(m) };
+        assert_eq!(m.node.ready.turn, turn, "member {t}: its turn");
     } else {
         assert_eq!(
             m.due.queued, 0,

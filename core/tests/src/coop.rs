@@ -283,6 +283,37 @@ fn an_interrupted_event_goes_on_before_best_effort_and_after_due_events() {
 }
 
 #[test]
+fn members_with_equal_keys_have_equal_turns_whatever_cuts_them_short() {
+    let mut h = Host::new(0, 1000 * PATIENCE, MS);
+    h.add_domain(DomainArgs {
+        order: ORDER_PROGRAM,
+        grace_ns: MS,
+    });
+    let [one, other] = [0; 2].map(|_| h.add_task(None, Some(0), nice(20)));
+    let runs = |h: &mut Host, t, ns| {
+        h.dispatch();
+        assert_eq!(h.running, Some(t));
+        h.pass(ns);
+        h.settle();
+        h.publish(t, u64::MAX, 0, 0);
+    };
+
+    h.pass(MS);
+    for t in [one, other] {
+        h.publish(t, u64::MAX, 0, 0);
+        h.wake(t);
+    }
+    runs(&mut h, one, MS);
+    runs(&mut h, one, 3 * MS / 2);
+    runs(&mut h, other, MS);
+    h.sleep();
+    runs(&mut h, one, MS);
+    h.wake(other);
+    runs(&mut h, other, 3 * MS / 2);
+    runs(&mut h, one, 0);
+}
+
+#[test]
 fn who_runs_for_a_due_event_ahead_of_others_gives_way_after_it() {
     const SLICE_NS: u64 = 5 * MS;
     let mut h = Host::new(0, 1000 * PATIENCE, 4 * MS);

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 const LINKS: usize = 64;
 
 /// Keys are relative to `base`, so that they wrap: the model orders what is added to it.
-type Key = (i64, u64, usize);
+type Key = (i64, u64, u32, usize);
 
 struct Heaped {
     heap: heap,
@@ -29,19 +29,23 @@ impl Heaped {
         }
     }
 
-    /// Queues a link, or moves it if it is queued.
-    fn put(&mut self, i: usize, major: i64, minor: u64) {
+    /// Queues a link, or moves it if it is queued: then it keeps its turn.
+    fn put(&mut self, i: usize, major: i64, minor: u64, turn: u32) {
         let at = self.base.wrapping_add(major as u64);
         let link = &mut self.links[i];
 
-        match self.keys[i].replace((major, minor, i)) {
+        let turn = self.keys[i].map_or(turn, |old| old.2);
+        match self.keys[i].replace((major, minor, turn, i)) {
             Some(old) => {
                 self.model.remove(&old);
                 unsafe { core_heap_move(&mut self.heap, link, at, minor) }
             }
-            None => unsafe { core_heap_push(&mut self.heap, link, at, minor) },
+            None => {
+                link.turn = turn;
+                unsafe { core_heap_push(&mut self.heap, link, at, minor) }
+            }
         }
-        self.model.insert((major, minor, i));
+        self.model.insert((major, minor, turn, i));
     }
 
     fn remove(&mut self, i: usize) {
@@ -66,7 +70,7 @@ impl Heaped {
         let mut wanted: Vec<_> = self
             .model
             .iter()
-            .map(|k| &self.links[k.2] as *const heap_link)
+            .map(|k| &self.links[k.3] as *const heap_link)
             .collect();
 
         found.sort();
@@ -75,7 +79,7 @@ impl Heaped {
         for (link, key) in self.links.iter().zip(&self.keys) {
             assert_eq!(link.queued != 0, key.is_some());
         }
-        let key = |k: &Key| (k.0, k.1);
+        let key = |k: &Key| (k.0, k.1, k.2);
         assert_eq!(
             self.top().map(|i| key(&self.keys[i].unwrap())),
             self.model.first().map(key),
@@ -86,7 +90,7 @@ impl Heaped {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Put(usize, i64, u64),
+    Put(usize, i64, u64, u32),
     Remove(usize),
     Pop,
 }
@@ -97,7 +101,8 @@ fn op() -> impl Strategy<Value = Op> {
     let minor = prop_oneof![0u64..3, any::<u64>()];
 
     prop_oneof![
-        6 => (0..LINKS, major, minor).prop_map(|(i, major, minor)| Op::Put(i, major, minor)),
+        6 => (0..LINKS, major, minor, 1u32..4)
+            .prop_map(|(i, major, minor, turn)| Op::Put(i, major, minor, turn)),
         2 => (0..LINKS).prop_map(Op::Remove),
         1 => Just(Op::Pop),
     ]
@@ -110,7 +115,7 @@ proptest! {
 
         for op in ops {
             match op {
-                Op::Put(i, major, minor) => h.put(i, major, minor),
+                Op::Put(i, major, minor, turn) => h.put(i, major, minor, turn),
                 Op::Remove(i) => h.remove(i),
                 Op::Pop => {
                     if let Some(i) = h.top() {
@@ -123,12 +128,15 @@ proptest! {
     }
 
     #[test]
-    fn links_come_out_in_order(base: u64, keys in prop::collection::vec((-9i64..9, 0u64..3), 0..LINKS)) {
+    fn links_come_out_in_order(
+        base: u64,
+        keys in prop::collection::vec((-9i64..9, 0u64..3, 1u32..4), 0..LINKS),
+    ) {
         let mut h = Heaped::new(base);
         let mut out = Vec::new();
 
-        for (i, (major, minor)) in keys.iter().enumerate() {
-            h.put(i, *major, *minor);
+        for (i, (major, minor, turn)) in keys.iter().enumerate() {
+            h.put(i, *major, *minor, *turn);
         }
         while let Some(i) = h.top() {
             out.push(keys[i]);
@@ -158,7 +166,7 @@ fn sorted_orders_keep_the_bound() {
         let mut h = Heaped::new(u64::MAX - 10);
 
         for i in 0..LINKS {
-            h.put(i, sign * i as i64, 0);
+            h.put(i, sign * i as i64, 0, 1);
             h.check();
         }
         for i in 0..LINKS {

@@ -112,7 +112,8 @@ fn earliest<'a>(h: &Host, among: impl Iterator<Item = &'a Contender>) -> Option<
     }
 }
 
-/// Those whose best-effort event is the most important of a domain; the running one wins ties.
+/// Those whose best-effort event is the most important of a domain, and whose turn it is among equal ones; the running one
+/// wins ties of both.
 fn best(h: &Host, domain: usize) -> Vec<usize> {
     let d = h.domains[domain].at();
     let mut keys: Vec<_> = (0..h.tasks.len())
@@ -120,11 +121,11 @@ fn best(h: &Host, domain: usize) -> Vec<usize> {
         .map(|t| {
             let (mut major, mut minor) = (0, 0);
             unsafe { core_member_best_key(h.member(t), d, &mut major, &mut minor) };
-            (t, major, minor)
+            (t, major, minor, unsafe { core_member_turn(h.member(t)) })
         })
         .collect();
-    let before = |a: &(usize, u64, u64), b: &(usize, u64, u64)| unsafe {
-        core_heap_key_before(a.1, a.2, b.1, b.2) != 0
+    let before = |a: &(usize, u64, u64, u32), b: &(usize, u64, u64, u32)| unsafe {
+        core_heap_turn_before(a.1, a.2, a.3, b.1, b.2, b.3) != 0
     };
     let all = keys.clone();
 

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0 OR MIT */
+/*
+ * Order: in which order the best-effort events of a domain's members are served.
+ *
+ * Problem  Keys may be equal, and those of two programs that know nothing of each other often are.
+ * Rule     The smallest key goes first: (priority, key) as published, the fewest due events, or the least CPU time, as the
+ *          domain's order says (enum coop_order). Equal ones go in turns: the member goes first that came to the end of the
+ *          queue first. A member comes there when it has had its turn's CPU time since it last did, or a due event. A turn that
+ *          is cut short by others goes on later: turns are equally long.
+ * Bound    With equal keys, members have equal CPU time but for a turn.
+ * Source   000 section 2.3.3 has keys and no rule for equal ones; deficit round-robin (Shreedhar and Varghese 1995).
+ * Limits   Of members that announce due events a turn is as long as several of their events.
+ */
+#ifndef CORE_DECIDE_ORDER_H
+#define CORE_DECIDE_ORDER_H
+
+#include "../domain.h"
+
+/* A turn of a member that announces due events, in CPU time: shorter turns leave all unfinished. */
+#define TURN_NS 100000000ULL
+/* The same for members that announce none: nothing of theirs is in the middle. */
+#define TURN_UNDUE_NS 2000000ULL
+
+/* Turns are compared by when they began, in 2^16 ns: in 32 bits those of a day and a half are. */
+#define TURN_SHIFT 16
+
+/* Puts interrupted members before every best-effort event. */
+#define INTERRUPTED_FIRST (1ULL << 62)
+
+/* Puts members without a best-effort event behind those that have one. */
+#define NOTHING_TO_DO (1ULL << 61)
+
+/* The domain's virtual time at which the member is, or was, out of due debt. */
+static __always_inline u64 member_out_of_debt_at(const struct member __arena *m,
+						 const struct domain __arena *d)
+{
+	return m->debt_vtime - vtime_of_ns(d->grace_ns, m->node.weight);
+}
+
+/* Whether a member's due event counts: it is not in due debt. */
+static __always_inline int member_due_counts(const struct member __arena *m,
+					     const struct domain __arena *d)
+{
+	return !vtime_before(domain_clock(d), member_out_of_debt_at(m, d));
+}
+
+/* Due events that a member has had. One that it announces counts: what is to be shown then is ready. */
+static __always_inline u64 member_progress(const struct member __arena *m)
+{
+	return m->served + (m->due_ns != NEVER_NS);
+}
+
+/*
+ * The key of a member's best-effort event in the domain's order. In due debt it has none that counts: else a member
+ * could be always due, and when that is used up, always the most important.
+ */
+static __always_inline void member_best_key(const struct member __arena *m,
+					    const struct domain __arena *d, u64 *major, u64 *minor)
+{
+	switch (d->order) {
+	case ORDER_PROGRESS:
+		*major = member_progress(m) + (m->priority == PRIORITY_NONE ? NOTHING_TO_DO : 0);
+		*minor = m->turn_ns;
+		break;
+	case ORDER_SERVICE:
+		*major = m->node.vtime;
+		*minor = m->priority == PRIORITY_NONE;
+		break;
+	default:
+		*major = member_due_counts(m, d) ? m->priority : PRIORITY_NONE;
+		*minor = m->key;
+	}
+	/* An event that was interrupted is not over: the member's own due event would wait for the rest of it. */
+	if (m->interrupted)
+		*major -= INTERRUPTED_FIRST;
+}
+
+/* When the member came to the end of those with its key. */
+static __always_inline u32 member_turn(const struct member __arena *m)
+{
+	return (u32)(m->turn_ns >> TURN_SHIFT);
+}
+
+/* What a turn is worth in the domain's virtual time, for a member that announces `due_ns`. */
+static __always_inline u64 member_turn_vtime(const struct member __arena *m, u64 due_ns)
+{
+	return vtime_of_ns(due_ns == NEVER_NS ? TURN_UNDUE_NS : TURN_NS, m->node.weight);
+}
+
+/* For how long a member that runs has not had its turn yet. */
+static __always_inline u64 member_turn_left_ns(const struct member __arena *m)
+{
+	return vtime_to_ns(m->turn_vtime + member_turn_vtime(m, m->due_ns) - m->node.vtime,
+			   m->node.weight);
+}
+
+/*
+ * Takes over what a member of the domain published; if its turn is over, others with its key are next. Who announces no due event
+ * has had as many as its domain's least.
+ */
+static __always_inline void member_publish(struct member __arena *m, const struct domain __arena *d,
+					   u64 due_ns, u32 priority, u64 key, u64 now_ns)
+{
+	u64 progress = member_progress(m);
+
+	if (m->due_ns <= now_ns && due_ns > m->due_ns)
+		m->served++;
+	m->due_ns = due_ns;
+	if (member_progress(m) > progress ||
+	    m->node.vtime - m->turn_vtime > member_turn_vtime(m, due_ns)) {
+		m->turn_ns = now_ns;
+		m->turn_vtime = m->node.vtime;
+		if (due_ns == NEVER_NS && m->served < d->served_least)
+			m->served = d->served_least;
+	}
+	m->priority = priority;
+	m->key = key;
+}
+
+#endif
