@@ -188,7 +188,7 @@ static inline bool is_slower(struct shard __arena *s, const struct consort_cpu _
 		return !is_shard_loaded(other, now_ns) || s->rate <= other->rate;
 	if (!to->pick.load || !s->giver.looks)
 		return shard_load(s) * other->nr_cpus >= shard_load(other) * s->nr_cpus;
-	return s->giver.served * to->pick.load <= to->pick.served * s->place.root.load;
+	return s->giver.served * to->pick.load <= to->pick.served * s->giver.load;
 }
 
 /* Whether tasks of a shard's place lag so far behind those of `to` that one should move. */

@@ -218,6 +218,41 @@ static inline bool somebody_waits(struct place __arena *pl)
 	return *(void *volatile __arena *)&place_head(pl)->ready.top;
 }
 
+/* By how much CPU time those with whom a task competes in a place, on that CPU, are ahead of its account's minimum there. */
+static inline u64 held_back_ns(const struct task __arena *t, u32 place, u32 cpu)
+{
+	struct task __arena *running = cpu_at(cpu)->running;
+
+	if (in_domain(t))
+		return 0;
+	return fair_held_back_ns(group_in(t->home, place), running ? &running->member.node : NULL,
+				 t->weight);
+}
+
+/* Of a place that it has left, a task does not take that along. */
+core_fn lead_of_others_stays(struct task __arena *t in_arena, u32 place, u32 cpu)
+{
+	u64 ns;
+
+	USES_ARENA();
+	ns = held_back_ns(t, place, cpu);
+	t->member.lead_ns -= ns < t->member.lead_ns ? ns : t->member.lead_ns;
+	return 0;
+}
+
+/* In the one that it comes to, stolen for that CPU, it has that, too. */
+core_fn lead_of_others_is_had(struct task __arena *t in_arena, u32 cpu)
+{
+	struct lock __arena *l;
+
+	USES_ARENA();
+	l = task_lock(t);
+	if (t->thief == cpu + 1)
+		t->member.lead_ns += held_back_ns(t, t->place, cpu);
+	lock_release(l);
+	return 0;
+}
+
 /* Steals from `from` for `cpu`: the task is then inactive, in the place where it may wait there, and marked as being stolen. */
 static inline struct task_struct *steal_from(u32 from, u32 cpu, bool oldest, u64 now_ns)
 {
@@ -226,7 +261,7 @@ static inline struct task_struct *steal_from(u32 from, u32 cpu, bool oldest, u64
 	struct choice __arena *best = &cpu_at(cpu)->own_choice;
 	u64 promised_most = cpu_at(cpu)->pick.promised_most;
 	struct task_struct *p = NULL;
-	struct task __arena *t;
+	struct task __arena *t = NULL;
 
 	/*
 	 * Somebody may have its tasks out of the queue for a moment, to look at them: then the lock is not free. But where
@@ -249,8 +284,11 @@ static inline struct task_struct *steal_from(u32 from, u32 cpu, bool oldest, u64
 		p = bpf_task_from_pid(t->pid);
 		t->thief = p ? cpu + 1 : 0;
 		task_change_shard(t, p ? place_for(p, cpu, t->stays, false) : place_of_cpu(cpu));
+		lead_of_others_stays(t, from, t->cpu);
 	}
 	lock_release(l);
+	if (p)
+		lead_of_others_is_had(t, cpu);
 	return p;
 }
 

@@ -6,7 +6,9 @@
  *          says: those of full places are not owed it (clocks.h), and which places a task might be in depends on the task.
  * Rule     A place's speed is the CPU time that its tasks have for what they weigh there: an account in several places weighs
  *          its part in each, so that speeds say of a task in any account how it is served. What a place has is measured, anew
- *          when a task has been taken from there or to there. What weighs there counts as it is.
+ *          when a task has been taken from there or to there. Where tasks wait, what weighs there is what it weighs to them:
+ *          what a place is served, by the pace of its virtual time. A heavy task that has a CPU for itself weighs no more than
+ *          that CPU is worth.
  *          A CPU's speed is that of the slowest of its places, among which it serves by clocks. Of places whose tasks do not
  *          wait, only that of the task which runs here counts: its tasks have a CPU each.
  *          A CPU takes a task from a place of another cache, where somebody always waits, if that task would be served
@@ -16,8 +18,8 @@
  *          can be divided evenly they come to rest; else they move as often as migrate.h says.
  * Source   best responses in a congestion game: with one speed for all tasks of a place each move makes the slowest faster,
  *          and so they end (Rosenthal 1973).
- * Limits   What one task among many cannot use, as it has a CPU for itself, counts as if all could. Half of the average task of
- *          a place is compared, and one that waits there is taken: beside heavy ones a light one may stay.
+ * Limits   Half of the average task of a place is compared, and one that waits there is taken: beside heavy ones a light one may
+ *          stay.
  *          Beside reservations nobody goes by speeds: what they leave of a place changes with who is there.
  */
 #ifndef CONSORT_SPEEDS_H
@@ -42,11 +44,25 @@ static inline bool is_loaded(const struct place __arena *pl, u64 now_ns)
 	return live_busy_ns(&pl->waiters, now_ns);
 }
 
+/*
+ * What weighs in a place as its waiting tasks see it, who are served CPU time for `grown` of virtual time while all are served
+ * `ran_ns`: the heavy ones that have a CPU each weigh no more than that CPU is worth.
+ */
+static inline u64 load_served(const struct place __arena *pl, u64 ran_ns, u64 grown)
+{
+	u64 all = pl->root.load, load;
+
+	if (pl->nr_cpus < 2 || (s64)grown <= 0 || ran_ns > CHARGE_MAX_NS)
+		return all;
+	load = load_of_weight(vtime_of_ns(ran_ns, grown));
+	return load < all ? load : all;
+}
+
 /* Measures what a place is served. With the lock of its shard held. */
 core_fn speed_look(struct giver __arena *g in_arena, const struct place __arena *pl in_arena,
 		   u64 now_ns)
 {
-	u64 gone_ns = now_ns - g->served_at_ns, ran_ns = pl->root.ran_ns, served;
+	u64 gone_ns = now_ns - g->served_at_ns, ran_ns = pl->root.ran_ns, served, load;
 
 	if (!pl->root.nr_active) {
 		g->served_at_ns = 0;
@@ -58,12 +74,15 @@ core_fn speed_look(struct giver __arena *g in_arena, const struct place __arena 
 	/* When the level of the classes goes it is counted anew. */
 	if (g->served_at_ns && ran_ns >= g->served_ran_ns) {
 		served = ((ran_ns - g->served_ran_ns) << 10) / (gone_ns >> 10);
+		load = load_served(pl, ran_ns - g->served_ran_ns, pl->root.vmin - g->served_vtime);
 		if (g->looks < SPEED_LOOKS)
 			g->looks++;
 		g->served = ((g->looks - 1) * g->served + served) / g->looks ?: 1;
+		g->load = ((g->looks - 1) * g->load + load) / g->looks ?: 1;
 	}
 	g->served_at_ns = now_ns;
 	g->served_ran_ns = ran_ns;
+	g->served_vtime = pl->root.vmin;
 	return 0;
 }
 
@@ -141,9 +160,9 @@ core_fn speed_here(struct consort_cpu __arena *c in_arena, u32 cpu)
 			c->pick.turn_at_ns = g->turn_at_ns;
 		if (is_loaded(pl, c->kept_up_ns)) {
 			known &= !!g->looks;
-			speed_take(c, g->served, pl->root.load);
+			speed_take(c, g->served, g->load);
 		} else if (c->running && place_at(c->running->place) == pl) {
-			speed_take(c, (u64)pl->nr_runnable * WEIGHT_ONE, pl->root.load);
+			speed_take(c, WEIGHT_ONE, load_of_weight(weight_running(c)));
 		}
 	}
 	if (alone && !shard_at(c->shard)->place.root.ready.top)
@@ -155,11 +174,11 @@ core_fn speed_here(struct consort_cpu __arena *c in_arena, u32 cpu)
 
 /* Whether tasks of a place would be served faster by a CPU, and not a little, if `more` weighed there. */
 static inline bool is_faster(const struct consort_cpu __arena *to, u64 more,
-			     const struct place __arena *from, const struct giver __arena *g)
+			     const struct giver __arena *g)
 {
 	u64 there = g->served * (to->pick.load + more);
 
-	return to->pick.served * from->root.load > there + there / SPEED_PARTS;
+	return to->pick.served * g->load > there + there / SPEED_PARTS;
 }
 
 /*
@@ -170,10 +189,10 @@ static inline bool pick_if_slower(struct consort_cpu __arena *c, u32 place, u64 
 {
 	struct place __arena *pl = place_at(place);
 	struct giver __arena *g = giver_at(place);
-	u64 half = pl->root.load / (pl->nr_runnable ?: 1) / 2;
+	u64 half = g->load / (pl->nr_runnable ?: 1) / 2;
 
 	if (!g->looks || now_ns < g->turn_at_ns || !may_look(c, place, true, now_ns) ||
-	    live_busy_ns(&pl->waiters, now_ns) < SPEED_BUSY_NS || !is_faster(c, half, pl, g))
+	    live_busy_ns(&pl->waiters, now_ns) < SPEED_BUSY_NS || !is_faster(c, half, g))
 		return false;
 	c->pick.place = place;
 	c->pick.giver = g;

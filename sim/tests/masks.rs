@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bugs planted in how masks are served make a mix unfair that holds without them: somebody falls behind the fluid ideal.
+//! Bugs planted in how masks and caches are served make a mix unfair that holds without them: somebody falls behind the fluid ideal.
 
 use consort_sim::consort::{Consort, Library};
 use consort_sim::fluid::LAG_MAX_SLICES;
@@ -10,7 +10,7 @@ use std::path::Path;
 const CLOCKS: &str = "kernel/bpf/clocks.h";
 
 /// Each with the mix that it breaks, and how far, in slices, nobody is behind there without it.
-const BUGS: [(Mutation, &str, f64); 7] = [
+const BUGS: [(Mutation, &str, f64); 8] = [
     (
         Mutation {
             name: "gaps-stay",
@@ -75,10 +75,20 @@ const BUGS: [(Mutation, &str, f64); 7] = [
         Mutation {
             name: "nowhere-is-faster",
             file: "kernel/bpf/speeds.h",
-            from: "return to->pick.served * from->root.load > there + there / SPEED_PARTS;",
+            from: "return to->pick.served * g->load > there + there / SPEED_PARTS;",
             to: "return false;",
         },
         "mask_of_two_caches",
+        LAG_MAX_SLICES,
+    ),
+    (
+        Mutation {
+            name: "heavy-ones-weigh-all",
+            file: "kernel/bpf/speeds.h",
+            from: "return load < all ? load : all;",
+            to: "return all;",
+        },
+        "heavy_in_caches",
         LAG_MAX_SLICES,
     ),
 ];
