@@ -41,6 +41,8 @@ pub fn socket_path() -> PathBuf {
 pub struct Listener {
     socket: OwnedFd,
     path: Option<PathBuf>,
+    /// Whether the kernel refuses messages with descriptors.
+    refuses_descriptors: bool,
 }
 
 /// Whether it is a socket of the kind that a daemon listens at.
@@ -86,8 +88,11 @@ impl Listener {
             &socket,
             FcntlArg::F_SETFL(OFlag::O_RDWR | OFlag::O_NONBLOCK),
         )?;
-        refuse_descriptors(&socket);
-        Ok(Listener { socket, path: None })
+        Ok(Listener {
+            refuses_descriptors: refuse_descriptors(&socket),
+            socket,
+            path: None,
+        })
     }
 
     /// Listens at `path`, in place of a daemon that died; the caller holds the lock that says so.
@@ -102,14 +107,20 @@ impl Listener {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
         bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
-        refuse_descriptors(&socket);
+        let refuses_descriptors = refuse_descriptors(&socket);
         // Everybody may connect: what each may do is decided by who they are, request by request.
         fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
         listen(&socket, Backlog::new(BACKLOG)?)?;
         Ok(Listener {
             socket,
             path: Some(path.to_owned()),
+            refuses_descriptors,
         })
+    }
+
+    /// Whether no stranger's file can be in a connection: then closing one never waits.
+    pub fn closes_at_once(&self) -> bool {
+        self.refuses_descriptors
     }
 
     /// The next connection that waits; `None` when there is none.
@@ -143,7 +154,7 @@ impl Drop for Listener {
 /// Lets the kernel refuse messages with descriptors (Linux 6.16): who sends one is told EPERM. The last reference to a
 /// stranger's file must never be the daemon's, since giving it up may take as long as the stranger likes. Connections
 /// have it from the socket that they came to.
-fn refuse_descriptors(socket: &OwnedFd) {
+fn refuse_descriptors(socket: &OwnedFd) -> bool {
     const SO_PASSRIGHTS: libc::c_int = 83;
     let no: libc::c_int = 0;
     // SAFETY: the pointer is to one int, whose length is given.
@@ -160,6 +171,7 @@ fn refuse_descriptors(socket: &OwnedFd) {
         let error = io::Error::last_os_error();
         tracing::warn!(%error, "this kernel lets programs send descriptors to the daemon: they are closed aside");
     }
+    refused == 0
 }
 
 /// Receives one message into `buffer` and returns its true length: above `buffer`'s when it did not fit,

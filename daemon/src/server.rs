@@ -2,11 +2,11 @@
 //! The loop around one scheduler: connections, signals, and the scheduler's end.
 //!
 //! One message of each ready connection is answered per round, so that a connection that floods the socket
-//! delays the others by one answer and no more.
+//! delays the others by one answer and no more. Of many that end at once a few are closed per round: no answer waits for all.
 
 use std::{
     cmp::Reverse,
-    collections::{BinaryHeap, HashMap},
+    collections::{BinaryHeap, HashMap, VecDeque},
     os::fd::{AsFd, AsRawFd, OwnedFd},
     time::{Duration, Instant},
 };
@@ -46,13 +46,16 @@ use crate::{
 
 /// How often the scheduler's health and the members' lives are looked at.
 const TICK: Duration = Duration::from_millis(250);
-const EVENTS_PER_ROUND: usize = 64;
+/// As many as there are connections, but for the largest machines: an answer is not to wait for a second look.
+const EVENTS_PER_ROUND: usize = 1024;
+/// So many connections that have ended are closed per round.
+const ENDS_PER_ROUND: usize = 8;
 /// Some twenty unread replies: more than any program needs that reads them.
 const UNREAD_BYTES_MAX: usize = 16384;
 
-/// About two percent of a CPU.
-const TURNED_AWAY_PER_S: f64 = 2000.0;
-const TURNED_AWAY_BURST: f64 = 100.0;
+/// In seconds of CPU time: two percent of a CPU, and how much at once.
+const TURNED_AWAY_PER_S: f64 = 0.02;
+const TURNED_AWAY_BURST: f64 = 0.002;
 
 const LISTENER: u64 = 0;
 const SIGNALS: u64 = 1;
@@ -86,7 +89,9 @@ pub(crate) struct Server<'a> {
     next_id: ConnectionId,
     /// Connections that are not listened to until a time; the earliest first.
     paused: BinaryHeap<Reverse<(Instant, ConnectionId)>>,
-    /// For connections and what came through them.
+    /// Those that have ended and are not closed yet; nothing more is heard of them.
+    ended: VecDeque<(ConnectionId, OwnedFd)>,
+    /// For what strangers may have put into a connection.
     closer: Closer,
     /// A daemon that takes over from this one.
     hands_over_to: Option<ConnectionId>,
@@ -128,6 +133,7 @@ impl<'a> Server<'a> {
             next_id: last.map_or(FIRST_CONNECTION, |last| last + 1),
             connections: connections.into_iter().collect(),
             paused: BinaryHeap::new(),
+            ended: VecDeque::new(),
             hands_over_to: None,
             closer: Closer::start()
                 .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EAGAIN)))?,
@@ -154,6 +160,7 @@ impl<'a> Server<'a> {
                 self.charged = cpu_time();
             }
             self.resume_paused(now);
+            self.close_ended(ENDS_PER_ROUND);
             let count = match self.epoll.wait(&mut events, self.timeout(now)) {
                 Err(Errno::EINTR) => continue,
                 other => other?,
@@ -183,6 +190,7 @@ impl<'a> Server<'a> {
 
     /// Gives all to the daemon at the other end of a connection. False: it did not take it, and this one serves on.
     fn hand_over(&mut self, id: ConnectionId) -> bool {
+        self.close_ended(usize::MAX);
         let Some(successor) = self.connections.get(&id) else {
             return false;
         };
@@ -218,6 +226,9 @@ impl<'a> Server<'a> {
     }
 
     fn timeout(&self, now: Instant) -> EpollTimeout {
+        if !self.ended.is_empty() {
+            return EpollTimeout::ZERO;
+        }
         let resume = self.paused.peek();
         let resume = resume.map_or(self.next_tick, |Reverse((until, _))| *until);
         let wait = resume.min(self.next_tick).saturating_duration_since(now);
@@ -246,7 +257,11 @@ impl<'a> Server<'a> {
         self.next_id += 1;
         match peer::credentials(&socket) {
             Ok(seen) => self.let_in(id, socket, &seen, now),
-            Err(refusal) => self.turn_away(socket, &refusal),
+            Err(refusal) => {
+                self.turn_away(socket, &refusal);
+                let spent = self.charge(None, now);
+                self.turned_away.charge(spent.as_secs_f64());
+            }
         }
     }
 
@@ -259,16 +274,19 @@ impl<'a> Server<'a> {
         };
         let payer = self.service.payer_at(id);
         let payer = payer.unwrap_or((seen.uid(), process));
+        let is_admitted = admitted.is_ok();
         match admitted {
             Ok(()) => self.listen_to(id, socket, now),
             Err(refusal) => self.turn_away(socket, &refusal),
         }
-        self.charge(Some(payer), now);
+        let spent = self.charge(Some(payer), now);
+        if !is_admitted {
+            self.turned_away.charge(spent.as_secs_f64());
+        }
     }
 
     fn turn_away(&mut self, socket: OwnedFd, refusal: &Refusal) {
         debug!(%refusal, "connection refused");
-        self.turned_away.charge(1.0);
         // The program has not spoken yet; it will take this for the answer to its HELLO.
         let _ = listen::send(
             socket.as_raw_fd(),
@@ -277,6 +295,14 @@ impl<'a> Server<'a> {
         // With its HELLO unread the kernel would tell the program of a broken connection instead of the answer.
         let unread = listen::shut(socket.as_raw_fd(), &mut self.buffer);
         for file in unread.into_iter().chain([socket]) {
+            self.close_file(file);
+        }
+    }
+
+    fn close_file(&self, file: OwnedFd) {
+        if self.listener.closes_at_once() {
+            drop(file);
+        } else {
             self.closer.close(file);
         }
     }
@@ -295,13 +321,14 @@ impl<'a> Server<'a> {
     }
 
     /// All the CPU time since the last one was charged, waking up included.
-    fn charge(&mut self, payer: Option<(u32, Thread)>, now: Instant) {
+    fn charge(&mut self, payer: Option<(u32, Thread)>, now: Instant) -> Duration {
         let until = cpu_time();
         let spent = until.saturating_sub(self.charged);
         self.charged = until;
         if let Some((uid, thread)) = payer {
             self.service.pay(uid, thread, spent, now);
         }
+        spent
     }
 
     fn serve_one(&mut self, id: ConnectionId, events: EpollFlags) {
@@ -311,7 +338,7 @@ impl<'a> Server<'a> {
         let payer = self.service.payer_at(id);
         match wait {
             // An end is told whether it is listened to or not.
-            Some(_) if has_ended => self.close(id),
+            Some(_) if has_ended => self.end(id),
             Some(wait) => self.pause_listening(id, now + wait.max(self.tools.pause)),
             None => self.answer_one(id, now),
         }
@@ -332,21 +359,21 @@ impl<'a> Server<'a> {
         };
         let fd = socket.as_raw_fd();
         let (length, descriptors) = match listen::receive(fd, &mut self.buffer) {
-            Ok((0, _)) => return self.close(id),
+            Ok((0, _)) => return self.end(id),
             Ok(received) => received,
             Err(Errno::EAGAIN | Errno::EINTR) => return,
-            Err(_) => return self.close(id),
+            Err(_) => return self.end(id),
         };
         if !descriptors.is_empty() {
             debug!(id, "a program sends descriptors");
             let close = |file| self.closer.close(file);
             descriptors.into_iter().for_each(close);
-            return self.close(id);
+            return self.end(id);
         }
         // Unread replies are kernel memory that the daemon pays for.
         if listen::unread_bytes(fd) > UNREAD_BYTES_MAX {
             debug!(id, "a program does not read its replies");
-            return self.close(id);
+            return self.end(id);
         }
         let received = &self.buffer[..length.min(MESSAGE_BYTES_MAX)];
         let (reply, next) = self.service.handle(id, received, length, now);
@@ -356,25 +383,45 @@ impl<'a> Server<'a> {
         }
         let sent = listen::send(fd, &reply);
         match next {
-            _ if sent.is_err() => self.close(id),
-            Next::Close => self.close(id),
+            _ if sent.is_err() => self.end(id),
+            Next::Close => self.end(id),
             Next::Pause => self.pause_listening(id, now + self.tools.pause),
             Next::HandOver => self.hands_over_to = Some(id),
             Next::Listen => {}
         }
     }
 
-    fn close(&mut self, id: ConnectionId) {
+    /// A connection has ended: it is closed when those have been that ended before it.
+    fn end(&mut self, id: ConnectionId) {
         if let Some(socket) = self.connections.remove(&id) {
             // Closing would do; other processes may share the file, and would keep it watched, and open.
             let _ = self.epoll.delete(&socket);
+            self.ended.push_back((id, socket));
+        }
+    }
+
+    /// Closes up to `count` of those that have ended.
+    fn close_ended(&mut self, count: usize) {
+        for _ in 0..count {
+            let Some((id, socket)) = self.ended.pop_front() else {
+                return;
+            };
+            let now = Instant::now();
+            let payer = self.service.payer_at(id);
             let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
             if let Some(number) = self.service.number_at(id) {
                 self.tools.store.forget(&client_name(number));
             }
-            self.closer.close(socket);
+            self.close_file(socket);
+            self.service.disconnect(id, now);
+            self.charge(payer, now);
         }
-        self.service.disconnect(id, Instant::now());
+    }
+
+    /// At once, after those that have ended before.
+    fn close(&mut self, id: ConnectionId) {
+        self.end(id);
+        self.close_ended(usize::MAX);
     }
 
     /// Forgets all programs: the scheduler has gone, and their pages with it.
