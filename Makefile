@@ -3,6 +3,7 @@
 #
 #   make demo    plays real video under the stock scheduler and under Consort, and compares them
 #                HOST=user: on this machine's own kernel, the players cooperating among themselves
+#                CPUS=4: forty players on four CPUs, in a guest or on a machine that has as many
 #   make test    runs every test, those in guests with both kernels included; make -k test goes on after failures
 #   make bench   measures what docs/results holds, and judges it by its targets
 #   make lint    checks formatting and style, in every language; tools/lint --fix mends what can be mended
@@ -17,7 +18,7 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
 demo: build
-	demo/run $(if $(HOST),--host $(HOST)) --consort $(CARGO_TARGET_DIR)/guest/consort
+	demo/run $(if $(HOST),--host $(HOST)) $(if $(CPUS),--cpus $(CPUS)) --consort $(CARGO_TARGET_DIR)/guest/consort
 
 test: test-crates test-apps test-bench test-guest test-sequences test-system test-package
 

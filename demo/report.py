@@ -90,7 +90,8 @@ def tardiness_plot(rounds):
                     "Part of the due events served within a time, for each round")
 
 
-def write(path, rounds, place):
+def write(path, rounds, place, cpus):
+    """cpus: how many, as text."""
     count = len(rounds[0].players)
     key = "".join(f'<span class="k{i}">{html.escape(r.title)}</span>' for i, r in enumerate(rounds))
     plots = "".join(
@@ -98,10 +99,10 @@ def write(path, rounds, place):
         for i, r in enumerate(rounds)
     )
     path.write_text(f"""<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>Consort: {count} players on one CPU</title>
+<html lang="en"><meta charset="utf-8"><title>Consort: {count} players on {cpus}</title>
 <style>{STYLE}</style>
-<h1>{count} video players on one CPU</h1>
-<p>Each plays another part of a film of {FRAMES_PER_S} frames/s and leaves out pictures when the CPU cannot decode
+<h1>{count} video players on {cpus}</h1>
+<p>Each plays another part of a film of {FRAMES_PER_S} frames/s and leaves out pictures when {cpus} cannot decode
 all. Run in: {html.escape(place)}. The first {SKIP_S:g} s are left out of the figures.</p>
 {html_table(rounds)}
 <h2>Frames per second of each player</h2>

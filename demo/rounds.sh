@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 # The demo's rounds, one after the other: runs in the guest (busybox's sh) as on a real machine.
 # Environment: PLAYERS, SECONDS_EACH, ROUNDS (names below), CLIP, START_STEP (seconds between
-# players' places in the film), RESULTS (a folder, made here).
+# players' places in the film), RESULTS (a folder, made here), CPU_MASK (the CPUs, hexadecimal),
+# CPU_MASKS (each of them).
 # Speaks in lines "demo: ..."; exit status 1 when a round failed.
 set -u
 PLAY=${PLAY:-consort-play}
@@ -62,11 +63,23 @@ play_processes() {
     done
 }
 
-# play_one_process FOLDER ORIGIN_NS: all players in one: no scheduler can do better.
+# play_one_process FOLDER ORIGIN_NS: one process for each CPU, which plays its part of all: no scheduler can do better.
 play_one_process() {
-    taskset "${CPU_MASK:-1}" "$PLAY" --no-consort --output none --loop --duration "$SECONDS_EACH" --start-at "$2" \
-        --players "$PLAYERS" --start-step "$START_STEP" --log "$1/player-all.json" "$CLIP" \
-        >"$1/player.out" 2>&1 || fail "the player failed: $(cat "$1/player.out")"
+    number=0 left=$PLAYERS first=0
+    for mask in ${CPU_MASKS:-1}; do number=$((number + 1)); done
+    pids=
+    for mask in ${CPU_MASKS:-1}; do
+        each=$(((left + number - 1) / number))
+        [ $each -gt 0 ] || break
+        taskset "$mask" "$PLAY" --no-consort --output none --loop --duration "$SECONDS_EACH" --start-at "$2" \
+            --start "$(awk "BEGIN { print $first * $START_STEP }")" --players $each \
+            --start-step "$START_STEP" --log "$1/player-$first.json" "$CLIP" >"$1/player-$first.out" 2>&1 &
+        pids="$pids $!"
+        first=$((first + each)) left=$((left - each)) number=$((number - 1))
+    done
+    for pid in $pids; do
+        wait "$pid" || fail "the player failed: $(cat "$1"/player-*.out)"
+    done
 }
 
 # Counts the system's context switches while frames are due: FOLDER ORIGIN_NS.
