@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Dividing the machine into classes while it runs: all of a change or nothing, and never what breaks a promise.
 
+use std::path::PathBuf;
+
 use tracing::{error, info, warn};
 
 use crate::{
@@ -32,6 +34,11 @@ impl Service {
         let classes = self.reservations.ledger.classes();
         let changed = classes.without(classes.find(name)?);
         self.divide(changed)
+    }
+
+    /// The operator's file, which [`Service::reload`] reads.
+    pub fn set_file(&mut self, file: Option<PathBuf>) {
+        self.file = file;
     }
 
     /// Reads the operator's file again, as the process `asker` of a user wants. What it says holds from now on, all of it, or

@@ -337,7 +337,7 @@ impl Life<'_> {
         let mode = host.mode();
         let mut service = Service::new(host, Processes::default(), self.config.limits);
         service.started = self.started;
-        service.file = self.config.classes.clone();
+        service.set_file(self.config.classes.clone());
         service.totals = self.totals;
         service.ejections = self.ejections.clone();
         let connections = self.take_up(&mut service, connections)?;

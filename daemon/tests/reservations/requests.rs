@@ -397,6 +397,25 @@ fn a_part_of_each_class_is_roots() {
     world.reserve(USER, 0, "guaranteed", 0.2).unwrap();
 }
 
+/// The part of root's that the operator's file says when it is read again holds from then on; of a file with an error nothing does.
+#[test]
+fn a_part_of_roots_that_is_read_again_holds() {
+    let mut world = World::new();
+    let file = world.folder.0.join("classes.toml");
+    let reload = |world: &mut World, text: &str| {
+        std::fs::write(&file, text).unwrap();
+        world.service.set_file(Some(file.clone()));
+        world.service.reload((0, ROOT));
+    };
+    reload(&mut world, "[limits]\nkept_for_root = '20%'\n");
+    let refused = world.reserve(USER, 0, "guaranteed", 0.41).unwrap_err();
+    assert!(refused.1.contains("keeps 0.1 for root"), "{}", refused.1);
+    reload(&mut world, "[limits]\nkept_for_root = '101%'\n");
+    world.reserve(USER, 0, "guaranteed", 0.41).unwrap_err();
+    reload(&mut world, "[limits]\nkept_for_root = 0\n");
+    world.reserve(USER, 0, "guaranteed", 0.41).unwrap();
+}
+
 /// What root has granted may shrink as it is; to grow, it must be within the limits of whoever lets it grow.
 #[test]
 fn a_grant_of_roots_does_not_grow_beyond_its_users_limits() {
