@@ -41,6 +41,7 @@ struct domain {
 	struct heap_link upcoming; /* in the place's queue of due times, or a group's of blocked domains, see place.h */
 	u64 nr_blocked; /* how often it has borrowed enough */
 	u64 served_least; /* as many due events as the member last chosen by progress has had; a new member begins with them */
+	u64 turn_least; /* as late as that have turns begun, see decide/order.h */
 	u64 idle_since_ns; /* when its last active member went to sleep */
 	u8 order; /* enum coop_order */
 	u8 preempt; /* members are preempted at due times, not asked to poll */
@@ -75,8 +76,9 @@ struct member {
 	u64 lead_ns; /* what it brings along from where it was, to be counted when it becomes active */
 	s64 given_ns; /* what its seat had given, if it was the last one there */
 	u64 served; /* due events that are over */
-	u64 turn_ns; /* when it came to the end of those whose keys are equal, see order.h, */
-	u64 turn_vtime; /* and its virtual time then */
+	u64 turn_ns; /* when the turn that it had last ended, see order.h, */
+	u64 turn_vtime; /* and where its virtual time was then */
+	u64 turn_from; /* where the next one begins */
 	struct role __arena *role; /* that it plays, see role.h; NULL: none */
 };
 

@@ -181,6 +181,8 @@ core_fn seat_join(struct domain __arena *d in_arena, struct member __arena *m in
 	m->own_rest_vtime = m->own_vtime;
 	m->node.parent = &d->group;
 	m->node.vtime = d->group.vmin + m->service_lead;
+	m->turn_vtime = m->node.vtime;
+	m->turn_from = d->turn_least;
 	return 0;
 }
 

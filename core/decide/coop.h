@@ -92,7 +92,7 @@ static __always_inline void coop_enqueue(struct domain __arena *d, struct member
 
 	member_best_key(m, d, &major, &minor);
 	domain_await_due(d, m, now_ns);
-	m->node.ready.turn = member_turn(m);
+	member_await_turn(m, d);
 	heap_push(&d->group.ready, &m->node.ready, major, minor);
 }
 
@@ -112,7 +112,7 @@ static __always_inline void coop_exchange(struct domain __arena *d, struct membe
 	domain_cease_due(d, out);
 	member_best_key(in, d, &major, &minor);
 	domain_await_due(d, in, now_ns);
-	in->node.ready.turn = member_turn(in);
+	member_await_turn(in, d);
 	if (heap_replace_only(&d->group.ready, &out->node.ready, &in->node.ready, major, minor))
 		return;
 	heap_push(&d->group.ready, &in->node.ready, major, minor);
@@ -198,7 +198,10 @@ static __always_inline void coop_wake(struct domain __arena *d, struct member __
 		idle_ns = now_ns - d->idle_since_ns;
 		d->group.node.vtime += vtime_of_ns(idle_ns, m->node.weight);
 	}
-	m->node.vtime = vtime_max(m->node.vtime, g->vmin);
+	if (vtime_before(m->node.vtime, g->vmin)) {
+		m->turn_vtime += g->vmin - m->node.vtime;
+		m->node.vtime = g->vmin;
+	}
 	if (m->served + SERVED_BEHIND_MAX < d->served_least)
 		m->served = d->served_least - SERVED_BEHIND_MAX;
 	m->node.active = 1;
@@ -253,18 +256,18 @@ static __always_inline struct member __arena *coop_first(struct domain __arena *
 	if (!first)
 		return running;
 	if (!running)
-		return member_of(first);
+		return domain_begin_turn(d, member_of(first));
 	member_best_key(running, d, &major, &minor);
 	return heap_turn_before(first->ready.major, first->ready.minor, first->ready.turn, major,
 				minor, member_turn(running)) ?
-		       member_of(first) :
+		       domain_begin_turn(d, member_of(first)) :
 		       running;
 }
 
 /*
  * When a running member is to ask who is next, which it cannot know itself. It does so when another one is before it; by service,
  * once it has had more than that one by `lead_ns`; by progress, when its own due event is over. Members whose order is the
- * program's own compare by themselves, but for their turns where keys are equal.
+ * program's own compare by themselves; whose turn it is where keys are equal, the next choice says.
  */
 static __always_inline u64 coop_asks_at_ns(struct domain __arena *d, const struct member __arena *m,
 					   u64 now_ns, u64 lead_ns)
@@ -272,17 +275,13 @@ static __always_inline u64 coop_asks_at_ns(struct domain __arena *d, const struc
 	struct tree_node __arena *first = group_first(&d->group);
 	u64 major, minor;
 
-	if (!first)
+	if (d->order == ORDER_PROGRAM || !first)
 		return NEVER_NS;
 	if (d->order == ORDER_SERVICE)
 		return now_ns + vtime_to_ns(first->vtime + vtime_of_ns(lead_ns, m->node.weight) -
 						    m->node.vtime,
 					    m->node.weight);
 	member_best_key(m, d, &major, &minor);
-	if (d->order == ORDER_PROGRAM)
-		return first->ready.major == major && first->ready.minor == minor ?
-			       now_ns + member_turn_left_ns(m) :
-			       NEVER_NS;
 	if (heap_key_before(first->ready.major, first->ready.minor, major, minor))
 		return now_ns;
 	return m->due_ns > now_ns ? m->due_ns : now_ns;

@@ -4,12 +4,15 @@
  *
  * Problem  Keys may be equal, and those of two programs that know nothing of each other often are.
  * Rule     The smallest key goes first: (priority, key) as published, the fewest due events, or the least CPU time, as the
- *          domain's order says (enum coop_order). Equal ones go in turns: the member goes first that came to the end of the
- *          queue first. A member comes there when it has had its turn's CPU time since it last did, or a due event. A turn that
- *          is cut short by others goes on later: turns are equally long.
- * Bound    With equal keys, members have equal CPU time but for a turn.
- * Source   000 section 2.3.3 has keys and no rule for equal ones; deficit round-robin (Shreedhar and Varghese 1995).
- * Limits   Of members that announce due events a turn is as long as several of their events.
+ *          domain's order says (enum coop_order). Of equal ones that member goes first whose turn begins first, until it has had
+ *          a turn's CPU time, or a due event. As published, turns begin in virtual time: after what the one before has used,
+ *          by the member's weight, and not before those that have begun (start tags). By progress they begin when the one
+ *          before has ended. A turn that others cut short goes on later.
+ * Bound    With equal keys, the CPU time of members that want it is as their weights, but for a turn and a slice: a turn ends when
+ *          its member is next compared.
+ * Source   000 section 2.3.3 has keys and no rule for equal ones; start-time fair queueing (Goyal, Vin and Cheng 1996).
+ * Limits   Turns of members with smaller keys begin, too: beside these, members with equal larger keys have equally long turns,
+ *          whatever they weigh. Of members that announce due events a turn is as long as several of their events.
  */
 #ifndef CORE_DECIDE_ORDER_H
 #define CORE_DECIDE_ORDER_H
@@ -21,8 +24,8 @@
 /* The same for members that announce none: nothing of theirs is in the middle. */
 #define TURN_UNDUE_NS 2000000ULL
 
-/* Turns are compared by when they began, in 2^16 ns: in 32 bits those of a day and a half are. */
-#define TURN_SHIFT 16
+/* Turns are compared in 2^26 of virtual time, 2^16 ns for nice 0: in 32 bits those of a day and a half are. */
+#define TURN_SHIFT 26
 
 /* Puts interrupted members before every best-effort event. */
 #define INTERRUPTED_FIRST (1ULL << 62)
@@ -75,23 +78,32 @@ static __always_inline void member_best_key(const struct member __arena *m,
 		*major -= INTERRUPTED_FIRST;
 }
 
-/* When the member came to the end of those with its key. */
+/* When its turn among those with its key begins, for a heap. */
 static __always_inline u32 member_turn(const struct member __arena *m)
 {
-	return (u32)(m->turn_ns >> TURN_SHIFT);
+	return (u32)(m->turn_from >> TURN_SHIFT);
+}
+
+/* A member begins to wait for its turn. What it did not use is not saved up. */
+core_fn member_await_turn(struct member __arena *m in_arena, struct domain __arena *d in_arena)
+{
+	m->turn_from = vtime_max(m->turn_from, d->turn_least);
+	m->node.ready.turn = member_turn(m);
+	return 0;
+}
+
+/* A member's turn begins, if that is why it runs. */
+static __always_inline struct member __arena *domain_begin_turn(struct domain __arena *d,
+								struct member __arena *m)
+{
+	d->turn_least = vtime_max(d->turn_least, m->turn_from);
+	return m;
 }
 
 /* What a turn is worth in the domain's virtual time, for a member that announces `due_ns`. */
 static __always_inline u64 member_turn_vtime(const struct member __arena *m, u64 due_ns)
 {
 	return vtime_of_ns(due_ns == NEVER_NS ? TURN_UNDUE_NS : TURN_NS, m->node.weight);
-}
-
-/* For how long a member that runs has not had its turn yet. */
-static __always_inline u64 member_turn_left_ns(const struct member __arena *m)
-{
-	return vtime_to_ns(m->turn_vtime + member_turn_vtime(m, m->due_ns) - m->node.vtime,
-			   m->node.weight);
 }
 
 /*
@@ -109,6 +121,7 @@ static __always_inline void member_publish(struct member __arena *m, const struc
 	if (member_progress(m) > progress ||
 	    m->node.vtime - m->turn_vtime > member_turn_vtime(m, due_ns)) {
 		m->turn_ns = now_ns;
+		m->turn_from += m->node.vtime - m->turn_vtime;
 		m->turn_vtime = m->node.vtime;
 		if (due_ns == NEVER_NS && m->served < d->served_least)
 			m->served = d->served_least;

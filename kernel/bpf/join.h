@@ -50,7 +50,6 @@ static inline void member_join(struct task __arena *t, struct domain_set __arena
 		t->by_domain = 1;
 	}
 	task_move(t, t->reservation ? &t->reservation->set : t->home, set, t->place, 0);
-	t->member.turn_vtime = t->member.node.vtime;
 	if (s) {
 		s->yield_by_ns = NEVER_NS;
 		s->standing = CONSORT_MEMBER;

@@ -139,6 +139,24 @@ static inline void speed_take(struct consort_cpu __arena *c, u64 served, u64 loa
 }
 
 /*
+ * The same for a place of whose tasks each has a CPU, where that one runs: the speed of the root's member which it is, or is below.
+ * What others of an account cannot use its own have, and not those outside of it, whose weight is a larger part of the whole.
+ */
+static inline void speed_take_running(struct consort_cpu __arena *c, struct place __arena *pl)
+{
+	struct tree_node __arena *n = tree_member_above(pays_of(c->running), &pl->root);
+	u32 nr = 1;
+
+	if (!n || !n->active)
+		return;
+	if (n->kind == NODE_SEAT)
+		nr = n->nr_seated;
+	else if (n->kind >= NODE_FAIR)
+		nr = group_of(n)->nr_active;
+	speed_take(c, (u64)nr * WEIGHT_ONE, load_of_weight(node_weight(n)));
+}
+
+/*
  * The slowest of a CPU's places, in its `pick`. One in which nobody waits has what it can use, here or on other CPUs: a task
  * that came would share with the one that runs here.
  */
@@ -162,7 +180,7 @@ core_fn speed_here(struct consort_cpu __arena *c in_arena, u32 cpu)
 			known &= !!g->looks;
 			speed_take(c, g->served, g->load);
 		} else if (c->running && place_at(c->running->place) == pl) {
-			speed_take(c, WEIGHT_ONE, load_of_weight(weight_running(c)));
+			speed_take_running(c, pl);
 		}
 	}
 	if (alone && !shard_at(c->shard)->place.root.ready.top)

@@ -10,7 +10,7 @@ use std::path::Path;
 const CLOCKS: &str = "kernel/bpf/clocks.h";
 
 /// Each with the mix that it breaks, and how far, in slices, nobody is behind there without it.
-const BUGS: [(Mutation, &str, f64); 8] = [
+const BUGS: [(Mutation, &str, f64); 9] = [
     (
         Mutation {
             name: "gaps-stay",
@@ -87,6 +87,16 @@ const BUGS: [(Mutation, &str, f64); 8] = [
             file: "kernel/bpf/speeds.h",
             from: "return load < all ? load : all;",
             to: "return all;",
+        },
+        "heavy_in_a_cache",
+        LAG_MAX_SLICES,
+    ),
+    (
+        Mutation {
+            name: "light-ones-weigh-as-all",
+            file: "kernel/bpf/speeds.h",
+            from: "speed_take(c, (u64)nr * WEIGHT_ONE, load_of_weight(node_weight(n)));",
+            to: "speed_take(c, (u64)pl->nr_runnable * WEIGHT_ONE, pl->root.load);",
         },
         "heavy_in_caches",
         LAG_MAX_SLICES,

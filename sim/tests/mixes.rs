@@ -6,7 +6,7 @@ use consort_sim::scenario;
 use std::path::Path;
 
 /// Of sim/scenarios/mixes: those that hold.
-const HOLD: [&str; 49] = [
+const HOLD: [&str; 50] = [
     "audio",
     "audio8",
     "churn_8_8_3",
@@ -21,6 +21,7 @@ const HOLD: [&str; 49] = [
     "equalmask",
     "excl",
     "free_heavy",
+    "heavy_in_a_cache",
     "heavy_in_caches",
     "lag",
     "lag8",

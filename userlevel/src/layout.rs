@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// "CNSU"
 pub const MAGIC: u32 = 0x5553_4e43;
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Members of a domain at a time.
 pub const SEATS: usize = 1023;
 pub const BYTES: usize = size_of::<Shared>();
@@ -47,6 +47,7 @@ pub struct Header {
     pub clock: AtomicU64,
     pub vmin: AtomicU64,
     pub served_least: AtomicU64,
+    pub turn_least: AtomicU64,
     pub idle_since_ns: AtomicU64,
     /// Counters, for those who look.
     pub handovers: AtomicU64,
@@ -90,6 +91,7 @@ pub struct Seat {
     pub served: AtomicU64,
     pub turn_ns: AtomicU64,
     pub turn_vtime: AtomicU64,
+    pub turn_from: AtomicU64,
     pub run_due_ns: AtomicU64,
     /// Counters: turns given to others, and how often it was skipped.
     pub yields: AtomicU32,

@@ -10,8 +10,8 @@ struct ul_policy {
 	struct member members[];
 };
 
-_Static_assert(sizeof(struct ul_entry) == 88, "policy.rs has the same layout");
-_Static_assert(sizeof(struct ul_domain) == 48, "policy.rs has the same layout");
+_Static_assert(sizeof(struct ul_entry) == 96, "policy.rs has the same layout");
+_Static_assert(sizeof(struct ul_domain) == 56, "policy.rs has the same layout");
 _Static_assert(sizeof(struct ul_told) == 32, "policy.rs has the same layout");
 
 u64 ul_bytes(u32 nr)
@@ -28,6 +28,7 @@ static void load_domain(struct domain *d, const struct ul_domain *from)
 {
 	*d = (struct domain){
 		.served_least = from->served_least,
+		.turn_least = from->turn_least,
 		.idle_since_ns = from->idle_since_ns,
 		.grace_ns = from->grace_ns,
 		.order = from->order,
@@ -48,6 +49,7 @@ static void load_member(struct domain *d, struct member *m, const struct ul_entr
 		.served = e->served,
 		.turn_ns = e->turn_ns,
 		.turn_vtime = e->turn_vtime,
+		.turn_from = e->turn_from,
 		.run_due_ns = e->run_due_ns,
 	};
 	m->node.parent = &d->group;
@@ -83,6 +85,7 @@ void ul_save(const struct ul_policy *p, struct ul_domain *to, struct ul_entry *e
 	to->clock = p->domain.group.node.vtime;
 	to->vmin = p->domain.group.vmin;
 	to->served_least = p->domain.served_least;
+	to->turn_least = p->domain.turn_least;
 	to->idle_since_ns = p->domain.idle_since_ns;
 	for (u32 i = 0; i < p->nr; i++) {
 		const struct member *m = &p->members[i];
@@ -96,6 +99,7 @@ void ul_save(const struct ul_policy *p, struct ul_domain *to, struct ul_entry *e
 		e->served = m->served;
 		e->turn_ns = m->turn_ns;
 		e->turn_vtime = m->turn_vtime;
+		e->turn_from = m->turn_from;
 		e->run_due_ns = m->run_due_ns;
 	}
 }

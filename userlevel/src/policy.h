@@ -22,6 +22,7 @@ struct ul_entry {
 	u64 served;
 	u64 turn_ns;
 	u64 turn_vtime;
+	u64 turn_from;
 	u64 run_due_ns;
 	u32 priority;
 	u32 weight; /* 1 to 2^31 */
@@ -34,6 +35,7 @@ struct ul_domain {
 	u64 clock;
 	u64 vmin;
 	u64 served_least;
+	u64 turn_least;
 	u64 idle_since_ns;
 	u64 grace_ns;
 	u32 order; /* enum coop_order */

@@ -22,6 +22,7 @@ pub struct Entry {
     pub served: u64,
     pub turn_ns: u64,
     pub turn_vtime: u64,
+    pub turn_from: u64,
     pub run_due_ns: u64,
     pub priority: u32,
     pub weight: u32,
@@ -36,6 +37,7 @@ pub struct DomainNumbers {
     pub clock: u64,
     pub vmin: u64,
     pub served_least: u64,
+    pub turn_least: u64,
     pub idle_since_ns: u64,
     pub grace_ns: u64,
     pub order: u32,
@@ -54,7 +56,7 @@ pub struct Told {
 }
 
 const _: () = {
-    assert!(size_of::<Entry>() == 88 && size_of::<DomainNumbers>() == 48);
+    assert!(size_of::<Entry>() == 96 && size_of::<DomainNumbers>() == 56);
     assert!(size_of::<Told>() == 32);
 };
 

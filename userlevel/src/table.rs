@@ -120,6 +120,7 @@ impl Table {
             clock: header.clock.load(Relaxed),
             vmin: header.vmin.load(Relaxed),
             served_least: header.served_least.load(Relaxed),
+            turn_least: header.turn_least.load(Relaxed),
             idle_since_ns: header.idle_since_ns.load(Relaxed),
             grace_ns: grace_ns(terms),
             order: terms.order,
@@ -137,6 +138,7 @@ impl Table {
             before.served_least,
             now.served_least,
         );
+        write(os, &header.turn_least, before.turn_least, now.turn_least);
         write(
             os,
             &header.idle_since_ns,
@@ -171,6 +173,7 @@ impl Table {
             served: seat.served.load(Relaxed),
             turn_ns: seat.turn_ns.load(Relaxed),
             turn_vtime: seat.turn_vtime.load(Relaxed),
+            turn_from: seat.turn_from.load(Relaxed),
             run_due_ns: seat.run_due_ns.load(Relaxed),
             priority: priority_in_range(seat.priority.load(Relaxed)),
             weight: seat
@@ -195,6 +198,7 @@ impl Table {
         write(os, &seat.served, before.served, now.served);
         write(os, &seat.turn_ns, before.turn_ns, now.turn_ns);
         write(os, &seat.turn_vtime, before.turn_vtime, now.turn_vtime);
+        write(os, &seat.turn_from, before.turn_from, now.turn_from);
         write(os, &seat.run_due_ns, before.run_due_ns, now.run_due_ns);
     }
 }

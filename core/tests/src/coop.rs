@@ -282,35 +282,52 @@ fn an_interrupted_event_goes_on_before_best_effort_and_after_due_events() {
     runs(&mut h, important);
 }
 
+/// However often another one's due events cut their turns short.
 #[test]
-fn members_with_equal_keys_have_equal_turns_whatever_cuts_them_short() {
+fn members_with_equal_keys_have_cpu_time_by_their_weights() {
+    const STEP: u64 = 7 * MS / 10;
     let mut h = Host::new(0, 1000 * PATIENCE, MS);
     h.add_domain(DomainArgs {
         order: ORDER_PROGRAM,
         grace_ns: MS,
     });
-    let [one, other] = [0; 2].map(|_| h.add_task(None, Some(0), nice(20)));
-    let runs = |h: &mut Host, t, ns| {
-        h.dispatch();
-        assert_eq!(h.running, Some(t));
-        h.pass(ns);
-        h.settle();
-        h.publish(t, u64::MAX, 0, 0);
-    };
-
-    h.pass(MS);
-    for t in [one, other] {
+    let (heavy, light) = (nice(15), nice(20));
+    let members = [heavy, light, light].map(|weight| h.add_task(None, Some(0), weight));
+    let due = h.add_task(None, Some(0), light);
+    for t in members {
         h.publish(t, u64::MAX, 0, 0);
         h.wake(t);
     }
-    runs(&mut h, one, MS);
-    runs(&mut h, one, 3 * MS / 2);
-    runs(&mut h, other, MS);
-    h.sleep();
-    runs(&mut h, one, MS);
-    h.wake(other);
-    runs(&mut h, other, 3 * MS / 2);
-    runs(&mut h, one, 0);
+    let (mut ran_ns, mut next_due_ns) = ([0; 3], 0);
+    for _ in 0..20_000 {
+        if h.now_ns >= next_due_ns && h.running != Some(due) {
+            h.publish(due, h.now_ns, 0, 1);
+            h.wake(due);
+            next_due_ns = h.now_ns + 5 * MS;
+        }
+        h.dispatch();
+        let t = h.running.expect("somebody always wants the CPU");
+        h.pass(STEP);
+        h.settle();
+        match members.iter().position(|member| *member == t) {
+            Some(which) => {
+                ran_ns[which] += STEP;
+                h.publish(t, u64::MAX, 0, 0);
+            }
+            None => {
+                h.publish(due, u64::MAX, PRIORITY_NONE, 0);
+                h.sleep();
+            }
+        }
+    }
+    let [most_ns, one_ns, other_ns] = ran_ns.map(|ns| ns as f64);
+    let wanted = heavy as f64 / light as f64;
+    let a_turn_ns = 4.0 * MS as f64;
+    assert!((one_ns - other_ns).abs() < a_turn_ns, "{ran_ns:?}");
+    assert!(
+        (most_ns - wanted * one_ns).abs() < wanted * a_turn_ns,
+        "{ran_ns:?}"
+    );
 }
 
 #[test]

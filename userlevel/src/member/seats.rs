@@ -37,6 +37,8 @@ impl<O: Os> Member<O> {
         seat.served
             .store(header.served_least.load(Relaxed), Relaxed);
         seat.turn_ns.store(self.os.now_ns(), Relaxed);
+        seat.turn_from
+            .store(header.turn_least.load(Relaxed), Relaxed);
         for never in [&seat.due_ns, &seat.run_due_ns, &seat.slot.due_ns] {
             never.store(NEVER, Relaxed);
         }
