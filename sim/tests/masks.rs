@@ -98,8 +98,8 @@ const BUGS: [(Mutation, &str, f64); 9] = [
             from: "speed_take(c, (u64)nr * WEIGHT_ONE, load_of_weight(node_weight(n)));",
             to: "speed_take(c, (u64)pl->nr_runnable * WEIGHT_ONE, pl->root.load);",
         },
-        "heavy_in_caches",
-        LAG_MAX_SLICES,
+        "heavy_uneven",
+        75.0,
     ),
 ];
 

@@ -59,7 +59,8 @@ const HOLD: [&str; 50] = [
     "wd3",
 ];
 /// Those that do not hold yet. One that does moves up.
-const DO_NOT_HOLD: [&str; 5] = [
+const DO_NOT_HOLD: [&str; 6] = [
+    "heavy_uneven",
     "masks_cgroups",
     "masks_domain",
     "masks_six",
