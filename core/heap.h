@@ -24,7 +24,7 @@ struct heap_link {
 	u64 minor;
 	u8 rank; /* links on the right spine from here, this one included */
 	u8 queued;
-	u32 turn; /* the owner's, who leaves it alone while the link is queued */
+	u32 turn; /* set by the owner before the link is queued */
 };
 
 struct heap {

@@ -201,9 +201,9 @@ static __always_inline u64 fair_lead_ns(const struct group __arena *g,
 }
 
 /*
- * By how much CPU time of one of `weight` those that wait, or `running` if nobody does (NULL: nobody runs), are ahead of the
- * minimum, where one that runs elsewhere holds it back (place.h): what one that comes from another place, or goes there, neither
- * gains nor owes.
+ * By how much CPU time, for one of `weight`, the first member that waits is ahead of the minimum, or `running` if none waits (NULL:
+ * nobody runs). It is where a member that runs elsewhere holds the minimum back (place.h). A member that changes places neither
+ * gains nor owes that.
  */
 static __always_inline u64 fair_held_back_ns(struct group __arena *g,
 					     const struct tree_node __arena *running, u64 weight)

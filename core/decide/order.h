@@ -19,7 +19,7 @@
 
 #include "../domain.h"
 
-/* A turn of a member that announces due events, in CPU time: shorter turns leave all unfinished. */
+/* How long a turn of a member that announces due events is, in CPU time: shorter turns leave all unfinished. */
 #define TURN_NS 100000000ULL
 /* The same for members that announce none: nothing of theirs is in the middle. */
 #define TURN_UNDUE_NS 2000000ULL

@@ -153,7 +153,7 @@ impl Drop for Listener {
 
 /// Lets the kernel refuse messages with descriptors (Linux 6.16): who sends one is told EPERM. The last reference to a
 /// stranger's file must never be the daemon's, since giving it up may take as long as the stranger likes. Connections
-/// have it from the socket that they came to.
+/// have it from the socket that they came to. Returns whether it does.
 fn refuse_descriptors(socket: &OwnedFd) -> bool {
     const SO_PASSRIGHTS: libc::c_int = 83;
     let no: libc::c_int = 0;

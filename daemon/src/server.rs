@@ -320,7 +320,7 @@ impl<'a> Server<'a> {
         }
     }
 
-    /// All the CPU time since the last one was charged, waking up included.
+    /// Charges all the CPU time since the last charge, waking up included, and returns it.
     fn charge(&mut self, payer: Option<(u32, Thread)>, now: Instant) -> Duration {
         let until = cpu_time();
         let spent = until.saturating_sub(self.charged);

@@ -218,7 +218,10 @@ static inline bool somebody_waits(struct place __arena *pl)
 	return *(void *volatile __arena *)&place_head(pl)->ready.top;
 }
 
-/* By how much CPU time those with whom a task competes in a place, on that CPU, are ahead of its account's minimum there. */
+/*
+ * A place's minimum may be held back for a task that runs (place.h): by how much CPU time the tasks with which `t` competes there,
+ * on that CPU, are ahead of the minimum of its account.
+ */
 static inline u64 held_back_ns(const struct task __arena *t, u32 place, u32 cpu)
 {
 	struct task __arena *running = cpu_at(cpu)->running;
@@ -229,7 +232,7 @@ static inline u64 held_back_ns(const struct task __arena *t, u32 place, u32 cpu)
 				 t->weight);
 }
 
-/* Of a place that it has left, a task does not take that along. */
+/* A stolen task does not take that along from the place that it has left, */
 core_fn lead_of_others_stays(struct task __arena *t in_arena, u32 place, u32 cpu)
 {
 	u64 ns;
@@ -240,7 +243,7 @@ core_fn lead_of_others_stays(struct task __arena *t in_arena, u32 place, u32 cpu
 	return 0;
 }
 
-/* In the one that it comes to, stolen for that CPU, it has that, too. */
+/* and has as much in the place that it comes to. */
 core_fn lead_of_others_is_had(struct task __arena *t in_arena, u32 cpu)
 {
 	struct lock __arena *l;

@@ -19,7 +19,7 @@
  * Source   best responses in a congestion game: with one speed for all tasks of a place each move makes the slowest faster,
  *          and so they end (Rosenthal 1973).
  * Limits   Half of the average task of a place is compared, and one that waits there is taken: beside heavy ones a light one may
- *          stay.
+ *          stay. Of an account whose heavy tasks have a CPU each all count.
  *          Beside reservations nobody goes by speeds: what they leave of a place changes with who is there.
  */
 #ifndef CONSORT_SPEEDS_H
@@ -45,8 +45,8 @@ static inline bool is_loaded(const struct place __arena *pl, u64 now_ns)
 }
 
 /*
- * What weighs in a place as its waiting tasks see it, who are served CPU time for `grown` of virtual time while all are served
- * `ran_ns`: the heavy ones that have a CPU each weigh no more than that CPU is worth.
+ * What weighs in a place to the tasks that wait there: all were served `ran_ns` while the place's virtual time has `grown` by so
+ * much. Heavy tasks that have a CPU each weigh no more than that CPU is worth.
  */
 static inline u64 load_served(const struct place __arena *pl, u64 ran_ns, u64 grown)
 {
@@ -139,8 +139,8 @@ static inline void speed_take(struct consort_cpu __arena *c, u64 served, u64 loa
 }
 
 /*
- * The same for a place of whose tasks each has a CPU, where that one runs: the speed of the root's member which it is, or is below.
- * What others of an account cannot use its own have, and not those outside of it, whose weight is a larger part of the whole.
+ * The same for a place of whose tasks each has a CPU, where the running one is: the speed of the root's member that it is, or is
+ * below. What some of an account cannot use the others of that account have, not those outside of it.
  */
 static inline void speed_take_running(struct consort_cpu __arena *c, struct place __arena *pl)
 {

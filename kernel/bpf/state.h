@@ -144,7 +144,7 @@ struct giver {
 	u64 turn_at_ns; /* and when one may next go or come because it is served faster, see migrate.h */
 	u64 lag; /* what it was behind when that last happened, or less if it has caught up since */
 	u64 served; /* the CPU time that it has, WEIGHT_ONE is one CPU, see speeds.h, */
-	u64 load; /* what weighs there as those see it that wait, */
+	u64 load; /* what weighs there to the tasks that wait, */
 	u64 served_ran_ns; /* what its tasks had had when that was last looked at, */
 	u64 served_vtime; /* where its virtual time was, */
 	u64 served_at_ns; /* and when; 0: nobody was there, or somebody has come or gone */
