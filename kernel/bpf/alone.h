@@ -9,7 +9,8 @@
  *          it has found no work, and looks once more whether somebody waits: whoever begins to wait looks for such CPUs
  *          afterwards, so one of the two sees the other (idle.h).
  * Bound    None is needed: a choice among nobody has no other outcome.
- * Limits   Members of domains say what they want at each choice, and so have one.
+ * Limits   Members of domains say what they want at each choice, and so have one; tasks whose cgroup has a limit give back what they
+ *          have not used.
  *
  * Functions here are called without the shard's lock, by the CPU itself, which holds its run queue's.
  */
@@ -52,7 +53,7 @@ static inline bool goes_on_alone(struct consort_cpu __arena *c, u32 cpu,
 	struct task __arena *t = task_of(prev);
 
 	return t && c->running == t && !t->set && is_queued(prev) && now_ns < c->compare_at_ns &&
-	       !c->told && !c->left && !somebody_waits_for(c, cpu);
+	       !t->granted_ns && !c->told && !c->left && !somebody_waits_for(c, cpu);
 }
 
 /* Before a task sleeps: it is charged, so that its CPU need not do so if nobody waits for that. With the shard's lock held. */
@@ -72,7 +73,7 @@ static inline bool idles_alone(struct consort_cpu __arena *c, u32 cpu,
 
 	if (c->running || c->told || c->left || c->flight_ns)
 		return false;
-	if (prev && (!t || t->set || is_queued(prev) ||
+	if (prev && (!t || t->set || t->granted_ns || is_queued(prev) ||
 		     (s64)(prev->se.sum_exec_runtime - t->charged_ns) > CHARGED_NS))
 		return false;
 	if (somebody_waits_for(c, cpu))

@@ -8,6 +8,7 @@
 #define CONSORT_CHARGE_H
 
 #include "asks.h"
+#include "budget.h"
 #include "divide.h"
 
 /* The seat that pays for a task's run: the one that was picked, if it still is its domain's. */
@@ -90,6 +91,8 @@ static __always_inline void due_pay(struct task __arena *t, u64 ran_ns, u64 now_
 core_fn task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
 {
 	ran_ns = with_what_function_took_ns(t, ran_ns);
+	if (nr_limits)
+		budget_charge(t, ran_ns);
 	due_pay(t, ran_ns, now_ns);
 	seat_pay(t, ran_ns, now_ns);
 	return 0;
@@ -130,7 +133,7 @@ static __always_inline void task_charge(struct task __arena *t, u64 total_ns, u6
 		divide(t, ran_ns);
 	}
 	/* Most tasks pay for themselves alone. */
-	if (one_cpu && !t->set && !place_at(t->place)->nr_blocked)
+	if (one_cpu && !t->set && !nr_limits && !place_at(t->place)->nr_blocked)
 		tree_charge(&t->member.node, ran_ns);
 	else
 		task_charge_ns(t, ran_ns, now_ns);
@@ -162,6 +165,8 @@ static __always_inline void charge_by_clock(struct consort_cpu __arena *c, u64 n
 		return;
 	c->estimated_ns += ran_ns;
 	running->charged_ns += ran_ns;
+	if (nr_limits)
+		budget_charge(running, ran_ns);
 	if (!one_cpu)
 		divide(running, ran_ns);
 	due_pay(running, ran_ns, now_ns);

@@ -16,6 +16,7 @@
 #include "groups.h"
 #include "higher.h"
 #include "life.h"
+#include "limits.h"
 #include "shards.h"
 #include "subsets.h"
 #include "wake.h"
@@ -97,6 +98,10 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	if (t->place != place)
 		task_move(t, t->home, t->set, place, t->demoted);
 	task_take(t);
+	if ((nr_limits || t->held_by) && !runs_on(p, flags) && hold_enqueued(t, now_ns)) {
+		lock_release(&s->lock);
+		return;
+	}
 	woke = !t->member.node.active;
 	if (t->owes_ns)
 		pay(t);
@@ -149,6 +154,9 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 		kick(cpu, KICK(PREEMPT));
 	if (!one_cpu)
 		way_given(c);
+	/* It has run, and its CPU has found nobody: not even itself, so it has come from elsewhere. */
+	if (flags & ENQ(LAST))
+		kick(cpu, KICK(PREEMPT));
 }
 
 SEC("struct_ops/consort_dispatch")
@@ -187,10 +195,14 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 		account(c, cpu, t, prev->se.sum_exec_runtime, now_ns);
 		if (t->member.node.active && is_queued(prev))
 			running = t;
+		if (nr_limits && hold_stopped(t, running, now_ns))
+			running = NULL;
 	}
 	choose(c, cpu, running && !running->member.node.ready.queued ? running : NULL, now_ns);
 	if (!one_cpu)
 		c->told = 0;
+	if (nr_limits && c->choice.task && hold_chosen(c, cpu, now_ns))
+		c->choice.task = NULL;
 	if (!c->choice.task) {
 		c->running = NULL;
 		c->asked_ns = 0;
@@ -239,6 +251,7 @@ void BPF_PROG(consort_quiescent, struct task_struct *p, u64 flags)
 	l = task_lock(t);
 	t->thief = 0;
 	task_take(t);
+	hold_no_more(t);
 	if (!one_cpu && (flags & DEQ(SLEEP)))
 		charge_sleeper(t);
 	if (t->set && (flags & DEQ(SLEEP)))
@@ -382,13 +395,14 @@ struct sched_ext_ops consort_ops = {
 	.cgroup_exit = (void *)consort_cgroup_exit,
 	.cgroup_move = (void *)consort_cgroup_move,
 	.cgroup_set_weight = (void *)consort_cgroup_set_weight,
+	.cgroup_set_bandwidth = (void *)consort_cgroup_set_bandwidth,
 	.cpu_online = (void *)consort_cpu_online,
 	.cpu_offline = (void *)consort_cpu_offline,
 	.cpu_release = (void *)consort_cpu_release,
 	.dump_cpu = (void *)consort_dump_cpu,
 	.dump_task = (void *)consort_dump_task,
 	.exit = (void *)consort_exit,
-	.flags = SCX_OPS_ENQ_MIGRATION_DISABLED | SCX_OPS_ENQ_EXITING,
+	.flags = SCX_OPS_ENQ_MIGRATION_DISABLED | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_LAST,
 	/* The loader sets timeout_ms. */
 	.name = "consort",
 };

@@ -110,6 +110,10 @@ static inline bool group_set_make(u64 id, struct group_set __arena *parent, u32 
 	return false;
 }
 
+static inline void limit_become(struct group_set __arena *set, u64 period_us, u64 quota_us,
+				u64 burst_us);
+static inline void limit_end(struct group_set __arena *set);
+
 /* Never fails, since nobody could make a cgroup then: one without groups of its own shares those above it. */
 SEC("struct_ops.s/consort_cgroup_init")
 s32 BPF_PROG(consort_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
@@ -122,6 +126,9 @@ s32 BPF_PROG(consort_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_ar
 		bpf_map_update_elem(&group_sets, &id, &at, BPF_ANY);
 	} else if (!group_set_make(id, group_set_of(cgrp), weight_of_cgroup(args->weight))) {
 		count_on(bpf_get_smp_processor_id())->shared_cgroups++;
+	} else {
+		limit_become(find_group_set(id), args->bw_period_us, args->bw_quota_us,
+			     args->bw_burst_us);
 	}
 	return 0;
 }
@@ -137,6 +144,7 @@ void BPF_PROG(consort_cgroup_exit, struct cgroup *cgrp)
 		if (set->nr_riders)
 			evict_riders(set);
 		set_end_flights(set);
+		limit_end(set);
 		free_pages(set, group_set_bytes());
 	}
 	bpf_map_delete_elem(&group_sets, &id);

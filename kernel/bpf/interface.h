@@ -59,6 +59,7 @@ struct consort_counters {
 	unsigned long long lost; /* chosen, but gone before it could be dispatched */
 	unsigned long long ends; /* members that ended without leaving */
 	unsigned long long shared_cgroups; /* that found no room for a queue of their own */
+	unsigned long long held; /* tasks that the limit of a cgroup kept from running, for a time */
 };
 
 /* Members that a record is kept of, at a time; its seconds; classes of tardiness, two for each octave from 1 us on. */

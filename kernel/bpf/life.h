@@ -9,6 +9,7 @@
 
 #include "join.h"
 #include "custody.h"
+#include "limits.h"
 #include "nice.h"
 
 /*
@@ -137,6 +138,7 @@ static __always_inline void task_leave(struct task __arena *t, u64 away)
 	l = task_lock(t);
 	t->thief = 0;
 	task_take(t);
+	hold_no_more(t);
 	task_deactivate(t);
 	task_end(t);
 	ride_leave(t);

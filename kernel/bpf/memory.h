@@ -38,7 +38,8 @@ static inline void free_pages(void __arena *at, u64 bytes)
 
 static inline u64 group_set_bytes(void)
 {
-	return sizeof(struct group_set) + nr_places() * sizeof(struct group);
+	return sizeof(struct group_set) + nr_places() * sizeof(struct group) +
+	       topology.nr_shards * sizeof(struct held);
 }
 
 static inline u64 domain_set_bytes(void)

@@ -214,6 +214,7 @@ static __always_inline void take_alone(struct task __arena *t)
 
 static inline void role_wakes(struct task __arena *t, u64 now_ns);
 static inline void role_moved(const struct task __arena *t);
+__weak int held_moved(struct task __arena *t in_arena);
 
 core_fn task_activate(struct task __arena *t in_arena, u64 now_ns)
 {
@@ -423,6 +424,8 @@ core_fn task_move(struct task __arena *t in_arena, struct group_set __arena *hom
 		task_wait_on(t, since_ns, bpf_ktime_get_ns());
 	if (was_active)
 		role_moved(t);
+	if (t->held_by)
+		held_moved(t);
 	return 0;
 }
 

@@ -193,6 +193,11 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 	if (!one_cpu)
 		keep_others_waiting(c, cpu, pl, now_ns,
 				    at_ns < now_ns + slice ? at_ns : now_ns + slice);
+	if (nr_limits) {
+		budget_grant(t, at_ns < now_ns + slice ? at_ns - now_ns : slice, now_ns);
+		if (t->granted_ns && now_ns + t->granted_ns < at_ns)
+			at_ns = now_ns + t->granted_ns;
+	}
 	task_has_cpu(c, cpu, t, at_ns, now_ns, here);
 	return 0;
 }
@@ -203,7 +208,8 @@ static __always_inline void task_begin_here(struct consort_cpu __arena *c, u32 c
 {
 	struct place __arena *pl = place_at(t->place);
 
-	if (one_cpu && !t->set && !place_has_domains(pl) && pl->changes == tunables.changes) {
+	if (one_cpu && !t->set && !place_has_domains(pl) && pl->changes == tunables.changes &&
+	    !nr_limits) {
 		turn_begin(t, pl, now_ns);
 		task_has_cpu(c, cpu, t, place_slice_ends_at_ns(pl, now_ns, task_slice_ns(t, now_ns)),
 			     now_ns, true);

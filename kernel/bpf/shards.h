@@ -14,6 +14,7 @@
 #define CONSORT_SHARDS_H
 
 #include "custody.h"
+#include "held.h"
 #include "members.h"
 
 /*
@@ -23,6 +24,8 @@
 static inline void task_change_shard(struct task __arena *t, u32 place)
 {
 	task_take(t);
+	if (t->held_by)
+		unhold(t);
 	task_deactivate(t);
 	task_end(t);
 	t->member.lead_ns = task_depart(t, false);

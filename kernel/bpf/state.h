@@ -18,6 +18,7 @@
 #include "compare.h"
 #include "consort_abi.h"
 #include "interface.h"
+#include "limit.h"
 
 const volatile struct consort_topology topology;
 const volatile bool use_timers = true;
@@ -30,6 +31,13 @@ struct consort_counters counters[CPUS_MAX] SEC(".bss.counters");
 struct consort_exit_info exit_info;
 struct consort_class_table class_table;
 
+/* Tasks that a limit holds, in the order in which they are let go, see limits.h. */
+struct held {
+	struct waiter __arena *first;
+	struct waiter __arena *last;
+	u32 released; /* the pid of the one that was let go last */
+};
+
 struct group_set {
 	u64 id; /* of the cgroup */
 	struct group_set __arena *parent; /* NULL: the root */
@@ -38,7 +46,8 @@ struct group_set {
 	u32 reserved; /* a cgroup's: its groups are below a reservation's */
 	u32 nr_riders; /* tasks that are in it in another one's place, see inherit.h */
 	struct ledger ledger; /* of its tasks in all places */
-	struct group groups[]; /* by place; the root has none: it is the places' root */
+	struct limit limit; /* a cgroup's */
+	struct group groups[]; /* by place; the root has none: it is the places' root. Behind a cgroup's: its `held`, by shard */
 };
 
 /* Groups that wait at a time for their own functions to be asked, of one shard. */
@@ -130,6 +139,9 @@ struct task {
 	struct task __arena *rides; /* in whose seat it is; NULL: in its own */
 	struct own_seat own; /* while it rides */
 	u64 rides_from_ns; /* its charged_ns when it began to */
+	u64 granted_ns; /* what it took from the budgets of limits for its run, see budget.h; 0: nothing limits it */
+	struct group_set __arena *bound_by; /* whose budget was used up when that was last looked at, */
+	struct group_set __arena *held_by; /* and by whose limit it is held, see limits.h; NULL: by none */
 	u64 owes_ns; /* what others have had in its seat, and it has not paid for */
 	struct task __arena *next_free;
 	u64 kernel_task; /* its task_struct's address; 0: not scheduled by us any more */

@@ -15,7 +15,7 @@ fn by_name(counters: &consort_counters) -> impl IntoIterator<Item = (&'static st
     by_name!(
         counters;
         switches, kept, wakeups, preemptions, polls, sleeps, due_choices, overruns, blocks, restorations,
-        timers, timer_failures, refused_due, steals, lost, ends, shared_cgroups,
+        timers, timer_failures, refused_due, steals, lost, ends, shared_cgroups, held,
     )
 }
 

@@ -298,9 +298,9 @@ static void check_starvation(struct checking *c, const struct sim_task_ref *ref)
 {
 	struct task *t = find_task(ref->task);
 	const struct tree_node *n;
-	u64 ns = 0, patience_ns = 0;
+	u64 ns = 0, patience_ns = 0, waits_ns = waits_unheld_ns(ref, t);
 
-	if (!t || !t->member.node.ready.queued || !ref->waits_ns)
+	if (!t || !t->member.node.ready.queued || !waits_ns)
 		return;
 	n = &t->member.node;
 	if (in_domain(t)) {
@@ -324,10 +324,10 @@ static void check_starvation(struct checking *c, const struct sim_task_ref *ref)
 	ns += ref->nr_ended * 2 * quantum_ns(c);
 	if (ns > live_ns(c, ref))
 		ns = live_ns(c, ref);
-	if (ref->waits_ns > ns + c->bounds.late_ns)
+	if (waits_ns > ns + c->bounds.late_ns)
 		broken(c, "starvation",
 		       "task %u has waited for %llu us, at its rate it may for %llu us",
-		       ref->task->sim_task, ref->waits_ns / 1000, ns / 1000);
+		       ref->task->sim_task, waits_ns / 1000, ns / 1000);
 }
 
 static void check_bounds(struct checking *c)

@@ -317,6 +317,8 @@ static void check_places(struct checking *c)
 		check_place(c, nth_place(i), nr_runnable[i]);
 }
 
+#include "held.h"
+
 /* ---- tasks ---- */
 
 #define AHEAD_NS 8000000ULL
@@ -331,7 +333,8 @@ static void check_task(struct checking *c, const struct sim_task_ref *ref)
 			broken(c, "lost-task", "task %u is held, but has no state", p->sim_task);
 		return;
 	}
-	if (ref->is_held && !t->member.node.ready.queued)
+	check_held(c, t, ref);
+	if (ref->is_held && !t->member.node.ready.queued && !t->held_by)
 		broken(c, "lost-task", "task %u was given to the scheduler, and is in no queue",
 		       p->sim_task);
 	if (!ref->is_held && !ref->was_overtaken && t->member.node.ready.queued)

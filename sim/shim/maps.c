@@ -134,6 +134,7 @@ long sim_map_delete(void *map, struct sim_map_shape shape, const void *key)
 	if (i < 0)
 		return -2; /* ENOENT */
 	m->used[i] = 0;
+	sim_timers_end(value_at(m, i));
 	return 0;
 }
 
@@ -200,9 +201,14 @@ void sim_map_set_inner(void *outer, struct sim_map_shape shape, u32 index, void 
 	*slot = inner;
 }
 
-u32 sim_map_index(void *map, struct sim_map_shape shape, const void *value)
+/* Copies the key of the entry that a value is in. */
+void sim_map_key_of(void *map, struct sim_map_shape shape, const void *value, void *key)
 {
 	struct sim_map *m = map_of(map, shape);
+	u32 i = ((const u8 *)value - m->values) / m->shape.value_bytes;
 
-	return ((const u8 *)value - m->values) / m->shape.value_bytes;
+	if (m->keys)
+		memcpy(key, m->keys + i * m->shape.key_bytes, m->shape.key_bytes);
+	else
+		memcpy(key, &i, sizeof(i));
 }

@@ -22,6 +22,7 @@ struct past {
 	u32 place;
 	u32 nr_lost; /* by its CPU: whoever it could not hand over waits anew */
 	bool slept; /* was asleep, beside others, and nothing has changed about it since */
+	bool was_held; /* by a limit meanwhile: it keeps its virtual time, whatever the others have had */
 	bool active;
 	bool waited;
 };
@@ -123,6 +124,8 @@ static void check_lag(struct checking *c, const struct past *old, const struct t
 	u64 round = vtime_of_ns(1000 + t->charged_ns - old->charged_ns, n->weight);
 	u64 earliest = vtime_max(old->vtime, old->group_vmin - lag_after(old, old->last_vtime));
 
+	if (old->was_held)
+		earliest = old->vtime;
 	if (vtime_before(n->vtime + round, earliest))
 		broken(c, "lag", "task %u is owed %llu us more than when it went to sleep", number,
 		       vtime_to_ns(earliest - n->vtime, n->weight) / 1000);
@@ -161,6 +164,9 @@ static void look_at_sleeper(struct checking *c, struct past *old, const struct t
 		old->slept = false;
 	} else if (old->of == t && old->active) {
 		begin_sleep(c, old, t);
+		old->was_held = t->held_by;
+	} else if (t->held_by) {
+		old->was_held = true;
 	} else if (!same || old->vtime != n->vtime) {
 		old->slept = false;
 	}

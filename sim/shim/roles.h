@@ -53,7 +53,9 @@ static void check_interval(struct checking *c, const struct sim_task_ref *ref, c
 	    !t->member.node.ready.queued || !role_is_on(r, now_ns))
 		return;
 	from_ns = r->from_ns > r->awake_ns ? r->from_ns : r->awake_ns;
-	waits_ns = now_ns - from_ns < ref->waits_ns ? now_ns - from_ns : ref->waits_ns;
+	waits_ns = waits_unheld_ns(ref, t);
+	if (now_ns - from_ns < waits_ns)
+		waits_ns = now_ns - from_ns;
 	if (waits_ns < interval_late_ns(c) || pl->waiters.again_at_ns > now_ns || d->blocked_in ||
 	    d->nr_blocked != r->nr_blocked || others_are_due(t->place, now_ns))
 		return;

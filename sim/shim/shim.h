@@ -13,9 +13,10 @@ void *sim_map_slot(void *map, u32 slot);
 const void *sim_map_slot_key(void *map, u32 slot);
 void sim_map_set_inner(void *outer, struct sim_map_shape shape, u32 index, void *value,
 		       u32 value_bytes);
-u32 sim_map_index(void *map, struct sim_map_shape shape, const void *value);
+void sim_map_key_of(void *map, struct sim_map_shape shape, const void *value, void *key);
 
 void sim_timers_forget(void);
+void sim_timers_end(const void *value);
 void sim_timer_fire(u32 number);
 
 #endif

@@ -8,12 +8,15 @@
 
 struct timer {
 	void *map;
-	void *value; /* the timer is its first field */
-	u32 key;
-	int (*callback)(void *map, u32 *key, void *value);
+	void *value; /* the timer is its first field; NULL: it has gone with its entry of the map */
+	u64 key; /* of the map's type, in its first bytes */
+	int (*callback)(void *map, void *key, void *value);
 };
 
-static struct timer timers[SIM_CPUS_MAX];
+/* One a CPU, and some by cgroup. */
+#define TIMERS_MAX (SIM_CPUS_MAX + 4096)
+
+static struct timer timers[TIMERS_MAX];
 static u32 nr_timers;
 
 void sim_timers_forget(void)
@@ -25,13 +28,10 @@ long sim_timer_init(struct bpf_timer *timer, void *map, struct sim_map_shape sha
 {
 	if (timer->number)
 		return -16; /* EBUSY */
-	if (nr_timers == SIM_CPUS_MAX)
+	if (nr_timers == TIMERS_MAX)
 		return -12;
-	timers[nr_timers] = (struct timer){
-		.map = map,
-		.value = timer,
-		.key = sim_map_index(map, shape, timer),
-	};
+	timers[nr_timers] = (struct timer){ .map = map, .value = timer };
+	sim_map_key_of(map, shape, timer, &timers[nr_timers].key);
 	timer->number = ++nr_timers;
 	return 0;
 }
@@ -40,7 +40,7 @@ long sim_timer_set_callback(struct bpf_timer *timer, void *callback)
 {
 	if (!timer->number)
 		return -22;
-	timers[timer->number - 1].callback = (int (*)(void *, u32 *, void *))callback;
+	timers[timer->number - 1].callback = (int (*)(void *, void *, void *))callback;
 	return 0;
 }
 
@@ -53,9 +53,17 @@ long sim_timer_start(struct bpf_timer *timer, u64 ns, u64 flags)
 	return sim_host->timer_start(timer->number, ns, flags & TIMER_CPU_PIN) ? 0 : -12;
 }
 
+void sim_timers_end(const void *value)
+{
+	for (u32 i = 0; i < nr_timers; i++)
+		if (timers[i].value == value)
+			timers[i].value = NULL;
+}
+
 void sim_timer_fire(u32 number)
 {
 	struct timer *t = &timers[number - 1];
 
-	t->callback(t->map, &t->key, t->value);
+	if (t->value)
+		t->callback(t->map, &t->key, t->value);
 }

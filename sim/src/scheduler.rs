@@ -40,6 +40,12 @@ pub trait Scheduler {
     fn set_weight(&mut self, _k: &mut Kernel, _task: TaskId) {}
     fn cgroup_move(&mut self, _k: &mut Kernel, _task: TaskId, _from: usize, _to: usize) {}
     fn cgroup_set_weight(&mut self, _k: &mut Kernel, _cgroup: usize, _weight: u32) {}
+    /// Another limit, or none: [`Kernel::limit_us`].
+    fn cgroup_set_limit(&mut self, _k: &mut Kernel, _cgroup: usize) {}
+    /// Whether a task that has run, and that dispatch has neither kept nor replaced, is enqueued; else it runs on.
+    fn takes_last(&self) -> bool {
+        false
+    }
     /// False: no memory for one more.
     fn init_task(&mut self, _k: &mut Kernel, _task: TaskId) -> bool {
         true

@@ -69,6 +69,7 @@ impl Setup {
                 name: "/".into(),
                 parent: None,
                 weight: 100,
+                max: None,
             }],
             domains: Vec::new(),
             groups: Vec::new(),
@@ -243,6 +244,20 @@ pub struct Cgroup {
     pub parent: Option<CgroupIndex>,
     /// cpu.weight, 1 to 10000; 100 is nice 0.
     pub weight: u32,
+    /// cpu.max and cpu.max.burst; none: the word max.
+    #[serde(default)]
+    pub max: Option<Limit>,
+}
+
+/// What a cgroup may have at most.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limit {
+    /// CPU time in each period.
+    pub quota_ns: u64,
+    pub period_ns: u64,
+    /// How much of what it does not use it saves up.
+    pub burst_ns: u64,
 }
 
 /// A cooperation domain; the options are those of its creation.

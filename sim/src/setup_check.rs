@@ -4,11 +4,15 @@
 use crate::error::Error;
 use crate::ffi::CONSORT_ROLES;
 use crate::groups::Group;
-use crate::setup::{ActionKind, Call, Program, RoleCall, Setup, Step};
+use crate::setup::{ActionKind, Call, Limit, Program, RoleCall, Setup, Step};
+use std::ops::RangeInclusive;
 
 /// What the C side of the model has room for.
 const CPUS_MAX: usize = 1024;
 const ROLES_MAX: usize = CONSORT_ROLES as usize;
+/// What the kernel takes for cpu.max.
+const QUOTA_NS: RangeInclusive<u64> = 1_000_000..=1_000_000_000_000;
+const PERIOD_NS: RangeInclusive<u64> = 1_000_000..=1_000_000_000;
 
 fn wrong(field: impl Into<String>, found: impl ToString, expected: impl Into<String>) -> Error {
     Error::Setup {
@@ -27,6 +31,27 @@ fn below(field: &str, found: usize, count: usize, of: &str) -> Result<(), Error>
         found,
         format!("the number of one of {count} {of}, from 0"),
     ))
+}
+
+/// As the kernel does.
+fn check_limit(field: &str, cgroup: usize, limit: Option<&Limit>) -> Result<(), Error> {
+    let Some(limit) = limit else {
+        return Ok(());
+    };
+    if cgroup == 0 {
+        return Err(wrong(field, "of the root", "of a cgroup below it"));
+    }
+    if !QUOTA_NS.contains(&limit.quota_ns) || !PERIOD_NS.contains(&limit.period_ns) {
+        return Err(wrong(
+            field,
+            format!("{} of {} ns", limit.quota_ns, limit.period_ns),
+            "a quota of 1 ms or more, in a period of 1 ms to 1 s",
+        ));
+    }
+    if limit.burst_ns > limit.quota_ns {
+        return Err(wrong(field, limit.burst_ns, "a burst no larger than the quota"));
+    }
+    Ok(())
 }
 
 impl Setup {
@@ -117,6 +142,7 @@ impl Setup {
                     "1 to 10000",
                 ));
             }
+            check_limit(&format!("cgroups[{number}].max"), number, cgroup.max.as_ref())?;
         }
         Ok(())
     }
@@ -214,6 +240,10 @@ impl Setup {
             }
             ActionKind::CgroupWeight { cgroup, .. } => {
                 below(field, *cgroup, self.cgroups.len(), "cgroups")
+            }
+            ActionKind::CgroupMax { cgroup, max } => {
+                below(field, *cgroup, self.cgroups.len(), "cgroups")?;
+                check_limit(field, *cgroup, max.as_ref())
             }
             ActionKind::Call(call) => match call {
                 Call::AddToReservation { task, .. } | Call::Leave { task } => task_of(*task),

@@ -22,6 +22,7 @@ fn a_cgroup_without_room_shares_the_groups_of_the_one_above_it() {
                 name: name.into(),
                 parent: Some(parent),
                 weight,
+                max: None,
             });
         };
         cgroup("outer", 0, 300);
@@ -75,6 +76,7 @@ fn shares_of_hogs(
             name: (*name).into(),
             parent: Some(*parent),
             weight: *weight,
+            max: None,
         });
     }
     for (cgroup, count) in hogs {
@@ -137,6 +139,7 @@ fn hogs_of_a_cgroup_have_as_much_in_each_cache() {
         name: "batch".into(),
         parent: Some(0),
         weight: 100,
+        max: None,
     });
     for n in 0..28 {
         setup.tasks.push(Task {
@@ -220,6 +223,7 @@ fn cgroups_whose_masks_span_caches_have_their_parts() {
                 name: name.into(),
                 parent: Some(0),
                 weight,
+                max: None,
             });
         }
         for (cgroup, count) in [(1, of_each[0]), (2, of_each[1])] {

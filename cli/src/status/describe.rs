@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// What each counter counts.
-const COUNTERS: [(&str, &str); 17] = [
+const COUNTERS: [(&str, &str); 18] = [
     ("switches", "another task was chosen"),
     ("kept", "the running task was compared and went on"),
     ("wakeups", "tasks that became runnable"),
@@ -45,6 +45,10 @@ const COUNTERS: [(&str, &str); 17] = [
     (
         "shared_cgroups",
         "cgroups without room for a queue of their own",
+    ),
+    (
+        "held",
+        "tasks that the limit of a cgroup kept from running for a time",
     ),
 ];
 

@@ -29,7 +29,7 @@ use inspect::bounds_of;
 use members::Members;
 use reservations::Reservations;
 
-const COUNTERS: [&str; 17] = [
+const COUNTERS: [&str; 18] = [
     "switches",
     "kept",
     "wakeups",
@@ -47,6 +47,7 @@ const COUNTERS: [&str; 17] = [
     "lost",
     "ends",
     "shared_cgroups",
+    "held",
 ];
 
 /// Virtual time that a nice 0 task gains in a fifth of a second: 2^10 a nanosecond.
@@ -268,9 +269,14 @@ impl Scheduler for Consort {
         }
         self.set_up(k);
         self.start_arena(k)?;
+        k.begin_limits();
         for cgroup in 0..k.cgroups.len() {
+            let (bw_period_us, bw_quota_us, bw_burst_us) = k.limit_us(cgroup);
             let mut args = ffi::scx_cgroup_init_args {
                 weight: k.cgroups[cgroup].weight,
+                bw_period_us,
+                bw_quota_us,
+                bw_burst_us,
             };
             let c: *mut ffi::cgroup = &mut *k.cgroups[cgroup].c;
             let error = call!(self, k, None, cgroup_init(c, &mut args));
@@ -357,6 +363,21 @@ impl Scheduler for Consort {
     fn cgroup_set_weight(&mut self, k: &mut Kernel, cgroup: usize, weight: u32) {
         let c: *mut ffi::cgroup = &mut *k.cgroups[cgroup].c;
         call!(self, k, None, cgroup_set_weight(c, weight));
+    }
+
+    fn cgroup_set_limit(&mut self, k: &mut Kernel, cgroup: usize) {
+        let (period_us, quota_us, burst_us) = k.limit_us(cgroup);
+        let c: *mut ffi::cgroup = &mut *k.cgroups[cgroup].c;
+        call!(
+            self,
+            k,
+            None,
+            cgroup_set_bandwidth(c, period_us, quota_us, burst_us)
+        );
+    }
+
+    fn takes_last(&self) -> bool {
+        self.ops().flags & u64::from(ffi::SCX_OPS_ENQ_LAST) != 0
     }
 
     fn init_task(&mut self, k: &mut Kernel, task: TaskId) -> bool {

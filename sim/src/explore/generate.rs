@@ -4,6 +4,7 @@
 use super::exits::exits;
 use super::generator::Generator;
 use super::groups::groups;
+use super::limits::limits;
 use super::locks::locks;
 use super::seldom::seldom;
 use super::timers::timers;
@@ -29,6 +30,7 @@ pub fn generate(seed: u64) -> Setup {
     timers(&mut setup);
     exits(&mut setup);
     groups(&mut setup);
+    limits(&mut setup);
     // Drawn apart from all else, so that the rest of each scenario stays as it was.
     setup.machine.is_virtual = Random::derived(seed, 0x7_1272).chance(0.3);
     setup
@@ -270,12 +272,14 @@ fn cgroups(random: &mut Random) -> Vec<Cgroup> {
         name: "/".to_owned(),
         parent: None,
         weight: 100,
+        max: None,
     }];
     for number in 1..=random.between(0, 5) as usize {
         cgroups.push(Cgroup {
             name: format!("g{number}"),
             parent: Some(random.between(0, number as u64) as usize),
             weight: *random.pick(&[100, 100, 10, 500, 1, 10_000]),
+            max: None,
         });
     }
     cgroups

@@ -7,6 +7,7 @@ mod generate;
 mod generator;
 mod groups;
 mod kind;
+mod limits;
 mod locks;
 mod seldom;
 mod shrink;

@@ -57,7 +57,10 @@ impl Kernel {
                 }
             }
         }
-        if prev_queued.is_some_and(|task| self.tasks[task as usize].is_queued()) {
+        let scheduler = self.scheduler();
+        // SAFETY: the scheduler lives as long as the kernel.
+        let takes_last = unsafe { (*scheduler).takes_last() } && self.attached && !self.bypass;
+        if !takes_last && prev_queued.is_some_and(|task| self.tasks[task as usize].is_queued()) {
             self.cpus[index].keep = true;
             return true;
         }

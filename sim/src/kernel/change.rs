@@ -77,6 +77,9 @@ impl Kernel {
         self.change_task(task, |k| {
             let group: *mut crate::ffi::task_group = &mut *k.cgroups[cgroup].group;
             k.tasks[task as usize].cgroup = cgroup;
+            if k.is_limited(from) {
+                k.tasks[task as usize].allowed_since_ns = k.now_ns;
+            }
             k.tasks[task as usize].c.sched_task_group = group;
             if k.tasks[task as usize].enabled {
                 let scheduler = k.scheduler();

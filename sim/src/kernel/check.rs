@@ -31,6 +31,7 @@ impl Kernel {
         let period_ns = PERIOD_PER_TASK_NS * self.tasks.len() as u64;
         self.checked_at_ns = self.now_ns + period_ns.max(self.end_ns / CHECKS_MAX);
         self.check_waiting();
+        self.check_limits();
         if self.cpus.iter().all(|cpu| !cpu.in_kernel) {
             self.check_custody();
             let scheduler = self.scheduler();
@@ -76,6 +77,7 @@ impl Kernel {
             if waits_ns > STARVATION_NS
                 && waits_ns > self.starvation_ns(task.id)
                 && !self.realtime_anywhere()
+                && !self.may_be_held(task, since_ns)
                 && !self.setup.punishes()
             {
                 found = Some(("starvation", task.id, None, waits_ns));
@@ -84,6 +86,7 @@ impl Kernel {
             if task.waits_since_ns.max(task.allowed_since_ns) >= since_ns
                 || self.waits_for_realtime(task)
                 || self.is_left_aside(task)
+                || self.may_be_held(task, since_ns)
             {
                 continue;
             }

@@ -262,6 +262,7 @@ impl Kernel {
             ActionKind::CgroupWeight { cgroup, weight } => {
                 self.set_cgroup_weight(*cgroup, *weight);
             }
+            ActionKind::CgroupMax { cgroup, max } => self.set_cgroup_limit(*cgroup, *max),
             ActionKind::Kill { task } => self.each_of(*task, |k, id| k.kill(id)),
             ActionKind::DaemonDies { back_after_ns } => self.daemon_dies(*back_after_ns),
             ActionKind::Dump => self.dump_state(),

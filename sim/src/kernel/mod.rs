@@ -15,6 +15,7 @@ mod hotplug;
 mod idle;
 mod kick;
 mod life;
+mod limit;
 mod mask;
 mod path;
 mod queue;
@@ -296,6 +297,9 @@ pub(crate) struct Cgroup {
     _node: Box<ffi::kernfs_node>,
     pub group: Box<ffi::task_group>,
     pub weight: u32,
+    pub budget: Option<limit::Budget>,
+    /// When its limit last changed; 0: never.
+    pub changed_ns: u64,
     pub online: bool,
 }
 

@@ -2,6 +2,7 @@
 //! From an empty machine to a run's outcome.
 
 use super::idle::Topology;
+use super::limit::Budget;
 use super::path::Fibre;
 use super::queue::Queue;
 use super::{Cgroup, CpuState, Happening, Irq, Kernel, Life, NEVER_NS};
@@ -115,6 +116,8 @@ impl Kernel {
                 _node: node,
                 group,
                 weight: plan.weight,
+                budget: plan.max.map(|max| Budget::new(max, 0)),
+                changed_ns: 0,
                 online: false,
             });
         }

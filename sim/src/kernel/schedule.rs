@@ -3,7 +3,7 @@
 //! set_next_task_scx, update_curr_scx, switch_class.
 
 use super::{Dsq, Irq, Kernel, Life, NEVER_NS, SLICE_DEFAULT_NS, SLICE_INFINITE};
-use crate::ffi::{SCX_DEQ_SLEEP, SCX_ENQ_HEAD};
+use crate::ffi::{SCX_DEQ_SLEEP, SCX_ENQ_HEAD, SCX_ENQ_LAST};
 use crate::setup::{Cpu, Kernel as Version};
 use crate::trace::{Left, TaskId, What};
 
@@ -16,6 +16,7 @@ impl Kernel {
             return;
         };
         let ran_ns = now_ns - std::mem::replace(&mut state.exec_start_ns, now_ns);
+        self.charge_limits(task, ran_ns);
         let task = &mut self.tasks[task as usize].c;
         task.se.sum_exec_runtime += ran_ns;
         if task.scx.slice != SLICE_INFINITE {
@@ -125,7 +126,8 @@ impl Kernel {
             if self.tasks[prev as usize].c.scx.slice > 0 && !self.bypass {
                 self.dispatch_enqueue(Dsq::Local(cpu), prev, SCX_ENQ_HEAD);
             } else {
-                self.do_enqueue(prev, 0, None);
+                let is_last = next.is_none();
+                self.do_enqueue(prev, if is_last { SCX_ENQ_LAST } else { 0 }, None);
             }
         }
         if next_is_realtime && self.attached && !self.cpus[cpu as usize].released {

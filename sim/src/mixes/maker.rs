@@ -44,6 +44,7 @@ impl<'m> Maker<'m> {
             name: format!("{parent_name}/{name}"),
             parent: Some(parent),
             weight,
+            max: None,
         });
         self.setup.cgroups.len() - 1
     }

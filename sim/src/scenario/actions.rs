@@ -3,6 +3,7 @@
 
 use super::{
     error::BadScenario,
+    groups::limit,
     json::{Fields, Node},
     machine::tunables,
     properties::{cpu, cpu_list},
@@ -30,13 +31,14 @@ fn one(
     fields: &Fields<'_>,
     world: &mut World<'_>,
 ) -> Result<Vec<ActionKind>, BadScenario> {
-    const KINDS: [&str; 9] = [
+    const KINDS: [&str; 10] = [
         "cpu_offline",
         "cpu_online",
         "nice",
         "cpus",
         "taskgroup",
         "cgroup_weight",
+        "cgroup_max",
         "kill",
         "tunables",
         "daemon_dies",
@@ -64,6 +66,15 @@ fn one(
                 .cgroup(fields.need("cgroup", "a path")?.text()?);
             let weight = node.whole(1..=10_000)? as u32;
             Ok(vec![ActionKind::CgroupWeight { cgroup, weight }])
+        }
+        "cgroup_max" => {
+            let path = fields.need("cgroup", "a path")?;
+            let cgroup = world.shared.cgroup(path.text()?);
+            if cgroup == 0 {
+                return Err(path.error("is the root, which has no limit: expected a path below it"));
+            }
+            let max = limit(&node)?;
+            Ok(vec![ActionKind::CgroupMax { cgroup, max }])
         }
         "kill" => {
             let tasks = world.directory.all(&node)?;

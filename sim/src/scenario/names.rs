@@ -55,6 +55,7 @@ impl Default for Shared {
             name: "/".into(),
             parent: None,
             weight: WEIGHT_DEFAULT,
+            max: None,
         };
         Self {
             timers: Names::default(),
@@ -123,6 +124,7 @@ impl Shared {
                     name: name.clone(),
                     parent: Some(group),
                     weight: WEIGHT_DEFAULT,
+                    max: None,
                 });
                 self.cgroups.len() - 1
             });

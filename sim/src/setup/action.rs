@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What happens to programs from outside, and when.
 
-use super::{CgroupIndex, Cpu, DomainIndex, TaskIndex, Tunables};
+use super::{CgroupIndex, Cpu, DomainIndex, Limit, TaskIndex, Tunables};
 use crate::groups::Role;
 use consort_rates::classes::Order;
 use serde::{Deserialize, Serialize};
@@ -32,6 +32,10 @@ pub enum ActionKind {
     CgroupWeight {
         cgroup: CgroupIndex,
         weight: u32,
+    },
+    CgroupMax {
+        cgroup: CgroupIndex,
+        max: Option<Limit>,
     },
     /// SIGKILL.
     Kill {

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Budgets: what limits of cgroups leave a task that runs (core/limit.h). A task takes from those of its cgroup and of all above
+ * it, by what the kernel calls its cgroup, whatever seat pays for it.
+ *
+ * Limits   A task with a reservation of its own has what was reserved: limits of cgroups above do not count, as they do not for
+ *          SCHED_DEADLINE. Neither do they while it rides in the seat of another one, outside of them.
+ */
+#ifndef CONSORT_BUDGET_H
+#define CONSORT_BUDGET_H
+
+#include "state.h"
+
+/* How many cgroups have a limit: on most machines none has, and nothing is looked at. */
+u32 nr_limits;
+
+/* Takes so much from the budgets below `until`, from the task's cgroup on; negative: gives back. */
+static __always_inline void budget_take(struct group_set __arena *set,
+					const struct group_set __arena *until, s64 ns)
+{
+	while (set && set != until && can_loop) {
+		limit_take(&set->limit, ns);
+		set = set->parent;
+	}
+}
+
+/*
+ * Has the budgets pay for what a task has had, and gives back what it was granted and has not used. Also for one that has not
+ * run: 0.
+ */
+core_fn budget_charge(struct task __arena *t in_arena, u64 ran_ns)
+{
+	s64 ns = ran_ns - t->granted_ns;
+
+	t->granted_ns = 0;
+	budget_take(t->home, NULL, ns);
+	return 0;
+}
+
+/* A task stops, or does not begin: what it was granted is given back. */
+static __always_inline void budget_give_back(struct task __arena *t)
+{
+	if (t->granted_ns)
+		budget_charge(t, 0);
+}
+
+/*
+ * A task begins to run, for `most_ns` at most: it is granted so much of that as all budgets have, LIMIT_LEAST_NS at least. Where
+ * nothing limits it, nothing is: 0.
+ */
+core_fn budget_grant(struct task __arena *t in_arena, u64 most_ns, u64 now_ns)
+{
+	struct group_set __arena *set = t->home;
+	u64 ns = most_ns, had_ns;
+	bool is_limited = false;
+
+	budget_give_back(t);
+	while (set && can_loop) {
+		is_limited |= set->limit.quota_ns != 0;
+		had_ns = ns;
+		ns = limit_take_left(&set->limit, had_ns, now_ns);
+		if (ns < had_ns)
+			budget_take(t->home, set, -(s64)(had_ns - ns));
+		set = set->parent;
+	}
+	if (!is_limited)
+		return 0;
+	if (ns < LIMIT_LEAST_NS) {
+		budget_take(t->home, NULL, LIMIT_LEAST_NS - ns);
+		ns = LIMIT_LEAST_NS;
+	}
+	t->granted_ns = ns;
+	return 0;
+}
+
+/* Whether a budget is used up of which the task would take; it remembers whose. */
+core_fn budget_binds(struct task __arena *t in_arena, u64 now_ns)
+{
+	struct group_set __arena *set = t->home;
+
+	while (set && can_loop) {
+		if (limit_binds(&set->limit, now_ns)) {
+			t->bound_by = set;
+			return 1;
+		}
+		set = set->parent;
+	}
+	return 0;
+}
+
+#endif

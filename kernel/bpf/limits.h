@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Limits of cgroups: tasks whose budget is used up are held, and let go when it is filled up again (core/limit.h).
+ *
+ * Rule     A task is held when it would begin to wait, or has been chosen: it is in no queue and takes no part in its account, as
+ *          if it slept; its virtual time is kept as a sleeper's. It is in a list of the cgroup whose budget is used up, one a shard,
+ *          under the shard's lock. A timer a limit fires at the end of the period, and lets all of the list go, who wake as
+ *          sleepers do. One that cannot be started holds nobody: tasks run on, for as little as can be.
+ * Limits   A task that is held in the kernel keeps what it holds there. One for which a better-placed task waits by a lock whose
+ *          holder the kernel knows is let go (inherit.h). Kernels that refuse BPF timers (PREEMPT_RT): limits are not kept.
+ */
+#ifndef CONSORT_LIMITS_H
+#define CONSORT_LIMITS_H
+
+#include "groups.h"
+#include "held.h"
+#include "wake.h"
+
+struct limit_timer {
+	struct bpf_timer timer;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, GROUPS_MAX);
+	__type(key, u64); /* the cgroup's id */
+	__type(value, struct limit_timer);
+} limit_timers SEC(".maps");
+
+/* So many tasks are let go at a time; then others have a turn. */
+#define RELEASES 64
+
+/* Sees to it that the tasks that a limit holds are looked at. False: the timer cannot be started. */
+static inline bool limit_arm(struct group_set __arena *set, u64 at_ns)
+{
+	u64 id = set->id, armed_for_ns = set->limit.timer_at_ns;
+	struct limit_timer *timer;
+
+	if (armed_for_ns && armed_for_ns <= at_ns)
+		return true;
+	timer = use_timers && !is_dying(bpf_get_smp_processor_id()) ?
+			bpf_map_lookup_elem(&limit_timers, &id) :
+			NULL;
+	if (!timer)
+		return false;
+	set->limit.timer_at_ns = at_ns;
+	if (!bpf_timer_start(&timer->timer, at_ns, TIMER_ABS))
+		return true;
+	/* What it was armed for before still holds. */
+	set->limit.timer_at_ns = armed_for_ns;
+	count_on(bpf_get_smp_processor_id())->timer_failures++;
+	return armed_for_ns;
+}
+
+/* Holds a task that does not run, and is bound, as one that is held since then. Returns whether it does: a timer lets it go. */
+core_fn hold(struct task __arena *t in_arena, u64 since_ns)
+{
+	struct group_set __arena *set = t->bound_by;
+
+	t->held_by = set;
+	t->member.waiter.since_ns = since_ns;
+	hold_last(held_in(set, shard_of_place(t->place)), &t->member.waiter);
+	if (!limit_arm(set, limit_fills_at_ns(&set->limit))) {
+		unhold(t);
+		return 0;
+	}
+	count_on(bpf_get_smp_processor_id())->held++;
+	return 1;
+}
+
+/* What a task does that is held: it ceases to be runnable, for all that the scheduler knows. */
+core_fn rest_held(struct task __arena *t in_arena, u64 now_ns)
+{
+	budget_give_back(t);
+	if (t->member.node.active && has_function(t))
+		role_sleeps(t, now_ns);
+	task_deactivate(t);
+	task_end(t);
+	return 0;
+}
+
+/* A task is enqueued that is not to run now. Returns whether it is held instead. */
+core_fn hold_enqueued(struct task __arena *t in_arena, u64 now_ns)
+{
+	if (t->held_by)
+		unhold(t);
+	if (!budget_binds(t, now_ns) || !hold(t, now_ns))
+		return 0;
+	rest_held(t, now_ns);
+	return 1;
+}
+
+/*
+ * The same of one that has run until now, and gives back what it did not use; the kernel enqueues it in a moment. Before another
+ * one is chosen: that of two which is ahead is held first, else the other one would forget what it is owed.
+ */
+core_fn hold_stopped(struct task __arena *t in_arena, bool is_runnable, u64 now_ns)
+{
+	budget_give_back(t);
+	if (!is_runnable || !budget_binds(t, now_ns) || !hold(t, now_ns))
+		return 0;
+	rest_held(t, now_ns);
+	return 1;
+}
+
+/* The same of one that waits. */
+static __always_inline bool hold_waiting(struct task __arena *t, u64 now_ns)
+{
+	/* Its place in the list of those that wait is the one in that of those that are held. */
+	if (!budget_binds(t, now_ns))
+		return false;
+	task_take(t);
+	if (!hold(t, now_ns)) {
+		task_wait(t, now_ns);
+		return false;
+	}
+	rest_held(t, now_ns);
+	return true;
+}
+
+/* So many of an account are held at once, as one of them has been chosen. */
+#define HOLDS 16
+
+/* A CPU has chosen a task. Returns whether it is held instead, with those of its account that come next: it chooses again. */
+core_fn hold_chosen(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
+{
+	struct task __arena *t = task_of_node(c->choice.task);
+	struct group __arena *g = t->member.node.parent;
+
+	if (!t->member.node.ready.queued || !hold_waiting(t, now_ns))
+		return 0;
+	for (u32 i = hidden(0); i < HOLDS && can_loop; i = hidden(i + 1)) {
+		struct tree_node __arena *n = g->node.kind == NODE_COOP ? NULL : group_first(g);
+
+		if (!n || n->kind != NODE_TASK || !hold_waiting(task_of_node(n), now_ns))
+			break;
+	}
+	kick(cpu, KICK(PREEMPT));
+	return 1;
+}
+
+/* A held task sleeps, ends, or is given to us anew. */
+core_fn hold_no_more(struct task __arena *t in_arena)
+{
+	budget_give_back(t);
+	if (t->held_by)
+		unhold(t);
+	return 0;
+}
+
+/* A held task has come to another account, without the kernel's word: it is looked at first, and soon. */
+core_fn held_moved(struct task __arena *t in_arena)
+{
+	struct group_set __arena *set = t->held_by;
+
+	unhold(t);
+	t->held_by = set;
+	hold_first(held_in(set, shard_of_place(t->place)), &t->member.waiter);
+	limit_arm(set, bpf_ktime_get_ns());
+	return 0;
+}
+
+/*
+ * A task is let go. It did not sleep, but waited: it is where it was among those that were held with it, whichever of them were
+ * held first, and has no first turn.
+ */
+core_fn wake_held(struct task __arena *t in_arena, u64 now_ns)
+{
+	struct member __arena *m = &t->member;
+
+	if (t->owes_ns)
+		pay(t);
+	charge_running(cpu_at(t->cpu), t->cpu, now_ns);
+	if (in_domain(t))
+		m->own_rest_vtime = fair_sleepers_vmin(m->seat->node.parent);
+	else
+		m->node.rest_vtime = fair_sleepers_vmin(m->node.parent);
+	task_activate(t, now_ns);
+	m->node.has_run = 1;
+	task_wait(t, now_ns);
+	return 0;
+}
+
+enum released { RELEASED_NONE, RELEASED_ONE, HELD_ELSEWHERE };
+
+/*
+ * The first of those that a limit holds in a shard, if it may go: it wakes, unless another limit holds it then. Returns an enum
+ * released.
+ */
+core_fn release_first(struct group_set __arena *set in_arena, u32 shard, u64 now_ns)
+{
+	struct held __arena *list = held_in(set, shard);
+	struct task __arena *t;
+	u64 since_ns;
+
+	if (!list->first)
+		return RELEASED_NONE;
+	t = task_of_node(&outer_of(list->first, struct member, waiter)->node);
+	since_ns = t->member.waiter.since_ns;
+	if ((s64)(now_ns - since_ns) < (s64)LIMIT_HOLDS_NS && budget_binds(t, now_ns)) {
+		if (t->bound_by == set && limit_arm(set, limit_fills_at_ns(&set->limit)))
+			return RELEASED_NONE;
+		unhold(t);
+		if (hold(t, since_ns))
+			return HELD_ELSEWHERE;
+	} else {
+		unhold(t);
+	}
+	wake_held(t, now_ns);
+	list->released = t->pid;
+	return RELEASED_ONE;
+}
+
+/* A task that has been let go waits: some CPU looks. */
+core_fn tell_released(s32 pid)
+{
+	struct task_struct *p = bpf_task_from_pid(pid);
+	struct task __arena *t;
+
+	USES_ARENA();
+	if (!p)
+		return 0;
+	t = task_of(p);
+	if (t)
+		wake_kick(p, scx_bpf_task_cpu(p), t->place, WAKE_KICK, CPUS_MAX);
+	bpf_task_release(p);
+	return 0;
+}
+
+/* Lets those go that a limit holds in a shard, but no more than some. Returns whether there may be more. */
+core_fn release_some(struct group_set __arena *set in_arena, u32 shard)
+{
+	struct shard __arena *s = shard_at(shard);
+	int released = RELEASED_ONE;
+	unsigned long flags;
+	s32 pid;
+
+	USES_ARENA();
+	for (u32 i = hidden(0); i < RELEASES && released != RELEASED_NONE && can_loop;
+	     i = hidden(i + 1)) {
+		bpf_local_irq_save(&flags);
+		lock_take(&s->lock);
+		released = release_first(set, shard, bpf_ktime_get_ns());
+		pid = held_in(set, shard)->released;
+		lock_release(&s->lock);
+		bpf_local_irq_restore(&flags);
+		if (released == RELEASED_ONE)
+			tell_released(pid);
+	}
+	return released != RELEASED_NONE;
+}
+
+static int limit_timer_fired(void *map, u64 *key, struct limit_timer *timer)
+{
+	struct group_set __arena *set = find_group_set(*key);
+	bool more = true;
+
+	if (set == root_set || set->id != *key)
+		return 0;
+	set->limit.timer_at_ns = 0;
+	while (more && can_loop) {
+		more = false;
+		for (u32 i = hidden(0); i < topology.nr_shards && can_loop; i = hidden(i + 1))
+			more |= release_some(set, i);
+		if (more && limit_arm(set, bpf_ktime_get_ns()))
+			break;
+	}
+	return 0;
+}
+
+/* A limit has come, or another one in its place. False: there is no room for it, and it is not kept. */
+static inline bool limit_timer_make(u64 id)
+{
+	struct limit_timer fresh = {}, *timer = bpf_map_lookup_elem(&limit_timers, &id);
+
+	if (timer)
+		return true;
+	if (bpf_map_update_elem(&limit_timers, &id, &fresh, BPF_NOEXIST))
+		return false;
+	timer = bpf_map_lookup_elem(&limit_timers, &id);
+	return timer && !bpf_timer_init(&timer->timer, &limit_timers, CLOCK_MONOTONIC) &&
+	       !bpf_timer_set_callback(&timer->timer, limit_timer_fired);
+}
+
+/* More is none: the kernel says that by the greatest number. */
+#define QUOTA_MAX_US (1ULL << 44)
+
+/* A cgroup has at most `quota_us` in each `period_us`; of what it does not use it saves up `burst_us`. */
+static inline void limit_become(struct group_set __arena *set, u64 period_us, u64 quota_us,
+				u64 burst_us)
+{
+	bool is_none = quota_us > QUOTA_MAX_US || !quota_us || !period_us;
+
+	if (set == root_set || (is_none && !set->limit.quota_ns))
+		return;
+	if (!is_none && !limit_timer_make(set->id)) {
+		count_on(bpf_get_smp_processor_id())->timer_failures++;
+		return;
+	}
+	if (is_none) {
+		__sync_fetch_and_add(&nr_limits, -1);
+		set->limit.quota_ns = 0;
+	} else {
+		if (!set->limit.quota_ns)
+			__sync_fetch_and_add(&nr_limits, 1);
+		limit_set(&set->limit, quota_us * 1000, period_us * 1000, burst_us * 1000,
+			  bpf_ktime_get_ns());
+	}
+	/* Those that are held may go now. */
+	limit_arm(set, bpf_ktime_get_ns());
+}
+
+/* A cgroup goes, and nobody is in it. */
+static inline void limit_end(struct group_set __arena *set)
+{
+	u64 id = set->id;
+
+	if (set->limit.quota_ns)
+		__sync_fetch_and_add(&nr_limits, -1);
+	bpf_map_delete_elem(&limit_timers, &id);
+}
+
+SEC("struct_ops/consort_cgroup_set_bandwidth")
+void BPF_PROG(consort_cgroup_set_bandwidth, struct cgroup *cgrp, u64 period_us, u64 quota_us,
+	      u64 burst_us)
+{
+	USES_ARENA();
+	struct group_set __arena *set = find_group_set(cgrp->kn->id);
+
+	if (set->id == cgrp->kn->id)
+		limit_become(set, period_us, quota_us, burst_us);
+}
+
+#endif
