@@ -3,8 +3,10 @@
  * Budgets: what limits of cgroups leave a task that runs (core/limit.h). A task takes from those of its cgroup and of all above
  * it, by what the kernel calls its cgroup, whatever seat pays for it.
  *
+ *          One that rides in another one's seat (inherit.h) takes from its own cgroup's, but nothing if either of the two cgroups
+ *          has no limit: who is limited and holds a lock runs for those that are not, and no limit is passed on with a seat.
  * Limits   A task with a reservation of its own has what was reserved: limits of cgroups above do not count, as they do not for
- *          SCHED_DEADLINE. Neither do they while it rides in the seat of another one, outside of them.
+ *          SCHED_DEADLINE.
  */
 #ifndef CONSORT_BUDGET_H
 #define CONSORT_BUDGET_H
@@ -13,6 +15,31 @@
 
 /* How many cgroups have a limit: on most machines none has, and nothing is looked at. */
 u32 nr_limits;
+
+/* Whether a cgroup, or one above it, has a limit. */
+static __always_inline bool is_limited(const struct group_set __arena *set)
+{
+	while (set && can_loop) {
+		if (set->limit.quota_ns)
+			return true;
+		set = set->parent;
+	}
+	return false;
+}
+
+/* The cgroup from whose budget, and from those above, a task that rides takes; NULL: from none. */
+static __attribute__((noinline)) u64 budget_of_rider(struct task __arena *t)
+{
+	struct group_set __arena *own = t->own.home;
+
+	return is_limited(t->home) && is_limited(own) ? (u64)own : 0;
+}
+
+/* The same of any task. */
+static __always_inline struct group_set __arena *budget_of(struct task __arena *t)
+{
+	return t->rides ? (struct group_set __arena *)budget_of_rider(t) : t->home;
+}
 
 /* Takes so much from the budgets below `until`, from the task's cgroup on; negative: gives back. */
 static __always_inline void budget_take(struct group_set __arena *set,
@@ -33,7 +60,7 @@ core_fn budget_charge(struct task __arena *t in_arena, u64 ran_ns)
 	s64 ns = ran_ns - t->granted_ns;
 
 	t->granted_ns = 0;
-	budget_take(t->home, NULL, ns);
+	budget_take(budget_of(t), NULL, ns);
 	return 0;
 }
 
@@ -50,23 +77,23 @@ static __always_inline void budget_give_back(struct task __arena *t)
  */
 core_fn budget_grant(struct task __arena *t in_arena, u64 most_ns, u64 now_ns)
 {
-	struct group_set __arena *set = t->home;
+	struct group_set __arena *own = budget_of(t), *set = own;
 	u64 ns = most_ns, had_ns;
-	bool is_limited = false;
+	bool limited = false;
 
 	budget_give_back(t);
 	while (set && can_loop) {
-		is_limited |= set->limit.quota_ns != 0;
+		limited |= set->limit.quota_ns != 0;
 		had_ns = ns;
 		ns = limit_take_left(&set->limit, had_ns, now_ns);
 		if (ns < had_ns)
-			budget_take(t->home, set, -(s64)(had_ns - ns));
+			budget_take(own, set, -(s64)(had_ns - ns));
 		set = set->parent;
 	}
-	if (!is_limited)
+	if (!limited)
 		return 0;
 	if (ns < LIMIT_LEAST_NS) {
-		budget_take(t->home, NULL, LIMIT_LEAST_NS - ns);
+		budget_take(own, NULL, LIMIT_LEAST_NS - ns);
 		ns = LIMIT_LEAST_NS;
 	}
 	t->granted_ns = ns;
@@ -76,7 +103,7 @@ core_fn budget_grant(struct task __arena *t in_arena, u64 most_ns, u64 now_ns)
 /* Whether a budget is used up of which the task would take; it remembers whose. */
 core_fn budget_binds(struct task __arena *t in_arena, u64 now_ns)
 {
-	struct group_set __arena *set = t->home;
+	struct group_set __arena *set = budget_of(t);
 
 	while (set && can_loop) {
 		if (limit_binds(&set->limit, now_ns)) {

@@ -127,6 +127,7 @@ core_fn take_seat(struct task __arena *t in_arena, struct group_set __arena *hom
 	u64 most_ns = tunables.granularity_ns;
 	bool waits = n->ready.queued, active = n->active;
 
+	budget_give_back(t);
 	if (waits)
 		take_alone(t);
 	if (active)
@@ -139,6 +140,8 @@ core_fn take_seat(struct task __arena *t in_arena, struct group_set __arena *hom
 		activate_alone(t, bpf_ktime_get_ns());
 	if (waits)
 		wait_alone(t, bpf_ktime_get_ns());
+	if (t->held_by)
+		held_moved(t);
 	return 0;
 }
 
@@ -183,6 +186,7 @@ static __always_inline void ride_end(struct task __arena *t, struct task __arena
 	s64 used_ns;
 
 	charge_until_now(t);
+	budget_give_back(t);
 	used_ns = t->charged_ns - t->rides_from_ns;
 	if (used_ns > 0)
 		__sync_fetch_and_add(&payer->owes_ns, used_ns);

@@ -172,6 +172,7 @@ core_fn wake_held(struct task __arena *t in_arena, u64 now_ns)
 	if (t->owes_ns)
 		pay(t);
 	charge_running(cpu_at(t->cpu), t->cpu, now_ns);
+	task_settle_in(t);
 	if (in_domain(t))
 		m->own_rest_vtime = fair_sleepers_vmin(m->seat->node.parent);
 	else

@@ -7,6 +7,7 @@
 #ifndef CONSORT_QUEUE_H
 #define CONSORT_QUEUE_H
 
+#include "budget.h"
 #include "clocks.h"
 #include "flight.h"
 
@@ -405,6 +406,7 @@ core_fn task_move(struct task __arena *t in_arena, struct group_set __arena *hom
 	u8 was_interrupted = t->member.interrupted;
 	u64 since_ns = t->member.waiter.since_ns, lead_ns;
 
+	budget_give_back(t);
 	task_take(t);
 	if (!one_cpu && cpu_at(t->cpu)->running == t)
 		flight_end(cpu_at(t->cpu));

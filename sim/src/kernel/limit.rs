@@ -135,6 +135,10 @@ impl Kernel {
     /// Whether a limit may be why a task has not run since then: others may have taken what is left.
     pub(crate) fn may_be_held(&self, task: &Task, since_ns: u64) -> bool {
         let granted_ns = GRANTED_MAX_NS * i64::from(self.machine.cpus());
+        // A timer that cannot be started lets nobody go sooner than the one before it.
+        if self.faults.timer_fails > 0.0 && self.is_limited(task.cgroup) {
+            return true;
+        }
         let mut at = Some(task.cgroup);
         while let Some(cgroup) = at {
             if self.cgroups[cgroup].changed_ns >= since_ns {
