@@ -167,6 +167,9 @@ void BPF_PROG(consort_cgroup_move, struct task_struct *p, struct cgroup *from, s
 	else if (!t->rides && !t->reservation)
 		task_move(t, set, t->set, t->place, t->demoted);
 	lock_release(l);
+	/* The kernel has its CPU choose: it is to take from the budget of its new cgroup. */
+	if (nr_limits && scx_bpf_task_running(p))
+		set_slice(p, 0);
 	if (t->blocked)
 		lend_on(t, t);
 }

@@ -3,7 +3,7 @@
 //! tasks have really had.
 
 use super::{Kernel, Task};
-use crate::setup::{CgroupIndex, Limit, Program};
+use crate::setup::{self, Action, ActionKind, CgroupIndex, Limit, Program};
 use crate::trace::TaskId;
 
 /// The kernel's word for no limit.
@@ -160,9 +160,11 @@ impl Kernel {
     pub(crate) fn check_limits(&mut self) {
         let faults = &self.faults;
         let late = faults.pause + faults.timer_late + faults.timer_fails + faults.allocation > 0.0;
-        let takes_seats = |it: &crate::setup::Task| matches!(it.program, Program::Steps(_));
+        let takes_seats = |it: &setup::Task| matches!(it.program, Program::Steps(_));
+        let calls = |it: &Action| matches!(it.what, ActionKind::Call(_));
         if late
             || self.setup.rates.is_some()
+            || self.setup.actions.iter().any(calls)
             || (!self.setup.pi_locks.is_empty() && self.setup.tasks.iter().any(takes_seats))
         {
             return;
