@@ -105,11 +105,16 @@ static __always_inline u64 limit_take_left(struct limit __arena *l, u64 most_ns,
 	return ns;
 }
 
-/* Takes from the budget; negative: gives back. */
+/* Takes from the budget; negative: gives back, but for what it had no room for when it was filled up meanwhile. */
 static __always_inline void limit_take(struct limit __arena *l, s64 ns)
 {
-	if (l->quota_ns)
-		__sync_fetch_and_add(&l->left_ns, -ns);
+	s64 over_ns;
+
+	if (!l->quota_ns)
+		return;
+	over_ns = __sync_fetch_and_add(&l->left_ns, -ns) - ns - (s64)(l->quota_ns + l->burst_ns);
+	if (ns < 0 && over_ns > 0)
+		__sync_fetch_and_add(&l->left_ns, -over_ns);
 }
 
 #endif

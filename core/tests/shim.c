@@ -2,6 +2,7 @@
 /* The policy's inline functions as functions that Rust can call: each is the one of the same name after core_. */
 #include "class.h"
 #include "compare.h"
+#include "limit.h"
 #include "nice.h"
 
 /* ---- heap.h ---- */
@@ -118,6 +119,28 @@ u64 core_load_of_weight(u64 weight)
 u64 core_ledger_part(const struct ledger *l, u64 weight, u64 here)
 {
 	return ledger_part(l, weight, here);
+}
+
+/* ---- limit.h ---- */
+
+void core_limit_set(struct limit *l, u64 quota_ns, u64 period_ns, u64 burst_ns, u64 now_ns)
+{
+	limit_set(l, quota_ns, period_ns, burst_ns, now_ns);
+}
+
+int core_limit_binds(struct limit *l, u64 now_ns)
+{
+	return limit_binds(l, now_ns);
+}
+
+u64 core_limit_take_left(struct limit *l, u64 most_ns, u64 now_ns)
+{
+	return limit_take_left(l, most_ns, now_ns);
+}
+
+void core_limit_take(struct limit *l, s64 ns)
+{
+	limit_take(l, ns);
 }
 
 /* ---- class.h ---- */

@@ -111,9 +111,14 @@ static inline u64 seat_rate(const struct task __arena *in, u32 place, int active
 	return root->node.weight * rate / (all ? all : 1);
 }
 
-/* Whether the seat of `waiter` is better than the one that the task has. Read without the waiter's lock. */
-static inline bool outranks(const struct task __arena *waiter, const struct task __arena *t)
+/*
+ * Whether the seat of `waiter` is better than the one that the task has: also if a limit keeps the task from using that. Read
+ * without the waiter's lock.
+ */
+static inline bool outranks(const struct task __arena *waiter, struct task __arena *t)
 {
+	if (nr_limits && !is_limited(waiter->home) && budget_binds(t, bpf_ktime_get_ns()))
+		return true;
 	if (waiter->home == t->home)
 		return waiter->weight > t->weight;
 	return seat_rate(waiter, t->place, 0) > seat_rate(t, t->place, t->member.node.active);

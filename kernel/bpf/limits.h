@@ -70,14 +70,13 @@ core_fn hold(struct task __arena *t in_arena, u64 since_ns)
 }
 
 /* What a task does that is held: it ceases to be runnable, for all that the scheduler knows. */
-core_fn rest_held(struct task __arena *t in_arena, u64 now_ns)
+static __always_inline void rest_held(struct task __arena *t, u64 now_ns)
 {
 	budget_give_back(t);
 	if (t->member.node.active && has_function(t))
 		role_sleeps(t, now_ns);
 	task_deactivate(t);
 	task_end(t);
-	return 0;
 }
 
 /* A task is enqueued that is not to run now. Returns whether it is held instead. */
@@ -222,9 +221,11 @@ core_fn tell_released(s32 pid)
 	USES_ARENA();
 	if (!p)
 		return 0;
+	bpf_rcu_read_lock(); /* timers' programs are verified as ones that may sleep */
 	t = task_of(p);
 	if (t)
 		wake_kick(p, scx_bpf_task_cpu(p), t->place, WAKE_KICK, CPUS_MAX);
+	bpf_rcu_read_unlock();
 	bpf_task_release(p);
 	return 0;
 }

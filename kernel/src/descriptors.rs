@@ -132,6 +132,7 @@ named! {
     df_records = df_records,
     // Timers run for as long as somebody has their map open.
     timers = timers,
+    limit_timers = limit_timers,
     domain_sets = domain_sets,
     domain_labels = domain_labels,
     reservations = reservations,

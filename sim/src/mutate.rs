@@ -2,8 +2,10 @@
 //! Builds of the scheduler with one bug planted: what the search is worth is what it finds.
 
 mod groups;
+mod limits;
 
 pub use groups::IN_GROUPS;
+pub use limits::IN_LIMITS;
 
 use crate::consort::Library;
 use crate::error::Error;

@@ -49,7 +49,11 @@ fn check_limit(field: &str, cgroup: usize, limit: Option<&Limit>) -> Result<(), 
         ));
     }
     if limit.burst_ns > limit.quota_ns {
-        return Err(wrong(field, limit.burst_ns, "a burst no larger than the quota"));
+        return Err(wrong(
+            field,
+            limit.burst_ns,
+            "a burst no larger than the quota",
+        ));
     }
     Ok(())
 }
@@ -142,7 +146,11 @@ impl Setup {
                     "1 to 10000",
                 ));
             }
-            check_limit(&format!("cgroups[{number}].max"), number, cgroup.max.as_ref())?;
+            check_limit(
+                &format!("cgroups[{number}].max"),
+                number,
+                cgroup.max.as_ref(),
+            )?;
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! Bugs planted in the scheduler are found by the search, most of them within seconds.
 
 use consort_sim::consort::Library;
-use consort_sim::mutate::{build, find, Mutation, IN_GROUPS, MUTATIONS};
+use consort_sim::mutate::{build, find, Mutation, IN_GROUPS, IN_LIMITS, MUTATIONS};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -58,4 +58,9 @@ fn each_planted_bug_is_found() {
 #[test]
 fn each_bug_planted_in_groups_is_found() {
     find_all(&IN_GROUPS);
+}
+
+#[test]
+fn each_bug_planted_in_limits_is_found() {
+    find_all(&IN_LIMITS);
 }

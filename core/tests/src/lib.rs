@@ -5,7 +5,7 @@
 //! * `tree`: random trees of fair groups; the bound of tree.h at every level, after every step.
 //! * `reservations`: one class of them, which `period` and `rc` run: periods, and periods by the clock.
 //! * `class`: reservations beside everybody else, and what it takes to be alone again.
-//! * `seat`: what joining, leaving and taking turns neither gains nor costs; `live`, `ledger`: one header each.
+//! * `seat`: what joining, leaving and taking turns neither gains nor costs; `live`, `ledger`, `limit`: one header each.
 //! * `coop`: random domains among outsiders; every choice against `oracle`, every queue after every step.
 //! * `function`: what publishes for a group's members: plans, periods, pipelines, servers that follow, each by its bound.
 //! * `borrow`: how far ahead domains may be put, in several accounts.
@@ -29,6 +29,7 @@ mod heap;
 mod host;
 mod lag;
 mod ledger;
+mod limit;
 mod live;
 mod oracle;
 mod period;

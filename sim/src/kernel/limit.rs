@@ -57,11 +57,7 @@ impl Kernel {
             Some(budget) => {
                 let limit = budget.limit;
                 let us = |ns| ns / 1000;
-                (
-                    us(limit.period_ns),
-                    us(limit.quota_ns),
-                    us(limit.burst_ns),
-                )
+                (us(limit.period_ns), us(limit.quota_ns), us(limit.burst_ns))
             }
             None => (100_000, QUOTA_NONE, 0),
         }
@@ -169,8 +165,7 @@ impl Kernel {
         {
             return;
         }
-        let most_ns =
-            LATE_NS * i64::from(self.machine.cpus()) + LEAST_NS * self.tasks.len() as i64;
+        let most_ns = LATE_NS * i64::from(self.machine.cpus()) + LEAST_NS * self.tasks.len() as i64;
         let over = (0..self.cgroups.len()).find_map(|cgroup| {
             let budget = self.cgroups[cgroup].budget.as_ref()?;
             let over = budget.left_ns < -most_ns - budget.before_ns;

@@ -43,7 +43,10 @@ pub fn limit(node: &Node<'_>) -> Result<Option<Limit>, BadScenario> {
     if let Ok(text) = node.text() {
         return match text {
             "max" => Ok(None),
-            _ => Err(node.error(format!("is {}, expected max, or a quota and a period", node.shown()))),
+            _ => Err(node.error(format!(
+                "is {}, expected max, or a quota and a period",
+                node.shown()
+            ))),
         };
     }
     let fields = node.fields()?;
@@ -66,7 +69,10 @@ pub fn limit(node: &Node<'_>) -> Result<Option<Limit>, BadScenario> {
         Some(burst) => {
             let burst_ns = time_ns(&burst)?;
             if burst_ns > quota_ns {
-                return Err(burst.error(format!("is {}, expected no more than the quota", burst.shown())));
+                return Err(burst.error(format!(
+                    "is {}, expected no more than the quota",
+                    burst.shown()
+                )));
             }
             burst_ns
         }

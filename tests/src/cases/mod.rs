@@ -17,6 +17,7 @@ mod inheritance;
 mod late;
 mod liars;
 mod lifecycle;
+mod limits;
 mod load;
 mod membership;
 mod plugging;
@@ -43,6 +44,7 @@ pub fn all() -> impl Iterator<Item = &'static Test> {
         liars::TESTS,
         hostile::TESTS,
         fairness::TESTS,
+        limits::TESTS,
         rates::TESTS,
         effects::TESTS,
         inheritance::TESTS,

@@ -123,6 +123,11 @@ impl Cgroup {
         self.write("cpu.weight", &weight.to_string())
     }
 
+    /// cpu.max: a quota and a period in microseconds, or `max`.
+    pub fn set_max(&self, max: &str) -> Result<(), String> {
+        self.write("cpu.max", max)
+    }
+
     pub fn adopt(&self, pid: u32) -> Result<(), String> {
         self.write("cgroup.procs", &pid.to_string())
     }
