@@ -53,7 +53,8 @@ static inline bool goes_on_alone(struct consort_cpu __arena *c, u32 cpu,
 	struct task __arena *t = task_of(prev);
 
 	return t && c->running == t && !t->set && is_queued(prev) && now_ns < c->compare_at_ns &&
-	       !(nr_limits && is_limited(t->home)) && !c->told && !c->left && !somebody_waits_for(c, cpu);
+	       !(nr_limits && is_limited(t->home)) && !c->told && !c->left &&
+	       !somebody_waits_for(c, cpu);
 }
 
 /* Before a task sleeps: it is charged, so that its CPU need not do so if nobody waits for that. With the shard's lock held. */

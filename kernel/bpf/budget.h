@@ -13,6 +13,9 @@
 
 #include "state.h"
 
+/* The most that is granted at a time: it is kept in 32 bits. */
+#define GRANT_MAX_NS 1000000000ULL
+
 /* How many cgroups have a limit: on most machines none has, and nothing is looked at. */
 u32 nr_limits;
 
@@ -78,7 +81,7 @@ static __always_inline void budget_give_back(struct task __arena *t)
 core_fn budget_grant(struct task __arena *t in_arena, u64 most_ns, u64 now_ns)
 {
 	struct group_set __arena *own = budget_of(t), *set = own;
-	u64 ns = most_ns, had_ns;
+	u64 ns = most_ns < GRANT_MAX_NS ? most_ns : GRANT_MAX_NS, had_ns;
 	bool limited = false;
 
 	budget_give_back(t);
@@ -100,16 +103,14 @@ core_fn budget_grant(struct task __arena *t in_arena, u64 most_ns, u64 now_ns)
 	return 0;
 }
 
-/* Whether a budget is used up of which the task would take; it remembers whose. */
-core_fn budget_binds(struct task __arena *t in_arena, u64 now_ns)
+/* The cgroup whose budget is used up, of those from which the task would take; NULL: none. An address: Linux 6.18 wants a number. */
+__weak __noinline u64 budget_binds(struct task __arena *t in_arena, u64 now_ns)
 {
 	struct group_set __arena *set = budget_of(t);
 
 	while (set && can_loop) {
-		if (limit_binds(&set->limit, now_ns)) {
-			t->bound_by = set;
-			return 1;
-		}
+		if (limit_binds(&set->limit, now_ns))
+			return (u64)set;
 		set = set->parent;
 	}
 	return 0;

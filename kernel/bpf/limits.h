@@ -53,11 +53,15 @@ static inline bool limit_arm(struct group_set __arena *set, u64 at_ns)
 	return armed_for_ns;
 }
 
-/* Holds a task that does not run, and is bound, as one that is held since then. Returns whether it does: a timer lets it go. */
-core_fn hold(struct task __arena *t in_arena, u64 since_ns)
+/* Whose budget keeps a task from running; NULL: nobody's does. */
+static __always_inline struct group_set __arena *bound_by(struct task __arena *t, u64 now_ns)
 {
-	struct group_set __arena *set = t->bound_by;
+	return (struct group_set __arena *)budget_binds(t, now_ns);
+}
 
+/* Holds a task that does not run, and is bound, as one that is held since then. Returns whether it does: a timer lets it go. */
+core_fn hold(struct task __arena *t in_arena, struct group_set __arena *set in_arena, u64 since_ns)
+{
 	t->held_by = set;
 	t->member.waiter.since_ns = since_ns;
 	hold_last(held_in(set, shard_of_place(t->place)), &t->member.waiter);
@@ -82,9 +86,12 @@ static __always_inline void rest_held(struct task __arena *t, u64 now_ns)
 /* A task is enqueued that is not to run now. Returns whether it is held instead. */
 core_fn hold_enqueued(struct task __arena *t in_arena, u64 now_ns)
 {
+	struct group_set __arena *by;
+
 	if (t->held_by)
 		unhold(t);
-	if (!budget_binds(t, now_ns) || !hold(t, now_ns))
+	by = bound_by(t, now_ns);
+	if (!by || !hold(t, by, now_ns))
 		return 0;
 	rest_held(t, now_ns);
 	return 1;
@@ -96,8 +103,11 @@ core_fn hold_enqueued(struct task __arena *t in_arena, u64 now_ns)
  */
 core_fn hold_stopped(struct task __arena *t in_arena, bool is_runnable, u64 now_ns)
 {
+	struct group_set __arena *by;
+
 	budget_give_back(t);
-	if (!is_runnable || !budget_binds(t, now_ns) || !hold(t, now_ns))
+	by = is_runnable ? bound_by(t, now_ns) : NULL;
+	if (!by || !hold(t, by, now_ns))
 		return 0;
 	rest_held(t, now_ns);
 	return 1;
@@ -106,11 +116,13 @@ core_fn hold_stopped(struct task __arena *t in_arena, bool is_runnable, u64 now_
 /* The same of one that waits. */
 static __always_inline bool hold_waiting(struct task __arena *t, u64 now_ns)
 {
-	/* Its place in the list of those that wait is the one in that of those that are held. */
-	if (!budget_binds(t, now_ns))
+	struct group_set __arena *by = bound_by(t, now_ns);
+
+	if (!by)
 		return false;
+	/* Its place in the list of those that wait is the one in that of those that are held. */
 	task_take(t);
-	if (!hold(t, now_ns)) {
+	if (!hold(t, by, now_ns)) {
 		task_wait(t, now_ns);
 		return false;
 	}
@@ -191,6 +203,7 @@ enum released { RELEASED_NONE, RELEASED_ONE, HELD_ELSEWHERE };
 core_fn release_first(struct group_set __arena *set in_arena, u32 shard, u64 now_ns)
 {
 	struct held __arena *list = held_in(set, shard);
+	struct group_set __arena *by;
 	struct task __arena *t;
 	u64 since_ns;
 
@@ -198,15 +211,12 @@ core_fn release_first(struct group_set __arena *set in_arena, u32 shard, u64 now
 		return RELEASED_NONE;
 	t = task_of_node(&outer_of(list->first, struct member, waiter)->node);
 	since_ns = t->member.waiter.since_ns;
-	if ((s64)(now_ns - since_ns) < (s64)LIMIT_HOLDS_NS && budget_binds(t, now_ns)) {
-		if (t->bound_by == set && limit_arm(set, limit_fills_at_ns(&set->limit)))
-			return RELEASED_NONE;
-		unhold(t);
-		if (hold(t, since_ns))
-			return HELD_ELSEWHERE;
-	} else {
-		unhold(t);
-	}
+	by = (s64)(now_ns - since_ns) < (s64)LIMIT_HOLDS_NS ? bound_by(t, now_ns) : NULL;
+	if (by == set && limit_arm(set, limit_fills_at_ns(&set->limit)))
+		return RELEASED_NONE;
+	unhold(t);
+	if (by && hold(t, by, since_ns))
+		return HELD_ELSEWHERE;
 	wake_held(t, now_ns);
 	list->released = t->pid;
 	return RELEASED_ONE;

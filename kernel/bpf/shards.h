@@ -31,7 +31,7 @@ static inline void task_change_shard(struct task __arena *t, u32 place)
 	t->member.lead_ns = task_depart(t, false);
 	t->on_the_way = 1;
 	carry_debt(t, t->set, place);
-	*(volatile u32 __arena *)&t->place = place;
+	*(volatile u16 __arena *)&t->place = place;
 }
 
 /* A task that the kernel has moved to another shard's CPU. */

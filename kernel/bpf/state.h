@@ -121,13 +121,14 @@ struct task {
 	u64 began_ns; /* a member: when it was chosen for the run that it has now, or joined; */
 	u64 began_charged_ns; /* and its charged_ns then */
 	s32 pid;
-	u32 place; /* changes only while the lock of the shard that it names is held */
-	u32 cpu; /* that has last been told to run it */
-	u32 thief; /* 1 + the CPU that is taking it to another shard; 0: none */
-	u32 client;
-	u32 slot;
 	u32 poll_seq; /* last one seen */
 	u32 weight; /* from its nice value */
+	u32 granted_ns; /* what it took from the budgets of limits for its run, see budget.h; 0: nothing limits it */
+	u16 place; /* changes only while the lock of the shard that it names is held */
+	u16 cpu; /* that has last been told to run it */
+	u16 thief; /* 1 + the CPU that is taking it to another shard; 0: none */
+	u16 client;
+	u8 slot;
 	u8 demoted;
 	u8 stays; /* enum stay */
 	u8 resumes; /* times that it lost the CPU since its last poll */
@@ -139,9 +140,7 @@ struct task {
 	struct task __arena *rides; /* in whose seat it is; NULL: in its own */
 	struct own_seat own; /* while it rides */
 	u64 rides_from_ns; /* its charged_ns when it began to */
-	u64 granted_ns; /* what it took from the budgets of limits for its run, see budget.h; 0: nothing limits it */
-	struct group_set __arena *bound_by; /* whose budget was used up when that was last looked at, */
-	struct group_set __arena *held_by; /* and by whose limit it is held, see limits.h; NULL: by none */
+	struct group_set __arena *held_by; /* by whose limit it is held, see limits.h; NULL: by none */
 	u64 owes_ns; /* what others have had in its seat, and it has not paid for */
 	struct task __arena *next_free;
 	u64 kernel_task; /* its task_struct's address; 0: not scheduled by us any more */

@@ -4,9 +4,9 @@
 /* For how long a task has waited for others: not while a limit held it. */
 static u64 waits_unheld_ns(const struct sim_task_ref *ref, const struct task *t)
 {
-	u64 since_ns = t && t->bound_by ? *sim_host->now_ns - t->member.waiter.since_ns : NEVER_NS;
+	u64 waits_ns = t ? *sim_host->now_ns - t->member.waiter.since_ns : NEVER_NS;
 
-	return since_ns < ref->waits_ns ? since_ns : ref->waits_ns;
+	return sim_map_slots(&limit_timers) && waits_ns < ref->waits_ns ? waits_ns : ref->waits_ns;
 }
 
 static bool is_in_held(const struct held *list, const struct waiter *w)
@@ -23,14 +23,15 @@ static void check_held(struct checking *c, const struct task *t, const struct si
 	u32 number = ref->task->sim_task;
 
 	if (t->granted_ns && !t->member.node.active && !t->on_the_way)
-		broken(c, "limit", "task %u sleeps, and keeps %llu ns of its cgroup's budget", number,
+		broken(c, "limit", "task %u sleeps, and keeps %u ns of its cgroup's budget", number,
 		       t->granted_ns);
 	if (!t->held_by)
 		return;
 	if (t->member.node.active || t->member.node.ready.queued)
 		broken(c, "limit", "task %u is held, and takes part", number);
 	if (!ref->is_held && !ref->was_overtaken)
-		broken(c, "two-places", "task %u is held, and was not given to the scheduler", number);
+		broken(c, "two-places", "task %u is held, and was not given to the scheduler",
+		       number);
 	if (!is_in_held(held_in(t->held_by, shard_of_place(t->place)), &t->member.waiter))
 		broken(c, "limit", "task %u is held, and in no list", number);
 	if (!t->held_by->limit.timer_at_ns)

@@ -4,8 +4,11 @@
 mod common;
 
 use common::{assert_fine, MS};
+use consort_sim::consort::{Consort, Library};
+use consort_sim::mutate::{build, Mutation};
 use consort_sim::trace::{Event, Outcome, What};
 use consort_sim::{consort, run, scenario};
+use std::path::Path;
 
 /// So much of a CPU more or less, by where in its period a run ends.
 const SLACK: f64 = 0.01;
@@ -65,19 +68,25 @@ fn a_limit_is_kept_and_the_rest_is_the_others() {
     }
 }
 
-/// Tasks of a limited cgroup share what it has by weight, however little that is, and however it falls into slices.
-#[test]
-fn tasks_share_a_limit_by_weight() {
-    let many = outcome_of(
-        r#"{ "global": { "duration": 10 }, "machine": { "cpus": 1 },
-             "cgroups": { "/a": { "max": { "quota": "5ms" } } },
-             "tasks": { "in": { "instance": 20, "hog": true, "taskgroup": "/a" }, "out": { "hog": true } } }"#,
-    );
-    let times = many.tasks.iter().filter(|it| it.name.starts_with("in"));
+/// Twenty beside one that nothing limits.
+const MANY: &str = r#"{ "global": { "duration": 10 }, "machine": { "cpus": 1 },
+    "cgroups": { "/a": { "max": { "quota": "5ms" } } },
+    "tasks": { "in": { "instance": 20, "hog": true, "taskgroup": "/a" }, "out": { "hog": true } } }"#;
+
+/// By how much CPU time tasks of one weight differ.
+fn spread_ns(outcome: &Outcome) -> u64 {
+    let times = outcome.tasks.iter().filter(|it| it.name.starts_with("in"));
     let (least, most) = times.fold((u64::MAX, 0), |(least, most), it| {
         (least.min(it.run_ns), most.max(it.run_ns))
     });
-    assert!(most - least < 3 * MS, "{least} to {most} ns");
+    most - least
+}
+
+/// Tasks of a limited cgroup share what it has by weight, however little that is, and however it falls into slices.
+#[test]
+fn tasks_share_a_limit_by_weight() {
+    let spread_ns = spread_ns(&outcome_of(MANY));
+    assert!(spread_ns < 3 * MS, "{spread_ns}");
 
     let two = outcome_of(
         r#"{ "global": { "duration": 10 }, "machine": { "cpus": 1 },
@@ -89,18 +98,56 @@ fn tasks_share_a_limit_by_weight() {
     assert_near(&two, "in_five", 0.5 * 335.0 / 1359.0);
 }
 
+const NESTED: &str = r#"{ "global": { "duration": 10 }, "machine": { "cpus": 1 },
+    "cgroups": { "/a": { "max": { "quota": "40ms" } }, "/a/b": { "max": { "quota": "10ms" } },
+                 "/a/c": { "max": { "quota": "90ms" } } },
+    "tasks": { "b": { "hog": true, "taskgroup": "/a/b" }, "c": { "hog": true, "taskgroup": "/a/c" },
+               "out": { "hog": true } } }"#;
+
 #[test]
 fn of_nested_limits_the_least_counts() {
-    let outcome = outcome_of(
-        r#"{ "global": { "duration": 10 }, "machine": { "cpus": 1 },
-             "cgroups": { "/a": { "max": { "quota": "40ms" } }, "/a/b": { "max": { "quota": "10ms" } },
-                          "/a/c": { "max": { "quota": "90ms" } } },
-             "tasks": { "b": { "hog": true, "taskgroup": "/a/b" }, "c": { "hog": true, "taskgroup": "/a/c" },
-                        "out": { "hog": true } } }"#,
-    );
+    let outcome = outcome_of(NESTED);
     assert_near(&outcome, "b", 0.1);
     assert_near(&outcome, "c", 0.3);
     assert_near(&outcome, "out", 0.6);
+}
+
+/// What the two tests before would say of bugs that no rule of the simulator sees.
+#[test]
+fn planted_bugs_make_shares_others() {
+    let outcome_under = |library: &Library, text: &str| {
+        let scenario = scenario::parse("limits.json", text).unwrap();
+        let scheduler = Box::new(Consort::new(library));
+        run(&scenario.setup, scheduler, &mut ()).unwrap()
+    };
+    let forgets_above = plant(&Mutation {
+        name: "limit-above-forgotten",
+        file: "kernel/bpf/budget.h",
+        from: "\t\tlimit_take(&set->limit, ns);\n\t\tset = set->parent;",
+        to: "\t\tlimit_take(&set->limit, ns);\n\t\tset = NULL;",
+    });
+    let outcome = outcome_under(&forgets_above, NESTED);
+    let is_seen = outcome.violation.is_some() || (share(&outcome, "c") - 0.3).abs() > SLACK;
+    assert!(is_seen, "c had {}", share(&outcome, "c"));
+
+    let forgets_owed = plant(&Mutation {
+        name: "owed-by-those-held-first",
+        file: "kernel/bpf/limits.h",
+        from: "\t\tm->node.rest_vtime = fair_sleepers_vmin(m->node.parent);",
+        to: "\t\t(void)m;",
+    });
+    let outcome = outcome_under(&forgets_owed, MANY);
+    assert!(outcome.violation.is_some() || spread_ns(&outcome) > 3 * MS);
+}
+
+fn plant(mutation: &Mutation) -> Library {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(mutation.name);
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+    std::fs::create_dir_all(&folder).unwrap();
+    build(repository, &folder, &[*mutation]).unwrap()
 }
 
 /// One that works for 15 ms every second period has all of it with a burst, and without is held in the middle.

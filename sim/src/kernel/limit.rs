@@ -128,11 +128,25 @@ impl Kernel {
         false
     }
 
+    /// Whether the limit of it, or of one above it, has changed.
+    fn was_limited(&self, cgroup: CgroupIndex) -> bool {
+        let mut at = Some(cgroup);
+        while let Some(cgroup) = at {
+            if self.cgroups[cgroup].changed_ns > 0 {
+                return true;
+            }
+            at = self.setup.cgroups[cgroup].parent;
+        }
+        false
+    }
+
     /// Whether a limit may be why a task has not run since then: others may have taken what is left.
     pub(crate) fn may_be_held(&self, task: &Task, since_ns: u64) -> bool {
         let granted_ns = GRANTED_MAX_NS * i64::from(self.machine.cpus());
         // A timer that cannot be started lets nobody go sooner than the one before it.
-        if self.faults.timer_fails > 0.0 && self.is_limited(task.cgroup) {
+        if self.faults.timer_fails > 0.0
+            && (self.is_limited(task.cgroup) || self.was_limited(task.cgroup))
+        {
             return true;
         }
         let mut at = Some(task.cgroup);

@@ -3,18 +3,12 @@
 
 use super::Mutation;
 
-pub const IN_LIMITS: [Mutation; 10] = [
+pub const IN_LIMITS: [Mutation; 8] = [
     Mutation {
         name: "runs-for-nothing",
         file: "kernel/bpf/charge.h",
         from: "\tif (nr_limits)\n\t\tbudget_charge(t, ran_ns);\n\tdue_pay",
         to: "\tdue_pay",
-    },
-    Mutation {
-        name: "limit-above-forgotten",
-        file: "kernel/bpf/budget.h",
-        from: "\t\tlimit_take(&set->limit, ns);\n\t\tset = set->parent;",
-        to: "\t\tlimit_take(&set->limit, ns);\n\t\tset = NULL;",
     },
     Mutation {
         name: "bound-above-forgotten",
@@ -45,12 +39,6 @@ pub const IN_LIMITS: [Mutation; 10] = [
         file: "kernel/bpf/limits.h",
         from: "\t\tif (released == RELEASED_ONE)\n\t\t\ttell_released(pid);",
         to: "\t\tif (released == RELEASED_ONE && !i)\n\t\t\ttell_released(pid);",
-    },
-    Mutation {
-        name: "owed-by-those-held-first",
-        file: "kernel/bpf/limits.h",
-        from: "\t\tm->node.rest_vtime = fair_sleepers_vmin(m->node.parent);",
-        to: "\t\t(void)m;",
     },
     Mutation {
         name: "burst-without-end",
