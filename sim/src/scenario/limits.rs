@@ -4,7 +4,7 @@
 use super::configuration::{Base, Configuration};
 use crate::{
     models::Algorithm,
-    setup::{Program, Setup, Step, Task},
+    setup::{Action, ActionKind, Program, Setup, Step, Task},
 };
 
 impl Configuration {
@@ -69,8 +69,19 @@ impl Configuration {
                     .to_owned(),
             );
         }
+        if !matches!(self.base, Base::Coop | Base::Fair) && has_quotas(setup) {
+            say(
+                "this scheduler keeps no quotas: those of the scenario's cgroups mean nothing here"
+                    .to_owned(),
+            );
+        }
         limits
     }
+}
+
+fn has_quotas(setup: &Setup) -> bool {
+    let comes = |action: &Action| matches!(action.what, ActionKind::CgroupMax { .. });
+    setup.cgroups.iter().any(|group| group.max.is_some()) || setup.actions.iter().any(comes)
 }
 
 fn several_cpus(setup: &Setup) -> bool {

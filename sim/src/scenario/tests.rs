@@ -2,7 +2,7 @@
 //! Whole scenarios, good and bad.
 
 use super::*;
-use crate::setup::{ActionKind, Due, Kernel, Length, Policy, Program};
+use crate::setup::{ActionKind, Due, Kernel, Length, Limit, Policy, Program};
 
 fn read(text: &str) -> Setup {
     match parse("a.json", text) {
@@ -234,7 +234,7 @@ fn consorts_own_keys() {
         "global": { "duration": "20s", "warmup": "500ms", "seed": 7 },
         "machine": { "cpus": 8, "llc": 2, "smt": 2, "numa": 2, "kernel": "6.18", "costs": {"switch": "3us"} },
         "tunables": { "granularity": "2ms", "min_slice": 200 },
-        "cgroups": { "/a": { "weight": 300 } },
+        "cgroups": { "/a": { "weight": 300 }, "/a/b": { "max": { "quota": "20ms", "burst": "5ms" } } },
         "domains": { "studio": { "event": "1.2ms", "order": "progress", "preempt": true }, "other": {} },
         "tasks": {
             "ticker": { "join": "studio",
@@ -247,7 +247,8 @@ fn consorts_own_keys() {
         },
         "actions": [ { "at": "1s", "cpu_offline": 1 }, { "at": 7, "nice": 4, "task": "hog" },
                      { "at": "2s", "cgroup_weight": 50, "cgroup": "/a" }, { "at": 1, "kill": "mute" },
-                     { "at": 2, "daemon_dies": "20ms" }, { "at": 3, "daemon_dies": "never" } ],
+                     { "at": 2, "daemon_dies": "20ms" }, { "at": 3, "daemon_dies": "never" },
+                     { "at": 4, "cgroup_max": "max", "cgroup": "/a/b" } ],
         "faults": { "lookup": 0.25 }
         }"#,
     );
@@ -257,6 +258,15 @@ fn consorts_own_keys() {
     assert_eq!((setup.costs.switch_ns, setup.seed), (3_000, 7));
     assert_eq!(setup.tunables.min_slice_ns, Some(200_000));
     assert_eq!(setup.cgroups[1].weight, 300);
+    let max = Limit {
+        quota_ns: 20_000_000,
+        period_ns: 100_000_000,
+        burst_ns: 5_000_000,
+    };
+    assert_eq!(
+        (setup.cgroups[1].max, setup.cgroups[2].max),
+        (None, Some(max))
+    );
     let studio = &setup.domains[0];
     assert_eq!(
         (studio.event_ns, studio.order, studio.preempt),
@@ -406,6 +416,9 @@ fn bad_scenarios_are_refused_with_their_place() {
         (r#"{"tasks": {"a": {"run": 1, "lock": "m"}}, "locks": {"n": {"inherit": true}}}"#, "a.json:1:53: locks.n: is a lock that no task takes"),
         (r#"{"tasks": {"a": {"run": 1, "lock": {"ref": "m"}}}}"#, "a.json:1:36: tasks.a.lock: has no \"timeout\""),
         (r#"{"tasks": {"a": {"run": 1}}, "cgroups": {"/": {}}}"#, "a.json:1:42: cgroups./: is the root"),
+        (r#"{"tasks": {"a": {"run": 1}}, "cgroups": {"/a": {"max": "half"}}}"#, "a.json:1:56: cgroups./a.max: is \"half\", expected max, or"),
+        (r#"{"tasks": {"a": {"run": 1}}, "cgroups": {"/a": {"max": {"quota": 10}}}}"#, "a.json:1:66: cgroups./a.max.quota: is 10, expected 1ms or more"),
+        (r#"{"tasks": {"a": {"run": 1}}, "cgroups": {"/a": {"max": {"quota": "1ms", "burst": "2ms"}}}}"#, "a.json:1:82: cgroups./a.max.burst: is \"2ms\", expected no more than the quota"),
         (r#"{"tasks": {"a": {"run": 1}}, "actions": [{"at": 1}]}"#, "a.json:1:42: actions[0]: says not exactly one of"),
         (r#"{"tasks": {"a": {"run": 1}}, "actions": [{"at": 1, "cpu_offline": 1}]}"#, "a.json:1:67: actions[0].cpu_offline: is 1, expected"),
         (r#"{"tasks": {"a": {"run": 1}}, "faults": {"lookup": 2}}"#, "a.json:1:51: faults.lookup: is 2, expected a number from 0 to 1"),
