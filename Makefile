@@ -20,7 +20,11 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 demo: build
 	demo/run $(if $(HOST),--host $(HOST)) $(if $(CPUS),--cpus $(CPUS)) --consort $(CARGO_TARGET_DIR)/guest/consort
 
-test: test-crates test-apps test-bench test-guest test-sequences test-system test-package
+test: test-crates test-apps test-bench test-side-by-side test-sequences test-system
+
+# Both want one CPU each.
+test-side-by-side: build
+	$(MAKE) --jobs 2 test-guest test-package
 
 test-crates: setup
 	cargo test --workspace --no-fail-fast
@@ -93,4 +97,4 @@ clean:
 .DEFAULT_GOAL := build
 export PREFIX DESTDIR SYSCONFDIR LIBDIR
 
-.PHONY: demo test test-crates test-apps test-bench test-guest test-sequences test-system test-package bench lint build install uninstall package desktop setup clean
+.PHONY: demo test test-side-by-side test-crates test-apps test-bench test-guest test-sequences test-system test-package bench lint build install uninstall package desktop setup clean

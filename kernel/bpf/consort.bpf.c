@@ -396,6 +396,7 @@ struct sched_ext_ops consort_ops = {
 	.cgroup_move = (void *)consort_cgroup_move,
 	.cgroup_set_weight = (void *)consort_cgroup_set_weight,
 	.cgroup_set_bandwidth = (void *)consort_cgroup_set_bandwidth,
+	.cgroup_set_idle = (void *)consort_cgroup_set_idle,
 	.cpu_online = (void *)consort_cpu_online,
 	.cpu_offline = (void *)consort_cpu_offline,
 	.cpu_release = (void *)consort_cpu_release,

@@ -114,6 +114,13 @@ static inline void limit_become(struct group_set __arena *set, u64 period_us, u6
 				u64 burst_us);
 static inline void limit_end(struct group_set __arena *set);
 
+static inline u32 weight_at_first(const struct scx_cgroup_init_args *args)
+{
+	if (bpf_core_field_exists(args->sched_idle) && args->sched_idle)
+		return WEIGHT_OF_IDLE;
+	return weight_of_cgroup(args->weight);
+}
+
 /* Never fails, since nobody could make a cgroup then: one without groups of its own shares those above it. */
 SEC("struct_ops.s/consort_cgroup_init")
 s32 BPF_PROG(consort_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_args *args)
@@ -124,7 +131,7 @@ s32 BPF_PROG(consort_cgroup_init, struct cgroup *cgrp, struct scx_cgroup_init_ar
 	if (!cgrp->level) {
 		root_set->id = id;
 		bpf_map_update_elem(&group_sets, &id, &at, BPF_ANY);
-	} else if (!group_set_make(id, group_set_of(cgrp), weight_of_cgroup(args->weight))) {
+	} else if (!group_set_make(id, group_set_of(cgrp), weight_at_first(args))) {
 		count_on(bpf_get_smp_processor_id())->shared_cgroups++;
 	} else {
 		limit_become(find_group_set(id), args->bw_period_us, args->bw_quota_us,
@@ -172,6 +179,17 @@ void BPF_PROG(consort_cgroup_move, struct task_struct *p, struct cgroup *from, s
 		set_slice(p, 0);
 	if (t->blocked)
 		lend_on(t, t);
+}
+
+/* cpu.idle; one that is not idle any more weighs what it does by default. Linux 6.18 does not tell. */
+SEC("struct_ops/consort_cgroup_set_idle")
+void BPF_PROG(consort_cgroup_set_idle, struct cgroup *cgrp, bool idle)
+{
+	USES_ARENA();
+	struct group_set __arena *set = find_group_set(cgrp->kn->id);
+
+	if (set != root_set && set->id == cgrp->kn->id)
+		set_weights(set, idle ? WEIGHT_OF_IDLE : WEIGHT_ONE);
 }
 
 SEC("struct_ops/consort_cgroup_set_weight")

@@ -23,7 +23,7 @@ use crate::{
         },
         types, ConsortSkel, ConsortSkelBuilder, OpenConsortSkel,
     },
-    syscall, Error, Options, Scheduler, Topology,
+    struct_ops, syscall, Error, Options, Scheduler, Topology,
 };
 
 /// `SCX_OPS_SWITCH_PARTIAL`: the same in every kernel that has sched_ext.
@@ -124,6 +124,10 @@ fn open(options: Options, topology: &Topology) -> Result<OpenConsortSkel<'static
     write_tunables(&mut data.tunables, tunables);
     let ops = open.struct_ops.consort_ops_mut();
     ops.timeout_ms = options.watchdog_ms;
+    // Linux 6.18 does not tell schedulers of cpu.idle, and refuses operations that it does not know.
+    if !struct_ops::has(c"cgroup_set_idle") {
+        ops.cgroup_set_idle = std::ptr::null_mut();
+    }
     if options.partial {
         ops.flags |= SWITCH_PARTIAL;
     }

@@ -1,19 +1,29 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Where the kernel's BTF has what programs of a scheduler are loaded for.
 
+use std::ffi::CStr;
+
 use crate::Error;
 
 /// The kernel's numbers of `struct sched_ext_ops` and of its member `dispatch`.
 pub(crate) fn dispatch() -> Result<(u32, u32), Error> {
-    let unknown = || Error::Load {
+    member(c"dispatch").ok_or_else(|| Error::Load {
         doing: "name the type of its decision functions",
         detail: "there is no struct sched_ext_ops in its BTF".to_owned(),
-    };
+    })
+}
+
+/// Whether the kernel has a scheduler's operation of this name.
+pub(crate) fn has(name: &CStr) -> bool {
+    member(name).is_some()
+}
+
+fn member(wanted: &CStr) -> Option<(u32, u32)> {
     // SAFETY: libbpf's own objects, asked as its documentation says; names are looked at while they are there.
     unsafe {
         let btf = libbpf_sys::btf__load_vmlinux_btf();
         if btf.is_null() {
-            return Err(unknown());
+            return None;
         }
         let id = libbpf_sys::btf__find_by_name_kind(
             btf,
@@ -26,15 +36,15 @@ pub(crate) fn dispatch() -> Result<(u32, u32), Error> {
                 return None;
             }
             let members = at.add(1).cast::<libbpf_sys::btf_member>();
-            let is_dispatch = |index: &u32| {
+            let is_wanted = |index: &u32| {
                 let name =
                     libbpf_sys::btf__name_by_offset(btf, (*members.add(*index as usize)).name_off);
-                !name.is_null() && std::ffi::CStr::from_ptr(name) == c"dispatch"
+                !name.is_null() && CStr::from_ptr(name) == wanted
             };
-            let index = (0..(*at).info & 0xffff).find(is_dispatch)?;
+            let index = (0..(*at).info & 0xffff).find(is_wanted)?;
             Some((id, index))
         });
         libbpf_sys::btf__free(btf);
-        found.ok_or_else(unknown)
+        found
     }
 }

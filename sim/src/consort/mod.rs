@@ -277,6 +277,7 @@ impl Scheduler for Consort {
                 bw_period_us,
                 bw_quota_us,
                 bw_burst_us,
+                sched_idle: false,
             };
             let c: *mut ffi::cgroup = &mut *k.cgroups[cgroup].c;
             let error = call!(self, k, None, cgroup_init(c, &mut args));

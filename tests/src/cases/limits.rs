@@ -34,6 +34,12 @@ pub const TESTS: &[Test] = &[
         run: many_cpus,
     },
     Test {
+        name: "limits.idle",
+        cpus: Cpus::One,
+        needs: Needs::Daemon,
+        run: idle,
+    },
+    Test {
         name: "limits.alone",
         cpus: Cpus::Any,
         needs: Needs::Daemon,
@@ -118,6 +124,26 @@ fn many_cpus() -> Outcome {
         let inside: f64 = got[..3].iter().sum();
         near(&[inside], &[0.25], 0.03)
     })?;
+    Ok(())
+}
+
+/// A cgroup with cpu.idle has what others leave, and its part when it is as others again. Linux 6.18 tells schedulers nothing.
+fn idle() -> Outcome {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease");
+    if release
+        .map_err(|error| error.to_string())?
+        .starts_with("6.")
+    {
+        return Ok(());
+    }
+    let group = Cgroup::create(None, "idle")?;
+    let (inside, outside) = (Role::ready("hog")?, Role::ready("hog")?);
+    group.adopt(inside.pid())?;
+    for (idle, expected) in [(true, 0.003), (false, 0.5)] {
+        group.set_idle(idle)?;
+        std::thread::sleep(Duration::from_millis(300));
+        near(&shares(&[&inside, &outside], WINDOW)?, &[expected], 0.05)?;
+    }
     Ok(())
 }
 

@@ -123,6 +123,11 @@ impl Cgroup {
         self.write("cpu.weight", &weight.to_string())
     }
 
+    /// cpu.idle, as what runs only when nobody else wants to.
+    pub fn set_idle(&self, idle: bool) -> Result<(), String> {
+        self.write("cpu.idle", if idle { "1" } else { "0" })
+    }
+
     /// cpu.max: a quota and a period in microseconds, or `max`.
     pub fn set_max(&self, max: &str) -> Result<(), String> {
         self.write("cpu.max", max)
