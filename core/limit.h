@@ -11,7 +11,7 @@
  *          One that has been held for LIMIT_HOLDS_NS runs all the same, for LIMIT_LEAST_NS: the kernel would take the wait for a
  *          stall. So does one that is chosen where nobody can hold it.
  * Bound    In n periods an account has at most n quotas and a burst, LIMIT_LEAST_NS for each task held for so long, and what
- *          its CPUs could not end in time: that is owed, so over many periods it has no more than its quotas.
+ *          its CPUs could not end in time: that is owed, up to LIMIT_OWES_NS, so over many periods it has no more than its quotas.
  * Source   Turner, Rao and Rao, CPU bandwidth control for CFS (2010); cpu.max and cpu.max.burst of Linux' cgroups.
  * Limits   The host refills at the end of a period, for all that wait: they wake at once.
  */
@@ -23,6 +23,8 @@
 /* The longest that a task is held, and what it then runs for. */
 #define LIMIT_HOLDS_NS 10000000000ULL
 #define LIMIT_LEAST_NS 100000ULL
+/* What is owed beyond that is forgotten when a period begins: it would else keep those from running who come after these. */
+#define LIMIT_OWES_NS 100000000
 
 struct limit {
 	u64 quota_ns; /* 0: there is no limit */
@@ -71,6 +73,10 @@ static __always_inline void limit_fill(struct limit __arena *l, u64 now_ns)
 	    began_ns)
 		return;
 	left_ns = l->left_ns;
+	if (left_ns < -LIMIT_OWES_NS) {
+		__sync_fetch_and_add(&l->left_ns, -LIMIT_OWES_NS - left_ns);
+		left_ns = -LIMIT_OWES_NS;
+	}
 	if (left_ns >= full_ns)
 		return;
 	/* Long ago, so that the product would be too large: it is full, whatever is owed. */

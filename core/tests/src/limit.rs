@@ -44,6 +44,14 @@ fn what_is_owed_is_paid_by_the_next_periods() {
     assert_eq!(take(&mut l, 50 * MS, 300 * MS), 5 * MS);
 }
 
+#[test]
+fn what_is_owed_is_paid_within_some_time() {
+    let mut l = limit_of(10 * MS, 100 * MS, 0, 0);
+    unsafe { core_limit_take(&mut l, 3_600_000 * MS as i64) };
+    assert!(binds(&mut l, 1_000 * MS));
+    assert!(!binds(&mut l, 1_100 * MS));
+}
+
 /// However long nobody looked, and whatever is owed.
 #[test]
 fn after_ages_it_is_full() {

@@ -12,6 +12,8 @@ const QUOTA_NONE: u64 = u64::MAX;
 const LATE_NS: i64 = 1_000_000;
 /// What a task may have of a budget that is used up, which others have taken at the same moment (LIMIT_LEAST_NS).
 const LEAST_NS: i64 = 100_000;
+/// What is owed at most when a period begins (LIMIT_OWES_NS).
+const OWES_NS: i64 = 100_000_000;
 /// The longest slice that a scenario may ask for: so much of a budget a running task may have taken, and not used.
 const GRANTED_MAX_NS: i64 = 20_000_000;
 
@@ -44,7 +46,7 @@ impl Budget {
             if self.left_ns < GRANTED_MAX_NS {
                 self.freed_ns = self.began_ns;
             }
-            let filled_ns = self.left_ns + self.limit.quota_ns as i64;
+            let filled_ns = self.left_ns.max(-OWES_NS) + self.limit.quota_ns as i64;
             self.left_ns = filled_ns.min(full_ns.max(self.left_ns));
         }
     }
