@@ -32,20 +32,19 @@ struct limit {
 	u64 burst_ns;
 	s64 left_ns; /* of the budget; negative: owed */
 	u64 began_ns; /* when the period began */
-	u64 timer_at_ns; /* when the host looks at those that it holds; 0: it need not. Kept by the host */
+	u64 since_ns; /* when the limit was set */
+	u64 timer_at_ns; /* when the host looks at those that it holds; 0: it need not. Kept by the host, as the next ones */
+	u32 nr_held; /* tasks */
+	u32 turn; /* the shard of which one is let go next */
 };
 
-/* Sets a limit, in the place of another one or none. What was used of this period's budget stays used. */
+/* Sets a limit, in the place of another one or none: a period begins, with a full budget. */
 static __always_inline void limit_set(struct limit __arena *l, u64 quota_ns, u64 period_ns,
 				      u64 burst_ns, u64 now_ns)
 {
-	s64 left_ns = l->quota_ns ? l->left_ns + (s64)(quota_ns - l->quota_ns) : (s64)quota_ns;
-
-	if (left_ns > (s64)(quota_ns + burst_ns))
-		left_ns = quota_ns + burst_ns;
-	if (!l->quota_ns || l->period_ns != period_ns)
-		l->began_ns = now_ns;
-	l->left_ns = left_ns;
+	l->since_ns = now_ns;
+	l->began_ns = now_ns;
+	l->left_ns = quota_ns;
 	l->period_ns = period_ns;
 	l->burst_ns = burst_ns;
 	l->quota_ns = quota_ns;
@@ -79,8 +78,7 @@ static __always_inline void limit_fill(struct limit __arena *l, u64 now_ns)
 	}
 	if (left_ns >= full_ns)
 		return;
-	/* Long ago, so that the product would be too large: it is full, whatever is owed. */
-	if (nr > 1 << 20 || left_ns + (s64)(nr * l->quota_ns) > full_ns)
+	if (nr > (u64)(full_ns - left_ns) / l->quota_ns)
 		__sync_fetch_and_add(&l->left_ns, full_ns - left_ns);
 	else
 		__sync_fetch_and_add(&l->left_ns, nr * l->quota_ns);

@@ -5,13 +5,16 @@
  *
  *          One that rides in another one's seat (inherit.h) takes from its own cgroup's, but nothing if either of the two cgroups
  *          has no limit: who is limited and holds a lock runs for those that are not, and no limit is passed on with a seat.
- * Limits   A task with a reservation of its own has what was reserved: limits of cgroups above do not count, as they do not for
- *          SCHED_DEADLINE.
+ *          A thread that has reserved for itself takes from its cgroup's budget as the others do: what is promised ends with it.
+ * Limits   Where a cgroup has reserved, limits of those above it do not count.
  */
 #ifndef CONSORT_BUDGET_H
 #define CONSORT_BUDGET_H
 
 #include "state.h"
+
+/* Something is left of a budget, and tasks are held for which there was nothing, see limits.h. */
+__weak int limit_freed(struct group_set __arena *set in_arena);
 
 /* The most that is granted at a time: it is kept in 32 bits. */
 #define GRANT_MAX_NS 1000000000ULL
@@ -30,18 +33,28 @@ static __always_inline bool is_limited(const struct group_set __arena *set)
 	return false;
 }
 
-/* The cgroup from whose budget, and from those above, a task that rides takes; NULL: from none. */
-static __attribute__((noinline)) u64 budget_of_rider(struct task __arena *t)
+/* The cgroup of a task whose own reservation is its account. An address. */
+static inline u64 cgroup_of_reserved(const struct task __arena *t);
+
+/*
+ * The cgroup from whose budget, and from those above, a task takes that is not in its own account; NULL: from none. An address.
+ * Global: of a static function Linux 6.18's verifier says that it has a bug ("unexpected regs").
+ */
+__weak __noinline u64 budget_elsewhere(struct task __arena *t in_arena)
 {
 	struct group_set __arena *own = t->own.home;
 
+	if (!t->rides)
+		return t->reservation->cgroup ? (u64)t->home : cgroup_of_reserved(t);
 	return is_limited(t->home) && is_limited(own) ? (u64)own : 0;
 }
 
 /* The same of any task. */
 static __always_inline struct group_set __arena *budget_of(struct task __arena *t)
 {
-	return t->rides ? (struct group_set __arena *)budget_of_rider(t) : t->home;
+	if (t->rides || t->reservation)
+		return (struct group_set __arena *)budget_elsewhere(t);
+	return t->home;
 }
 
 /* Takes so much from the budgets below `until`, from the task's cgroup on; negative: gives back. */
@@ -60,10 +73,24 @@ static __always_inline void budget_take(struct group_set __arena *set,
  */
 core_fn budget_charge(struct task __arena *t in_arena, u64 ran_ns)
 {
-	s64 ns = ran_ns - t->granted_ns;
+	struct group_set __arena *set = budget_of(t), *freed = NULL;
+	u64 now_ns = t->granted_ns ? 0 : bpf_ktime_get_ns();
+	s64 ns = ran_ns - t->granted_ns, own_ns;
 
 	t->granted_ns = 0;
-	budget_take(budget_of(t), NULL, ns);
+	while (set && can_loop) {
+		own_ns = ns;
+		/* It ran before the limit was there. */
+		if (now_ns && ns > (s64)(now_ns - set->limit.since_ns))
+			own_ns = now_ns - set->limit.since_ns;
+		limit_take(&set->limit, own_ns);
+		if (ns < 0 && set->limit.nr_held && set->limit.left_ns > 0)
+			freed = set;
+		set = set->parent;
+	}
+	/* Not above: Linux 6.18's verifier finds a bug in itself where a loop calls. Of several limits the highest is looked at. */
+	if (freed)
+		limit_freed(freed);
 	return 0;
 }
 

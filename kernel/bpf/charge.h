@@ -57,6 +57,30 @@ static __always_inline u64 owed_part_ns(const struct task __arena *t, u64 ran_ns
 	return ran_ns < c->busy_ns ? ran_ns : c->busy_ns;
 }
 
+/*
+ * On several CPUs: what a task has had while nobody waited beside it is nobody's loss, but for those that its limit keeps from
+ * running. Up to the limit it pays for that, too.
+ */
+core_fn charge_within_limit(struct task __arena *t in_arena, u64 ns)
+{
+	struct tree_node __arena *n = &t->member.node;
+	struct group_set __arena *set = t->home;
+
+	while (n->parent && is_limited(set) && can_loop) {
+		group_charge(n->parent, n, ns);
+		n = &n->parent->node;
+		set = set->parent;
+	}
+	return 0;
+}
+
+static __always_inline void charge_spare(struct task __arena *t, struct tree_node __arena *n, u64 ns)
+{
+	tree_count(n, ns);
+	if (nr_limits && !in_domain(t))
+		charge_within_limit(t, ns);
+}
+
 /* A seat pays for what its task has run until now, and every account above it. */
 static __always_inline void seat_pay(struct task __arena *t, u64 ran_ns, u64 now_ns)
 {
@@ -69,7 +93,7 @@ static __always_inline void seat_pay(struct task __arena *t, u64 ran_ns, u64 now
 	else
 		tree_charge(n, owed_ns);
 	if (!one_cpu && owed_ns < ran_ns)
-		tree_count(n, ran_ns - owed_ns);
+		charge_spare(t, n, ran_ns - owed_ns);
 	if (in_domain(t)) {
 		struct domain __arena *d = domain_in(t->set, t->place);
 

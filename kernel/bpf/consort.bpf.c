@@ -324,6 +324,8 @@ void BPF_PROG(consort_disable, struct task_struct *p)
 	t = find_task(p);
 	if (!t)
 		return;
+	if (nr_limits && p->se.sum_exec_runtime > t->charged_ns)
+		budget_charge(t, p->se.sum_exec_runtime - t->charged_ns);
 	kept = is_promised(t) && !(p->flags & PF_EXITING) && keep_for(p, t);
 	task_leave(t, kept ? (u64)p : 0);
 	if (!kept)

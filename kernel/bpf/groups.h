@@ -168,6 +168,9 @@ void BPF_PROG(consort_cgroup_move, struct task_struct *p, struct cgroup *from, s
 	if (!t)
 		return;
 	l = task_lock(t);
+	/* What it has had is its old cgroup's. */
+	if (nr_limits)
+		charge_until_now(t);
 	/* A reservation holds wherever its tasks are; its end brings them home. */
 	if (t->rides && !t->own.reservation)
 		t->own.home = set;

@@ -30,11 +30,17 @@ static __always_inline void unhold(struct task __arena *t)
 		next->before = before;
 	else
 		list->last = before;
+	__sync_fetch_and_add(&t->held_by->limit.nr_held, -1);
 	t->held_by = NULL;
 }
 
-static __always_inline void hold_last(struct held __arena *list, struct waiter __arena *w)
+static __always_inline void hold_last(struct task __arena *t, struct group_set __arena *set)
 {
+	struct held __arena *list = held_in(set, shard_of_place(t->place));
+	struct waiter __arena *w = &t->member.waiter;
+
+	t->held_by = set;
+	__sync_fetch_and_add(&set->limit.nr_held, 1);
 	w->before = list->last;
 	w->next = NULL;
 	if (list->last)
@@ -44,8 +50,13 @@ static __always_inline void hold_last(struct held __arena *list, struct waiter _
 	list->last = w;
 }
 
-static __always_inline void hold_first(struct held __arena *list, struct waiter __arena *w)
+static __always_inline void hold_first(struct task __arena *t, struct group_set __arena *set)
 {
+	struct held __arena *list = held_in(set, shard_of_place(t->place));
+	struct waiter __arena *w = &t->member.waiter;
+
+	t->held_by = set;
+	__sync_fetch_and_add(&set->limit.nr_held, 1);
 	w->before = NULL;
 	w->next = list->first;
 	if (list->first)

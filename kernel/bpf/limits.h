@@ -62,9 +62,8 @@ static __always_inline struct group_set __arena *bound_by(struct task __arena *t
 /* Holds a task that does not run, and is bound, as one that is held since then. Returns whether it does: a timer lets it go. */
 core_fn hold(struct task __arena *t in_arena, struct group_set __arena *set in_arena, u64 since_ns)
 {
-	t->held_by = set;
 	t->member.waiter.since_ns = since_ns;
-	hold_last(held_in(set, shard_of_place(t->place)), &t->member.waiter);
+	hold_last(t, set);
 	if (!limit_arm(set, limit_fills_at_ns(&set->limit))) {
 		unhold(t);
 		return 0;
@@ -113,16 +112,17 @@ core_fn hold_stopped(struct task __arena *t in_arena, bool is_runnable, u64 now_
 	return 1;
 }
 
-/* The same of one that waits. */
+/* The same of one that waits, and has done so since then: it goes on. One that has waited for too long runs, for a little. */
 static __always_inline bool hold_waiting(struct task __arena *t, u64 now_ns)
 {
 	struct group_set __arena *by = bound_by(t, now_ns);
+	u64 since_ns = t->member.waiter.since_ns;
 
-	if (!by)
+	if (!by || (s64)(now_ns - since_ns) >= (s64)LIMIT_HOLDS_NS)
 		return false;
 	/* Its place in the list of those that wait is the one in that of those that are held. */
 	task_take(t);
-	if (!hold(t, by, now_ns)) {
+	if (!hold(t, by, since_ns)) {
 		task_wait(t, now_ns);
 		return false;
 	}
@@ -130,21 +130,31 @@ static __always_inline bool hold_waiting(struct task __arena *t, u64 now_ns)
 	return true;
 }
 
-/* So many of an account are held at once, as one of them has been chosen. */
-#define HOLDS 16
+/* So many are held at once, as one of them has been chosen. */
+#define HOLDS 64
 
-/* A CPU has chosen a task. Returns whether it is held instead, with those of its account that come next: it chooses again. */
+/* The first task that waits in a group or below it; NULL: none, or it is a domain's affair. */
+static __always_inline struct task __arena *first_below(struct group __arena *g)
+{
+	struct tree_node __arena *n = group_first(g);
+
+	while (n && n->kind >= NODE_FAIR && can_loop)
+		n = group_first(group_of(n));
+	return n && n->kind == NODE_TASK ? task_of_node(n) : NULL;
+}
+
+/* A CPU has chosen a task. Returns whether it is held instead, with those that its limit binds there: the CPU chooses again. */
 core_fn hold_chosen(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 {
 	struct task __arena *t = task_of_node(c->choice.task);
-	struct group __arena *g = t->member.node.parent;
+	struct group __arena *g;
 
 	if (!t->member.node.ready.queued || !hold_waiting(t, now_ns))
 		return 0;
+	g = group_in(t->held_by, t->place);
 	for (u32 i = hidden(0); i < HOLDS && can_loop; i = hidden(i + 1)) {
-		struct tree_node __arena *n = g->node.kind == NODE_COOP ? NULL : group_first(g);
-
-		if (!n || n->kind != NODE_TASK || !hold_waiting(task_of_node(n), now_ns))
+		t = first_below(g);
+		if (!t || !hold_waiting(t, now_ns))
 			break;
 	}
 	kick(cpu, KICK(PREEMPT));
@@ -166,8 +176,7 @@ core_fn held_moved(struct task __arena *t in_arena)
 	struct group_set __arena *set = t->held_by;
 
 	unhold(t);
-	t->held_by = set;
-	hold_first(held_in(set, shard_of_place(t->place)), &t->member.waiter);
+	hold_first(t, set);
 	limit_arm(set, bpf_ktime_get_ns());
 	return 0;
 }
@@ -179,6 +188,7 @@ core_fn held_moved(struct task __arena *t in_arena)
 core_fn wake_held(struct task __arena *t in_arena, u64 now_ns)
 {
 	struct member __arena *m = &t->member;
+	u64 since_ns = m->waiter.since_ns;
 
 	if (t->owes_ns)
 		pay(t);
@@ -190,28 +200,35 @@ core_fn wake_held(struct task __arena *t in_arena, u64 now_ns)
 		m->node.rest_vtime = fair_sleepers_vmin(m->node.parent);
 	task_activate(t, now_ns);
 	m->node.has_run = 1;
-	task_wait(t, now_ns);
+	task_wait_on(t, since_ns, now_ns);
 	return 0;
 }
 
-enum released { RELEASED_NONE, RELEASED_ONE, HELD_ELSEWHERE };
+enum released {
+	RELEASED_NONE,
+	RELEASED_ONE,
+	RELEASED_OVERDUE, /* whatever the budget has */
+	HELD_ELSEWHERE,
+};
 
 /*
  * The first of those that a limit holds in a shard, if it may go: it wakes, unless another limit holds it then. Returns an enum
  * released.
  */
-core_fn release_first(struct group_set __arena *set in_arena, u32 shard, u64 now_ns)
+static __always_inline int release_first(struct group_set __arena *set, u32 shard, u64 now_ns)
 {
 	struct held __arena *list = held_in(set, shard);
 	struct group_set __arena *by;
 	struct task __arena *t;
+	bool is_overdue;
 	u64 since_ns;
 
 	if (!list->first)
 		return RELEASED_NONE;
 	t = task_of_node(&outer_of(list->first, struct member, waiter)->node);
 	since_ns = t->member.waiter.since_ns;
-	by = (s64)(now_ns - since_ns) < (s64)LIMIT_HOLDS_NS ? bound_by(t, now_ns) : NULL;
+	is_overdue = (s64)(now_ns - since_ns) >= (s64)LIMIT_HOLDS_NS;
+	by = is_overdue ? NULL : bound_by(t, now_ns);
 	if (by == set && limit_arm(set, limit_fills_at_ns(&set->limit)))
 		return RELEASED_NONE;
 	unhold(t);
@@ -219,7 +236,7 @@ core_fn release_first(struct group_set __arena *set in_arena, u32 shard, u64 now
 		return HELD_ELSEWHERE;
 	wake_held(t, now_ns);
 	list->released = t->pid;
-	return RELEASED_ONE;
+	return is_overdue ? RELEASED_OVERDUE : RELEASED_ONE;
 }
 
 /* A task that has been let go waits: some CPU looks. */
@@ -240,44 +257,83 @@ core_fn tell_released(s32 pid)
 	return 0;
 }
 
-/* Lets those go that a limit holds in a shard, but no more than some. Returns whether there may be more. */
-core_fn release_some(struct group_set __arena *set in_arena, u32 shard)
+/* Lets one go that a limit holds in a shard. Returns an enum released. */
+core_fn release_one(struct group_set __arena *set in_arena, u32 shard)
 {
 	struct shard __arena *s = shard_at(shard);
-	int released = RELEASED_ONE;
 	unsigned long flags;
+	int released;
 	s32 pid;
 
 	USES_ARENA();
-	for (u32 i = hidden(0); i < RELEASES && released != RELEASED_NONE && can_loop;
-	     i = hidden(i + 1)) {
-		bpf_local_irq_save(&flags);
-		lock_take(&s->lock);
-		released = release_first(set, shard, bpf_ktime_get_ns());
-		pid = held_in(set, shard)->released;
-		lock_release(&s->lock);
-		bpf_local_irq_restore(&flags);
-		if (released == RELEASED_ONE)
-			tell_released(pid);
+	bpf_local_irq_save(&flags);
+	lock_take(&s->lock);
+	released = release_first(set, shard, bpf_ktime_get_ns());
+	pid = held_in(set, shard)->released;
+	lock_release(&s->lock);
+	bpf_local_irq_restore(&flags);
+	if (released == RELEASED_ONE || released == RELEASED_OVERDUE)
+		tell_released(pid);
+	return released;
+}
+
+/*
+ * How many are let go at once. On several CPUs each would begin at once, and those that come first would have all of the budget,
+ * period by period: as many as it lasts for, then. The others are next.
+ */
+static __always_inline u32 releases_of(const struct group_set __arena *set)
+{
+	s64 left_ns = set->limit.left_ns;
+	u64 nr = left_ns > 0 ? left_ns / (tunables.granularity_ns ?: 1) + 1 : 1;
+
+	return one_cpu || nr > RELEASES ? RELEASES : nr;
+}
+
+/* Lets some go, from one shard after the other. */
+core_fn release_some(struct group_set __arena *set in_arena, u32 nr)
+{
+	u32 shard = set->limit.turn, nr_empty = 0;
+
+	USES_ARENA();
+	while (nr && nr_empty < topology.nr_shards && can_loop) {
+		int released = release_one(set, shard);
+
+		nr_empty = released == RELEASED_NONE ? nr_empty + 1 : 0;
+		nr -= released == RELEASED_ONE;
+		shard = shard + 1 < topology.nr_shards ? shard + 1 : 0;
 	}
-	return released != RELEASED_NONE;
+	set->limit.turn = shard;
+	return 0;
 }
 
 static int limit_timer_fired(void *map, u64 *key, struct limit_timer *timer)
 {
 	struct group_set __arena *set = find_group_set(*key);
-	bool more = true;
+	u64 now_ns = bpf_ktime_get_ns(), next_ns;
 
 	if (set == root_set || set->id != *key)
 		return 0;
 	set->limit.timer_at_ns = 0;
-	while (more && can_loop) {
-		more = false;
-		for (u32 i = hidden(0); i < topology.nr_shards && can_loop; i = hidden(i + 1))
-			more |= release_some(set, i);
-		if (more && limit_arm(set, bpf_ktime_get_ns()))
+	if (set->limit.quota_ns)
+		limit_fill(&set->limit, now_ns);
+	release_some(set, set->limit.quota_ns ? releases_of(set) : RELEASES);
+	while (set->limit.nr_held && can_loop) {
+		next_ns = limit_fills_at_ns(&set->limit);
+		if (!set->limit.quota_ns || (one_cpu && set->limit.left_ns > 0))
+			next_ns = now_ns;
+		else if (set->limit.left_ns > 0 && next_ns > now_ns + tunables.granularity_ns)
+			next_ns = now_ns + tunables.granularity_ns;
+		if (limit_arm(set, next_ns))
 			break;
+		release_some(set, RELEASES);
 	}
+	return 0;
+}
+
+/* Something is left of a budget: those that are held may have it. */
+core_fn limit_freed(struct group_set __arena *set in_arena)
+{
+	limit_arm(set, bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -303,6 +359,8 @@ static inline void limit_become(struct group_set __arena *set, u64 period_us, u6
 				u64 burst_us)
 {
 	bool is_none = quota_us > QUOTA_MAX_US || !quota_us || !period_us;
+	/* Those that run there take from it when they are next compared: now. */
+	bool comes = !is_none && !set->limit.quota_ns;
 
 	if (set == root_set || (is_none && !set->limit.quota_ns))
 		return;
@@ -320,7 +378,18 @@ static inline void limit_become(struct group_set __arena *set, u64 period_us, u6
 			  bpf_ktime_get_ns());
 	}
 	/* Those that are held may go now. */
-	limit_arm(set, bpf_ktime_get_ns());
+	if (set->limit.nr_held)
+		limit_arm(set, bpf_ktime_get_ns());
+	for (u32 cpu = hidden(0); comes && cpu < topology.nr_cpus && can_loop; cpu = hidden(cpu + 1))
+		kick(cpu, KICK(PREEMPT));
+}
+
+static inline u64 cgroup_of_reserved(const struct task __arena *t)
+{
+	const struct task_struct *p = (const struct task_struct *)t->kernel_task;
+	const struct cgroup_subsys_state *css = p ? &BPF_CORE_READ(p, sched_task_group)->css : NULL;
+
+	return css ? (u64)group_set_of(BPF_CORE_READ(css, cgroup)) : 0;
 }
 
 /* A cgroup goes, and nobody is in it. */

@@ -4,7 +4,7 @@
 /* For how long a task has waited for others: not while a limit held it. */
 static u64 waits_unheld_ns(const struct sim_task_ref *ref, const struct task *t)
 {
-	u64 waits_ns = t ? *sim_host->now_ns - t->member.waiter.since_ns : NEVER_NS;
+	u64 waits_ns = t ? *sim_host->now_ns - t->member.waiter.came_ns : NEVER_NS;
 
 	return sim_map_slots(&limit_timers) && waits_ns < ref->waits_ns ? waits_ns : ref->waits_ns;
 }

@@ -112,7 +112,65 @@ fn of_nested_limits_the_least_counts() {
     assert_near(&outcome, "out", 0.6);
 }
 
-/// What the two tests before would say of bugs that no rule of the simulator sees.
+/// Cgroups below one with a limit, in which others wait at times and at times nobody does.
+const BY_WEIGHT: &str = r#"{ "global": { "duration": 10 }, "machine": { "cpus": 1 },
+    "cgroups": { "/a": { "max": { "quota": "3ms" } }, "/a/x": { "weight": 1000 }, "/a/y": { "weight": 10 } },
+    "tasks": { "x": { "hog": true, "taskgroup": "/a/x" }, "y": { "hog": true, "taskgroup": "/a/y" },
+               "z": { "instance": 5, "hog": true, "taskgroup": "/a/z" }, "out": { "hog": true } } }"#;
+const X_SHARE: f64 = 0.03 * 1000.0 / 1110.0;
+
+#[test]
+fn cgroups_share_the_limit_above_them_by_weight() {
+    let got = share(&outcome_of(BY_WEIGHT), "x");
+    assert!((got - X_SHARE).abs() < SLACK / 10.0, "{got}");
+}
+
+/// Threads of a cgroup on an otherwise idle machine take turns to have what it may, and one that uses little of what it was
+/// granted keeps nobody waiting.
+#[test]
+fn on_idle_cpus_the_limit_is_everybodys() {
+    let equal = outcome_of(
+        r#"{ "global": { "duration": 10 }, "machine": { "cpus": 16 }, "cgroups": { "/a": { "max": { "quota": "20ms" } } },
+             "tasks": { "in": { "instance": 16, "hog": true, "taskgroup": "/a" } } }"#,
+    );
+    assert_near(&equal, "in", 0.2);
+    let spread_ns = spread_ns(&equal);
+    assert!(spread_ns < 25 * MS, "{spread_ns}");
+
+    let short = outcome_of(
+        r#"{ "global": { "duration": 5 }, "machine": { "cpus": 16 }, "cgroups": { "/a": { "max": { "quota": "20ms" } } },
+             "tasks": { "in": { "instance": 16, "taskgroup": "/a", "loop": -1, "run": "200us",
+                                "timer": { "ref": "unique", "period": "50ms", "mode": "absolute" } } } }"#,
+    );
+    let waited_ns = short.tasks.iter().map(|it| it.wait_max_ns).max();
+    assert!(waited_ns < Some(5 * MS), "{waited_ns:?}");
+}
+
+/// However many wait for however little, the kernel finds nobody stalled.
+#[test]
+fn nobody_is_held_for_ever() {
+    let outcome = outcome_of(
+        r#"{ "global": { "duration": 40 }, "machine": { "cpus": 2 },
+             "cgroups": { "/a": { "max": { "quota": "1ms", "period": "1s" } } },
+             "tasks": { "in": { "instance": 60, "hog": true, "taskgroup": "/a" } } }"#,
+    );
+    assert!(outcome.tasks.iter().all(|it| it.run_ns > 0));
+}
+
+/// A thread that has reserved is in its cgroup all the same.
+#[test]
+fn what_a_thread_has_reserved_is_within_its_cgroups_limit() {
+    let outcome = outcome_of(
+        r#"{ "global": { "duration": 5 }, "machine": { "cpus": 2 },
+             "classes": { "all": { "capacity": "80%" } },
+             "cgroups": { "/a": { "max": { "quota": "20ms" } } },
+             "tasks": { "in": { "hog": true, "taskgroup": "/a", "reserve": { "class": "all", "rate": 0.5, "period": "20ms" } },
+                        "out": { "instance": 2, "hog": true } } }"#,
+    );
+    assert_near(&outcome, "in", 0.2);
+}
+
+/// What the tests before would say of bugs that no rule of the simulator sees.
 #[test]
 fn planted_bugs_make_shares_others() {
     let outcome_under = |library: &Library, text: &str| {
@@ -123,21 +181,23 @@ fn planted_bugs_make_shares_others() {
     let forgets_above = plant(&Mutation {
         name: "limit-above-forgotten",
         file: "kernel/bpf/budget.h",
-        from: "\t\tlimit_take(&set->limit, ns);\n\t\tset = set->parent;",
-        to: "\t\tlimit_take(&set->limit, ns);\n\t\tset = NULL;",
+        from: "\t\tlimit_take(&set->limit, own_ns);",
+        to: "\t\tif (set == t->home)\n\t\t\tlimit_take(&set->limit, own_ns);",
     });
     let outcome = outcome_under(&forgets_above, NESTED);
     let is_seen = outcome.violation.is_some() || (share(&outcome, "c") - 0.3).abs() > SLACK;
     assert!(is_seen, "c had {}", share(&outcome, "c"));
 
-    let forgets_owed = plant(&Mutation {
-        name: "owed-by-those-held-first",
+    let one_is_held = plant(&Mutation {
+        name: "one-of-many-is-held",
         file: "kernel/bpf/limits.h",
-        from: "\t\tm->node.rest_vtime = fair_sleepers_vmin(m->node.parent);",
-        to: "\t\t(void)m;",
+        from: "\t\tt = first_below(g);",
+        to: "\t\tt = NULL;",
     });
-    let outcome = outcome_under(&forgets_owed, MANY);
-    assert!(outcome.violation.is_some() || spread_ns(&outcome) > 3 * MS);
+    let outcome = outcome_under(&one_is_held, BY_WEIGHT);
+    let is_seen =
+        outcome.violation.is_some() || (share(&outcome, "x") - X_SHARE).abs() > SLACK / 10.0;
+    assert!(is_seen, "x had {}", share(&outcome, "x"));
 }
 
 fn plant(mutation: &Mutation) -> Library {

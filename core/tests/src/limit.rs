@@ -60,16 +60,15 @@ fn after_ages_it_is_full() {
     assert_eq!(take(&mut l, u64::MAX >> 2, u64::MAX >> 1), 10 * MS);
 }
 
+/// As the kernel does.
 #[test]
-fn another_quota_leaves_used_what_was_used() {
+fn another_quota_begins_with_a_full_budget() {
     let mut l = limit_of(10 * MS, 100 * MS, 0, 0);
-    assert_eq!(take(&mut l, 8 * MS, 1), 8 * MS);
-    unsafe { core_limit_set(&mut l, 20 * MS, 100 * MS, 0, 2) };
-    assert_eq!(take(&mut l, 50 * MS, 3), 12 * MS);
-    unsafe { core_limit_set(&mut l, 5 * MS, 100 * MS, 0, 4) };
-    // It owes what it had beyond the smaller one: 15 ms, three periods' worth.
-    assert!(binds(&mut l, 399 * MS));
-    assert!(!binds(&mut l, 400 * MS));
+    unsafe { core_limit_take(&mut l, 1_000 * MS as i64) };
+    unsafe { core_limit_set(&mut l, 5 * MS, 100 * MS, 0, 2) };
+    assert_eq!(take(&mut l, 50 * MS, 3), 5 * MS);
+    assert!(binds(&mut l, 100 * MS + 1));
+    assert!(!binds(&mut l, 100 * MS + 2));
 }
 
 proptest! {

@@ -10,8 +10,8 @@ use crate::trace::TaskId;
 const QUOTA_NONE: u64 = u64::MAX;
 /// What a CPU may run beyond a budget: until its timer ends the run, and it has switched.
 const LATE_NS: i64 = 1_000_000;
-/// What a task may have of a budget that is used up, which others have taken at the same moment (LIMIT_LEAST_NS).
-const LEAST_NS: i64 = 100_000;
+/// What a task may have of a budget that is used up (LIMIT_LEAST_NS), and as much until that has ended.
+const LEAST_NS: i64 = 200_000;
 /// What is owed at most when a period begins (LIMIT_OWES_NS).
 const OWES_NS: i64 = 100_000_000;
 /// The longest slice that a scenario may ask for: so much of a budget a running task may have taken, and not used.
@@ -22,7 +22,7 @@ pub(crate) struct Budget {
     pub limit: Limit,
     left_ns: i64,
     began_ns: u64,
-    /// Since when there has been something left.
+    /// Since when there may have been something left.
     freed_ns: u64,
     /// What those may have had since it came that ran already: each is looked at when its slice ends.
     before_ns: i64,
@@ -43,9 +43,7 @@ impl Budget {
         let full_ns = (self.limit.quota_ns + self.limit.burst_ns) as i64;
         while now_ns - self.began_ns >= self.limit.period_ns {
             self.began_ns += self.limit.period_ns;
-            if self.left_ns < GRANTED_MAX_NS {
-                self.freed_ns = self.began_ns;
-            }
+            self.freed_ns = self.began_ns;
             let filled_ns = self.left_ns.max(-OWES_NS) + self.limit.quota_ns as i64;
             self.left_ns = filled_ns.min(full_ns.max(self.left_ns));
         }
@@ -82,15 +80,6 @@ impl Kernel {
         self.cgroups[cgroup].budget = limit.map(|limit| {
             let mut new = Budget::new(limit, now_ns);
             new.before_ns = running_ns;
-            if let Some(mut old) = self.cgroups[cgroup].budget {
-                old.fill(now_ns);
-                let more_ns = limit.quota_ns as i64 - old.limit.quota_ns as i64;
-                let full_ns = (limit.quota_ns + limit.burst_ns) as i64;
-                new.left_ns = (old.left_ns + more_ns).min(full_ns);
-                if old.limit.period_ns == limit.period_ns {
-                    new.began_ns = old.began_ns;
-                }
-            }
             new
         });
         if !self.attached {

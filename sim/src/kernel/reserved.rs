@@ -78,7 +78,13 @@ impl Kernel {
             let affinity = plan.affinity.as_ref();
             let is_steady = plan.program == Program::Hog
                 && affinity.is_none_or(|cpus| is_promised_there(&self.setup, rates, cpus));
-            if !is_steady || task.life != Life::Runnable || task.killed || task.was_refused {
+            // What is promised ends with what a cgroup may have at most.
+            if !is_steady
+                || self.is_limited(task.cgroup)
+                || task.life != Life::Runnable
+                || task.killed
+                || task.was_refused
+            {
                 return None;
             }
             let rate = least_rate(rates, reserve)?;

@@ -13,8 +13,8 @@ pub const IN_LIMITS: [Mutation; 8] = [
     Mutation {
         name: "bound-above-forgotten",
         file: "kernel/bpf/budget.h",
-        from: "\t\t\treturn 1;\n\t\t}\n\t\tset = set->parent;",
-        to: "\t\t\treturn 1;\n\t\t}\n\t\tset = NULL;",
+        from: "\t\t\treturn (u64)set;\n\t\tset = set->parent;",
+        to: "\t\t\treturn (u64)set;\n\t\tset = NULL;",
     },
     Mutation {
         name: "sleeps-on-its-grant",
@@ -31,14 +31,14 @@ pub const IN_LIMITS: [Mutation; 8] = [
     Mutation {
         name: "held-for-ever",
         file: "kernel/bpf/limits.h",
-        from: "\tset->limit.timer_at_ns = 0;\n\twhile",
-        to: "\twhile",
+        from: "\tset->limit.timer_at_ns = 0;\n\tif",
+        to: "\tif",
     },
     Mutation {
         name: "first-of-many-let-go",
         file: "kernel/bpf/limits.h",
-        from: "\t\tif (released == RELEASED_ONE)\n\t\t\ttell_released(pid);",
-        to: "\t\tif (released == RELEASED_ONE && !i)\n\t\t\ttell_released(pid);",
+        from: "\tif (released == RELEASED_ONE || released == RELEASED_OVERDUE)\n\t\ttell_released(pid);",
+        to: "\t(void)pid;",
     },
     Mutation {
         name: "burst-without-end",
