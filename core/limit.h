@@ -13,7 +13,7 @@
  * Bound    In n periods an account has at most n quotas and a burst, LIMIT_LEAST_NS for each task held for so long, and what
  *          its CPUs could not end in time: that is owed, up to LIMIT_OWES_NS, so over many periods it has no more than its quotas.
  * Source   Turner, Rao and Rao, CPU bandwidth control for CFS (2010); cpu.max and cpu.max.burst of Linux' cgroups.
- * Limits   The host refills at the end of a period, for all that wait: they wake at once.
+ * Limits   Tasks that a quota lets go wake at a time, as those do that a timer wakes.
  */
 #ifndef CORE_LIMIT_H
 #define CORE_LIMIT_H

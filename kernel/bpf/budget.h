@@ -4,7 +4,7 @@
  * it, by what the kernel calls its cgroup, whatever seat pays for it.
  *
  *          One that rides in another one's seat (inherit.h) takes from its own cgroup's, but nothing if either of the two cgroups
- *          has no limit: who is limited and holds a lock runs for those that are not, and no limit is passed on with a seat.
+ *          has no limit: a limited task that holds a lock runs for those that are not, and no limit is passed on with a seat.
  *          A thread that has reserved for itself takes from its cgroup's budget as the others do: what is promised ends with it.
  * Limits   Where a cgroup has reserved, limits of those above it do not count.
  */
@@ -130,7 +130,7 @@ core_fn budget_grant(struct task __arena *t in_arena, u64 most_ns, u64 now_ns)
 	return 0;
 }
 
-/* The cgroup whose budget is used up, of those from which the task would take; NULL: none. An address: Linux 6.18 wants a number. */
+/* The cgroup whose budget is used up, of those from which the task would take; NULL: none. An address. */
 __weak __noinline u64 budget_binds(struct task __arena *t in_arena, u64 now_ns)
 {
 	struct group_set __arena *set = budget_of(t);

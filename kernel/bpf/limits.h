@@ -2,12 +2,17 @@
 /*
  * Limits of cgroups: tasks whose budget is used up are held, and let go when it is filled up again (core/limit.h).
  *
- * Rule     A task is held when it would begin to wait, or has been chosen: it is in no queue and takes no part in its account, as
- *          if it slept; its virtual time is kept as a sleeper's. It is in a list of the cgroup whose budget is used up, one a shard,
- *          under the shard's lock. A timer a limit fires at the end of the period, and lets all of the list go, who wake as
- *          sleepers do. One that cannot be started holds nobody: tasks run on, for as little as can be.
+ * Rule     A task is held when it would begin to wait, has run, or has been chosen: it is in no queue and takes no part in its
+ *          account, as if it slept; its virtual time stays, and it goes on waiting for as long as it has. With one that has been
+ *          chosen all are held that its limit binds in that place: those that are left would else be at the minimum of their
+ *          group, and the others forget what they are owed. A held task is in a list of the cgroup whose budget is used up, one
+ *          a shard, under the shard's lock. A timer a limit fires at the end of the period, or once somebody gives back what it
+ *          was granted, and lets tasks go, those first that have been held for longest: on one CPU all, whose virtual times then
+ *          decide; on several, where each would begin at once, as many as the budget lasts for. A timer that cannot be started
+ *          holds nobody: tasks run on, for as little as can be.
  * Limits   A task that is held in the kernel keeps what it holds there. One for which a better-placed task waits by a lock whose
- *          holder the kernel knows is let go (inherit.h). Kernels that refuse BPF timers (PREEMPT_RT): limits are not kept.
+ *          holder the kernel knows is let go (inherit.h). Of several shards one after the other lets a task go, however many it
+ *          holds. Kernels that refuse BPF timers (PREEMPT_RT): limits are not kept.
  */
 #ifndef CONSORT_LIMITS_H
 #define CONSORT_LIMITS_H
