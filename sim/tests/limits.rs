@@ -188,6 +188,16 @@ fn planted_bugs_make_shares_others() {
     let is_seen = outcome.violation.is_some() || (share(&outcome, "c") - 0.3).abs() > SLACK;
     assert!(is_seen, "c had {}", share(&outcome, "c"));
 
+    let binds_below = plant(&Mutation {
+        name: "bound-above-forgotten",
+        file: "kernel/bpf/budget.h",
+        from: "\t\t\treturn (u64)set;\n\t\tset = set->parent;",
+        to: "\t\t\treturn (u64)set;\n\t\tset = NULL;",
+    });
+    let outcome = outcome_under(&binds_below, NESTED);
+    let is_seen = outcome.violation.is_some() || (share(&outcome, "c") - 0.3).abs() > SLACK;
+    assert!(is_seen, "c had {}", share(&outcome, "c"));
+
     let one_is_held = plant(&Mutation {
         name: "one-of-many-is-held",
         file: "kernel/bpf/limits.h",

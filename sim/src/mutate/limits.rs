@@ -3,18 +3,12 @@
 
 use super::Mutation;
 
-pub const IN_LIMITS: [Mutation; 8] = [
+pub const IN_LIMITS: [Mutation; 7] = [
     Mutation {
         name: "runs-for-nothing",
         file: "kernel/bpf/charge.h",
         from: "\tif (nr_limits)\n\t\tbudget_charge(t, ran_ns);\n\tdue_pay",
         to: "\tdue_pay",
-    },
-    Mutation {
-        name: "bound-above-forgotten",
-        file: "kernel/bpf/budget.h",
-        from: "\t\t\treturn (u64)set;\n\t\tset = set->parent;",
-        to: "\t\t\treturn (u64)set;\n\t\tset = NULL;",
     },
     Mutation {
         name: "sleeps-on-its-grant",
