@@ -194,7 +194,10 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 		keep_others_waiting(c, cpu, pl, now_ns,
 				    at_ns < now_ns + slice ? at_ns : now_ns + slice);
 	if (nr_limits) {
-		budget_grant(t, at_ns < now_ns + slice ? at_ns - now_ns : slice, now_ns);
+		/* A demoted member is to have polled by a time that may be over. */
+		if (at_ns < now_ns + slice)
+			slice = at_ns > now_ns ? at_ns - now_ns : 0;
+		budget_grant(t, slice, now_ns);
 		if (t->granted_ns && now_ns + t->granted_ns < at_ns)
 			at_ns = now_ns + t->granted_ns;
 	}
