@@ -37,7 +37,7 @@ fn assert_near(outcome: &Outcome, prefix: &str, expected: f64) {
     );
 }
 
-/// Beside nobody, and beside hogs, who have the rest; whatever the period, and however many there are.
+/// Beside nobody, and beside hogs, which have the rest; whatever the period, and however many hogs there are.
 #[test]
 fn a_limit_is_kept_and_the_rest_is_the_others() {
     for (cpus, llc) in [(1, 1), (2, 1), (4, 2), (16, 4)] {

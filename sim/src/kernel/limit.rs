@@ -3,8 +3,9 @@
 //! tasks have really had.
 
 use super::{Kernel, Task};
-use crate::setup::{self, Action, ActionKind, CgroupIndex, Limit, Program};
+use crate::setup::{self, Action, ActionKind, CgroupIndex, Limit, Program, Setup};
 use crate::trace::TaskId;
+use std::rc::Rc;
 
 /// The kernel's word for no limit.
 const QUOTA_NONE: u64 = u64::MAX;
@@ -17,6 +18,11 @@ const OWES_NS: i64 = 100_000_000;
 /// The longest slice that a scenario may ask for: so much of a budget a running task may have taken, and not used.
 const GRANTED_MAX_NS: i64 = 20_000_000;
 
+/// A cgroup, and those above it.
+fn path_of(setup: &Setup, cgroup: CgroupIndex) -> impl Iterator<Item = CgroupIndex> + '_ {
+    std::iter::successors(Some(cgroup), |it| setup.cgroups[*it].parent)
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     pub limit: Limit,
@@ -24,7 +30,7 @@ pub(crate) struct Budget {
     began_ns: u64,
     /// Since when there may have been something left.
     freed_ns: u64,
-    /// What those may have had since it came that ran already: each is looked at when its slice ends.
+    /// What those may have in its first period that ran already when it came.
     before_ns: i64,
 }
 
@@ -44,6 +50,7 @@ impl Budget {
         while now_ns - self.began_ns >= self.limit.period_ns {
             self.began_ns += self.limit.period_ns;
             self.freed_ns = self.began_ns;
+            self.before_ns = 0;
             let filled_ns = self.left_ns.max(-OWES_NS) + self.limit.quota_ns as i64;
             self.left_ns = filled_ns.min(full_ns.max(self.left_ns));
         }
@@ -97,38 +104,23 @@ impl Kernel {
             return;
         }
         let now_ns = self.now_ns;
-        let mut at = Some(state.cgroup);
-        while let Some(cgroup) = at {
+        let setup = Rc::clone(&self.setup);
+        for cgroup in path_of(&setup, state.cgroup) {
             if let Some(budget) = &mut self.cgroups[cgroup].budget {
                 budget.fill(now_ns);
                 budget.left_ns -= ran_ns as i64;
             }
-            at = self.setup.cgroups[cgroup].parent;
         }
     }
 
     /// Whether it, or one above it, has a limit.
     pub(crate) fn is_limited(&self, cgroup: CgroupIndex) -> bool {
-        let mut at = Some(cgroup);
-        while let Some(cgroup) = at {
-            if self.cgroups[cgroup].budget.is_some() {
-                return true;
-            }
-            at = self.setup.cgroups[cgroup].parent;
-        }
-        false
+        path_of(&self.setup, cgroup).any(|it| self.cgroups[it].budget.is_some())
     }
 
     /// Whether the limit of it, or of one above it, has changed.
     fn was_limited(&self, cgroup: CgroupIndex) -> bool {
-        let mut at = Some(cgroup);
-        while let Some(cgroup) = at {
-            if self.cgroups[cgroup].changed_ns > 0 {
-                return true;
-            }
-            at = self.setup.cgroups[cgroup].parent;
-        }
-        false
+        path_of(&self.setup, cgroup).any(|it| self.cgroups[it].changed_ns > 0)
     }
 
     /// Whether a limit may be why a task has not run since then: others may have taken what is left.
@@ -140,31 +132,24 @@ impl Kernel {
         {
             return true;
         }
-        let mut at = Some(task.cgroup);
-        while let Some(cgroup) = at {
-            if self.cgroups[cgroup].changed_ns >= since_ns {
-                return true;
-            }
-            if let Some(mut budget) = self.cgroups[cgroup].budget {
+        path_of(&self.setup, task.cgroup).any(|cgroup| {
+            let state = &self.cgroups[cgroup];
+            let may_bind = |mut budget: Budget| {
                 budget.fill(self.now_ns);
-                if budget.left_ns < granted_ns || budget.freed_ns >= since_ns {
-                    return true;
-                }
-            }
-            at = self.setup.cgroups[cgroup].parent;
-        }
-        false
+                budget.left_ns < granted_ns || budget.freed_ns >= since_ns
+            };
+            state.changed_ns >= since_ns || state.budget.is_some_and(may_bind)
+        })
     }
 
-    /// No cgroup has more than its budget, but for what cannot be ended in time. Not where threads have what was reserved for
-    /// them, or run in each other's seats: limits do not count there.
+    /// No cgroup has more than its budget, but for what cannot be ended in time. Not where threads run in each other's seats, or
+    /// the daemon is asked to reserve for cgroups: those above do not count then.
     pub(crate) fn check_limits(&mut self) {
         let faults = &self.faults;
         let late = faults.pause + faults.timer_late + faults.timer_fails + faults.allocation > 0.0;
         let takes_seats = |it: &setup::Task| matches!(it.program, Program::Steps(_));
         let calls = |it: &Action| matches!(it.what, ActionKind::Call(_));
         if late
-            || self.setup.rates.is_some()
             || self.setup.actions.iter().any(calls)
             || (!self.setup.pi_locks.is_empty() && self.setup.tasks.iter().any(takes_seats))
         {
