@@ -30,7 +30,7 @@ pub(crate) struct Budget {
     began_ns: u64,
     /// Since when there may have been something left.
     freed_ns: u64,
-    /// What those may have had that ran already when it came, as far as no period since has paid for it.
+    /// What those may have had that ran already when it came.
     before_ns: i64,
 }
 
@@ -50,7 +50,6 @@ impl Budget {
         while now_ns - self.began_ns >= self.limit.period_ns {
             self.began_ns += self.limit.period_ns;
             self.freed_ns = self.began_ns;
-            self.before_ns = (self.before_ns - self.limit.quota_ns as i64).max(0);
             let filled_ns = self.left_ns.max(-OWES_NS) + self.limit.quota_ns as i64;
             self.left_ns = filled_ns.min(full_ns.max(self.left_ns));
         }
