@@ -46,22 +46,18 @@ impl Service {
         let rate = Rate::asked(rate)?;
         let lender = self.processes.target(peer, from, Scope::Any)?;
         let from = self.number_held(&lender)?;
-        let root = Peer {
-            uid: 0,
-            ..peer.clone()
-        };
-        // A task with a reservation may be given more by anybody.
-        let target = self.processes.target(&root, to, Scope::Any)?;
-        let existing = self.reservations.ledger.find(&target);
+        let receiver = self.processes.look(peer, to, Scope::Any)?;
+        let existing = self.reservations.ledger.find(&receiver.target);
         let mut credits = self.reservations.credits.clone();
         let own = self.reservations.own(from);
+        // A task with a reservation may be given more by anybody.
         if let Some(to) = existing {
             self.check_same_class(from, to)?;
             credits.lend(from, to, own, rate)?;
             return self.adopt(credits, BTreeSet::from([from, to]));
         }
         // To leave everybody's class for a small credit may be to lose: only its owner decides that.
-        let target = self.processes.target(peer, to, Scope::Any)?;
+        let target = receiver.named_by(peer)?;
         credits.lend(from, 0, own, rate)?;
         let to = self.begin_for_credit(peer, from, target, rate)?;
         let mut credits = self.reservations.credits.clone();
@@ -128,13 +124,9 @@ impl Service {
     /// ENOENT when nothing is lent there, ENOSPC when less is, EPERM when both are strangers'.
     pub fn take_back(&mut self, peer: &Peer, back: Back) -> Result<(), Refusal> {
         let rate = back.rate.map(Rate::asked).transpose()?;
-        let root = Peer {
-            uid: 0,
-            ..peer.clone()
-        };
-        let [from, to] =
-            [back.from, back.to].map(|number| self.processes.target(&root, number, Scope::Any));
-        let (lender, receiver) = (from?, to?);
+        let seen = [back.from, back.to].map(|number| self.processes.look(peer, number, Scope::Any));
+        let [from, to] = seen;
+        let (lender, receiver) = (from?.target, to?.target);
         let nothing = || {
             let (to, from) = (receiver.number(), lender.number());
             let text = format!(

@@ -16,11 +16,14 @@ use std::{
 
 use nix::{
     errno::Errno,
-    poll::{poll, PollFd, PollFlags, PollTimeout},
     sys::socket::{getsockopt, sockopt, UnixCredentials},
 };
 
-use crate::Refusal;
+use crate::{
+    known::{self, Facts, Known},
+    procfs::{read_text, start_time, thread_start, Stat, Status},
+    Refusal,
+};
 
 /// Threads of a process in a pid namespace that are searched for the one that it names.
 const NAMESPACED_THREADS_MAX: usize = 1024;
@@ -61,8 +64,13 @@ impl Descriptor {
 
     /// The whole process has ended.
     fn has_ended(&self) -> bool {
-        let mut ready = [PollFd::new(self.0.as_fd(), PollFlags::POLLIN)];
-        poll(&mut ready, PollTimeout::ZERO).is_ok_and(|count| count > 0)
+        known::has_ended(self)
+    }
+}
+
+impl AsFd for Descriptor {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 
@@ -107,19 +115,27 @@ pub type LookupCost = u32;
 pub struct Processes {
     root: PathBuf,
     cgroups: PathBuf,
+    /// `None`: these are not the kernel's own files.
+    known: Option<Known>,
 }
 
 impl Default for Processes {
     fn default() -> Self {
-        Processes::at("/proc")
+        Processes {
+            known: Some(Known::default()),
+            ..Processes::at("/proc")
+        }
     }
 }
 
 impl Processes {
     pub fn at(root: impl Into<PathBuf>) -> Self {
         let cgroups = PathBuf::from("/sys/fs/cgroup");
-        let root = root.into();
-        Processes { root, cgroups }
+        Processes {
+            root: root.into(),
+            cgroups,
+            known: None,
+        }
     }
 
     pub fn with_cgroups_at(mut self, cgroups: impl Into<PathBuf>) -> Self {
@@ -155,8 +171,12 @@ impl Processes {
     /// The Unix groups that a process is in.
     pub(crate) fn groups_of(&self, pid: i32) -> Vec<u32> {
         let folder = self.root.join(pid.to_string());
-        let listed = ["Gid:", "Groups:"].map(|label| status_numbers(&folder, label));
-        let numbers = listed.into_iter().flatten().flatten();
+        let status = Status::read(&folder);
+        let status = status.iter();
+        let numbers = status
+            .flat_map(|status| ["Gid:", "Groups:"].map(|label| status.numbers(label)))
+            .flatten()
+            .flatten();
         numbers
             .filter_map(|number| number.try_into().ok())
             .collect()
@@ -177,7 +197,14 @@ impl Processes {
         credentials: &UnixCredentials,
     ) -> Result<Peer, Refusal> {
         let descriptor = Descriptor::of_peer(socket.as_fd());
-        let mut peer = self.peer(credentials.pid(), credentials.uid())?;
+        let (pid, uid) = (credentials.pid(), credentials.uid());
+        let known = descriptor
+            .as_ref()
+            .and_then(|it| self.known_peer(it, pid, uid));
+        let mut peer = match known {
+            Some(peer) => peer,
+            None => self.peer(pid, uid)?,
+        };
         // What was read was about that process if it still lives: its number has been nobody else's.
         if descriptor.as_ref().is_some_and(Descriptor::has_ended) {
             return Err(gone(peer.pid));
@@ -195,28 +222,46 @@ impl Processes {
                  namespace, not in a container",
             ));
         }
-        let gone = || gone(pid);
         let folder = self.root.join(pid.to_string());
-        let start = start_time(&folder).ok_or_else(gone)?;
-        let numbers = status_numbers(&folder, "NSpid:").ok_or_else(gone)?;
+        let facts = Facts::read(&folder).ok_or_else(|| gone(pid))?;
         // Between connecting and now the number may have gone to another user's process.
-        let owners = status_numbers(&folder, "Uid:").ok_or_else(gone)?;
-        if !owners.contains(&i64::from(uid)) {
-            return Err(gone());
+        let status = Status::read(&folder);
+        let owners = status.and_then(|status| status.numbers("Uid:"));
+        if !owners.is_some_and(|owners| owners.contains(&i64::from(uid))) {
+            return Err(gone(pid));
         }
-        let command = read_text(&folder.join("comm")).unwrap_or_default();
-        Ok(Peer {
+        Ok(self.peer_with(&facts, pid, uid))
+    }
+
+    /// The same of one whose files need not be read.
+    fn known_peer(&self, it: &Descriptor, pid: i32, uid: u32) -> Option<Peer> {
+        let folder = self.root.join(pid.to_string());
+        let known = self.known.as_ref().filter(|_| pid > 0)?;
+        let facts = known.of(it, || Facts::read(&folder))?;
+        let is_its = known::owners(it)?.contains(&uid);
+        is_its.then(|| self.peer_with(&facts, pid, uid))
+    }
+
+    fn peer_with(&self, facts: &Facts, pid: i32, uid: u32) -> Peer {
+        let command = read_text(&self.root.join(format!("{pid}/comm"))).unwrap_or_default();
+        let is_shown = |letter: &char| !letter.is_control();
+        Peer {
             pid,
             uid,
-            start,
-            command: command
-                .trim_end()
-                .chars()
-                .filter(|c| !c.is_control())
-                .collect(),
-            namespaced: numbers.len() > 1,
+            start: facts.start,
+            command: command.trim_end().chars().filter(is_shown).collect(),
+            namespaced: facts.namespaced,
             descriptor: None,
-        })
+        }
+    }
+
+    /// What never changes of a process or thread, and a descriptor of it; `None`: it has ended, or the kernel does not tell.
+    pub(crate) fn facts_of(&self, number: i32) -> Option<(OwnedFd, Facts)> {
+        let known = self.known.as_ref()?;
+        let it = known::open(number)?;
+        let folder = self.root.join(number.to_string());
+        let facts = known.of(&it, || Facts::read(&folder))?;
+        Some((it, facts))
     }
 
     /// Finds the thread that `peer` calls `named` (0: its only one), and what finding it cost.
@@ -289,7 +334,7 @@ impl Processes {
         stat.is_some_and(|stat| stat.start == thread.start && stat.priority < 0)
     }
 
-    fn still_the_same(&self, peer: &Peer) -> Result<(), Refusal> {
+    pub(crate) fn still_the_same(&self, peer: &Peer) -> Result<(), Refusal> {
         let is_the_same = match &peer.descriptor {
             Some(process) => !process.has_ended(),
             None => start_time(&self.root.join(peer.pid.to_string())) == Some(peer.start),
@@ -370,7 +415,9 @@ impl Processes {
         for entry in entries.flatten().take(NAMESPACED_THREADS_MAX) {
             cost += 1;
             // A task's number in each pid namespace, outermost first.
-            let numbers = status_numbers(&entry.path(), "NSpid:").unwrap_or_default();
+            let status = Status::read(&entry.path());
+            let numbers = status.and_then(|status| status.numbers("NSpid:"));
+            let numbers = numbers.unwrap_or_default();
             if numbers.len() < 2 || numbers.last() != Some(&i64::from(named)) {
                 continue;
             }
@@ -386,7 +433,7 @@ impl Processes {
 
     /// What a process in a pid namespace of its own calls one of its threads.
     pub(crate) fn inner_number(&self, pid: i32, tid: i32) -> Option<i32> {
-        let numbers = status_numbers(&self.task_folder(pid, tid), "NSpid:")?;
+        let numbers = Status::read(&self.task_folder(pid, tid))?.numbers("NSpid:")?;
         i32::try_from(*numbers.last()?).ok()
     }
 
@@ -418,80 +465,4 @@ fn not_a_thread(peer: &Peer, named: i32) -> Refusal {
             peer.pid, peer.command
         ),
     )
-}
-
-/// When a thread started; `None` when it has ended. Its folder is below its process' `task`.
-pub(crate) fn thread_start(folder: &Path) -> Option<u64> {
-    Stat::read(folder).and_then(|stat| match stat.state {
-        'Z' | 'X' | 'x' => None,
-        _ => Some(stat.start),
-    })
-}
-
-/// When a process started. Its first thread may have ended before the others.
-pub(crate) fn start_time(folder: &Path) -> Option<u64> {
-    Stat::of(folder).map(|stat| stat.start)
-}
-
-/// The process that started this one, or has adopted it, and this one's start time.
-pub(crate) fn parent_and_start(folder: &Path) -> Option<(i32, u64)> {
-    Stat::of(folder).map(|stat| (stat.parent, stat.start))
-}
-
-/// Whether the kernel runs it for itself, as kthreadd and all that it starts.
-pub(crate) fn is_kernel_thread(folder: &Path) -> bool {
-    /// `PF_KTHREAD` of the kernel's linux/sched.h: ps(1) and others have relied on it for twenty years.
-    const KERNEL_THREAD: u64 = 0x0020_0000;
-    Stat::of(folder).is_some_and(|stat| stat.flags & KERNEL_THREAD != 0)
-}
-
-/// Some of what proc_pid_stat(5) lists.
-struct Stat {
-    state: char,
-    parent: i32,
-    flags: u64,
-    /// Below 0: of a real-time class.
-    priority: i64,
-    start: u64,
-    policy: u32,
-}
-
-impl Stat {
-    /// Of a process' first thread, or of any thread by its own number. The file in that folder itself says the same, and the
-    /// kernel sums up all threads of the process for it: whoever has many would keep the daemon busy.
-    fn of(folder: &Path) -> Option<Self> {
-        Stat::read(&folder.join("task").join(folder.file_name()?))
-    }
-
-    fn read(folder: &Path) -> Option<Self> {
-        let text = read_text(&folder.join("stat"))?;
-        // The command in parentheses may contain anything, so fields are counted after the last one: the
-        // state is field 3, the parent field 4, the flags are field 9, the priority is field 18, the start time field 22, the
-        // policy field 41.
-        let (_, fields) = text.rsplit_once(')')?;
-        let mut fields = fields.split_ascii_whitespace();
-        Some(Stat {
-            state: fields.next()?.chars().next()?,
-            parent: fields.next()?.parse().ok()?,
-            flags: fields.nth(4)?.parse().ok()?,
-            priority: fields.nth(8)?.parse().ok()?,
-            start: fields.nth(3)?.parse().ok()?,
-            policy: fields.nth(18)?.parse().ok()?,
-        })
-    }
-}
-
-/// A process's name, which is in most of these files, need not be UTF-8.
-pub(crate) fn read_text(path: &Path) -> Option<String> {
-    let bytes = fs::read(path).ok()?;
-    Some(String::from_utf8_lossy(&bytes).into_owned())
-}
-
-/// The numbers after `label` in a task's status.
-pub(crate) fn status_numbers(folder: &Path, label: &str) -> Option<Vec<i64>> {
-    let status = read_text(&folder.join("status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix(label))?;
-    line.split_ascii_whitespace()
-        .map(|number| number.parse().ok())
-        .collect()
 }

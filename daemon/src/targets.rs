@@ -13,7 +13,9 @@ use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    peer::{self, Peer, Processes, Thread},
+    known::{self, Facts},
+    peer::{Peer, Processes, Thread},
+    procfs::{self, Stat, Status},
     Refusal,
 };
 
@@ -82,6 +84,36 @@ impl Target {
     }
 }
 
+/// Whom a number means, and whose that is.
+pub(crate) struct Seen {
+    pub target: Target,
+    owner: i64,
+    is_kernels: bool,
+}
+
+/// No user's number.
+const NOBODY: i64 = -1;
+
+impl Seen {
+    /// If it is for `peer` to say what becomes of it.
+    ///
+    /// # Errors
+    /// EPERM for a stranger's, EINVAL for a thread of the kernel's.
+    pub fn named_by(self, peer: &Peer) -> Result<Target, Refusal> {
+        let (number, owner) = (self.target.number(), self.owner);
+        if peer.uid != 0 && owner != i64::from(peer.uid) {
+            let text =
+                format!("{number} belongs to user {owner}: reserve for your own, or as root");
+            return Err(Refusal::new(Errno::EPERM, text));
+        }
+        if self.is_kernels {
+            let text = format!("{number} is a thread of the kernel's, which makes others for everybody: name a program's process or thread");
+            return Err(Refusal::new(Errno::EINVAL, text));
+        }
+        Ok(self.target)
+    }
+}
+
 impl Processes {
     /// Finds whom `peer` names.
     ///
@@ -132,7 +164,7 @@ impl Processes {
 
     /// CPU time that all who are or were in a cgroup have had, in nanoseconds.
     pub fn cgroup_ran_ns(&self, path: &str) -> Option<u64> {
-        let text = peer::read_text(&self.cgroups().join(path).join("cpu.stat"))?;
+        let text = procfs::read_text(&self.cgroups().join(path).join("cpu.stat"))?;
         let usage = text
             .lines()
             .find_map(|line| line.strip_prefix("usage_usec "))?;
@@ -144,6 +176,11 @@ impl Processes {
     /// # Errors
     /// ESRCH when there is none, EPERM for a stranger's, EINVAL for a negative number and for a thread of the kernel's.
     pub fn target(&self, peer: &Peer, number: i32, scope: Scope) -> Result<Target, Refusal> {
+        self.look(peer, number, scope)?.named_by(peer)
+    }
+
+    /// The same, for whoever may be named by anybody.
+    pub(crate) fn look(&self, peer: &Peer, number: i32, scope: Scope) -> Result<Seen, Refusal> {
         if number < 0 {
             let text = format!(
                 "{number} is no process or thread: expected its number, or 0 for this process"
@@ -155,32 +192,70 @@ impl Processes {
             let text = format!("there is no process or thread {number}");
             Refusal::new(Errno::ESRCH, text)
         };
-        let folder = self.folder(number);
-        let first = |label| Some(*peer::status_numbers(&folder, label)?.first()?);
-        let since = peer::start_time(&folder).ok_or_else(gone)?;
-        let owner = first("Uid:").ok_or_else(gone)?;
-        let pid = first("Tgid:").and_then(|pid| i32::try_from(pid).ok());
-        let pid = pid.ok_or_else(gone)?;
-        if peer.uid != 0 && owner != i64::from(peer.uid) {
-            let text =
-                format!("{number} belongs to user {owner}: reserve for your own, or as root");
-            return Err(Refusal::new(Errno::EPERM, text));
+        let is_asker = number == peer.pid && scope == Scope::Any && peer.descriptor.is_some();
+        match is_asker {
+            true => self.asker(peer),
+            false => self
+                .known(number, scope)
+                .or_else(|| self.anybody(number, scope))
+                .ok_or_else(gone),
         }
-        if peer::is_kernel_thread(&folder) {
-            let text = format!("{number} is a thread of the kernel's, which makes others for everybody: name a program's process or thread");
-            return Err(Refusal::new(Errno::EINVAL, text));
-        }
-        let is_process = pid == number && scope == Scope::Any;
-        let start = match is_process {
-            true => peer::start_time(&folder),
-            false => peer::thread_start(&self.task_folder(number, number)),
+    }
+
+    /// The process that asks. The kernel says whether it still is that: only its owner can be another one than it was.
+    fn asker(&self, peer: &Peer) -> Result<Seen, Refusal> {
+        let told = peer.descriptor.as_ref().and_then(known::owners);
+        let owner = match told {
+            Some([owner, ..]) => Some(i64::from(owner)),
+            None => Status::read(&self.folder(peer.pid)).and_then(|status| status.number("Uid:")),
         };
-        // All that was read was about one process, not about another one as well that has got its number meanwhile.
-        let start = start.filter(|start| *start == since).ok_or_else(gone)?;
+        self.still_the_same(peer)?;
+        Ok(Seen {
+            target: Target::Process {
+                pid: peer.pid,
+                start: peer.start,
+            },
+            owner: owner.unwrap_or(NOBODY),
+            is_kernels: false,
+        })
+    }
+
+    /// One that was looked at before, or is from now on; `None`: that is to be tried otherwise. A process' first thread may
+    /// have ended before the others, which only its files tell.
+    fn known(&self, number: i32, scope: Scope) -> Option<Seen> {
+        let (it, facts) = self.facts_of(number)?;
+        let Facts { pid, start, .. } = facts;
         let tid = number;
-        Ok(match is_process {
+        let target = match (pid == number, scope) {
+            (true, Scope::Any) => Target::Process { pid, start },
+            (true, Scope::Thread) => return None,
+            (false, _) => Target::Thread { pid, tid, start },
+        };
+        let [owner, ..] = known::owners(it)?;
+        Some(Seen {
+            target,
+            owner: i64::from(owner),
+            is_kernels: facts.is_kernels,
+        })
+    }
+
+    fn anybody(&self, number: i32, scope: Scope) -> Option<Seen> {
+        let folder = self.folder(number);
+        let first = Stat::of(&folder)?;
+        let status = Status::read(&folder)?;
+        // All that was read was about one process, not about another one as well that has got its number meanwhile.
+        let last = Stat::of(&folder).filter(|last| last.start == first.start)?;
+        let pid = i32::try_from(status.number("Tgid:")?).ok()?;
+        let (tid, start) = (number, last.start);
+        let target = match pid == number && scope == Scope::Any {
             true => Target::Process { pid, start },
+            false if last.has_ended() => return None,
             false => Target::Thread { pid, tid, start },
+        };
+        Some(Seen {
+            target,
+            owner: status.number("Uid:")?,
+            is_kernels: last.is_kernels(),
         })
     }
 
@@ -205,12 +280,12 @@ impl Processes {
 
     /// Whether process `pid` is the one that began at `start`.
     pub(crate) fn is_process(&self, pid: i32, start: u64) -> bool {
-        peer::start_time(&self.folder(pid)) == Some(start)
+        procfs::start_time(&self.folder(pid)) == Some(start)
     }
 
     /// How many threads are in a cgroup now.
     pub fn threads_in(&self, path: &str) -> usize {
-        let text = peer::read_text(&self.cgroups().join(path).join("cgroup.threads"));
+        let text = procfs::read_text(&self.cgroups().join(path).join("cgroup.threads"));
         text.unwrap_or_default().lines().count()
     }
 
@@ -218,7 +293,7 @@ impl Processes {
     pub fn families(&self) -> Families {
         let mut children: HashMap<i32, Vec<(i32, u64)>> = HashMap::new();
         for child in numbers_in(self.root()) {
-            if let Some((parent, start)) = peer::parent_and_start(&self.folder(child)) {
+            if let Some((parent, start)) = procfs::parent_and_start(&self.folder(child)) {
                 children.entry(parent).or_default().push((child, start));
             }
         }
@@ -266,7 +341,7 @@ impl Processes {
             Target::Group { file, group, .. } => return format!("{file}/{group}"),
             Target::Process { .. } | Target::Thread { .. } => {}
         }
-        let name = peer::read_text(&self.folder(target.number()).join("comm"));
+        let name = procfs::read_text(&self.folder(target.number()).join("comm"));
         let name = name.unwrap_or_default();
         name.trim_end()
             .chars()

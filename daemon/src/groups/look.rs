@@ -13,11 +13,7 @@ use super::{
     store::Launched,
     GroupId,
 };
-use crate::{
-    peer::{self, Thread},
-    server::cpu_time,
-    service::Service,
-};
+use crate::{peer::Thread, procfs, server::cpu_time, service::Service};
 
 /// Threads of one process that are looked at in one go, and how many of them however little time there is: to list them may
 /// take all of it.
@@ -123,13 +119,13 @@ impl Service {
             return;
         }
         let folder = self.processes.root().join(pid.to_string());
-        let Some(start) = peer::start_time(&folder) else {
+        let Some(start) = procfs::start_time(&folder) else {
             return;
         };
         let owner = self.processes.owner(pid);
         let wanted = wanted.iter().filter(|one| owner == Some(one.of));
         let wanted: Vec<&Wanted> = wanted.collect();
-        if wanted.is_empty() || peer::is_kernel_thread(&folder) {
+        if wanted.is_empty() || procfs::is_kernel_thread(&folder) {
             return;
         }
         let Some(facts) = self.processes.facts(pid) else {

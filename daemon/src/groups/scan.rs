@@ -16,7 +16,8 @@ use consort_rates::accounts::number_in;
 use super::{store::Launched, GroupId};
 use crate::{
     config,
-    peer::{self, Processes},
+    peer::Processes,
+    procfs::{self, Status},
     server::cpu_time,
     service::Service,
 };
@@ -134,10 +135,10 @@ impl Processes {
     /// `None`: it has ended.
     pub(super) fn facts(&self, pid: i32) -> Option<Facts> {
         let folder = self.root().join(pid.to_string());
-        let (parent, _) = peer::parent_and_start(&folder)?;
-        let parent = peer::read_text(&self.root().join(format!("{parent}/comm")));
+        let (parent, _) = procfs::parent_and_start(&folder)?;
+        let parent = procfs::read_text(&self.root().join(format!("{parent}/comm")));
         let executable = fs::read_link(folder.join("exe"));
-        let cgroups = peer::read_text(&folder.join("cgroup")).unwrap_or_default();
+        let cgroups = procfs::read_text(&folder.join("cgroup")).unwrap_or_default();
         let cgroup = cgroups.lines().find_map(|line| line.strip_prefix("0::"));
         Some(Facts {
             executable: executable
@@ -148,7 +149,7 @@ impl Processes {
     }
 
     pub(super) fn thread_name(&self, pid: i32, tid: i32) -> Option<String> {
-        let text = peer::read_text(&self.root().join(format!("{pid}/task/{tid}/comm")))?;
+        let text = procfs::read_text(&self.root().join(format!("{pid}/task/{tid}/comm")))?;
         Some(text.trim_end_matches('\n').to_owned())
     }
 
@@ -161,7 +162,7 @@ impl Processes {
 
     /// Whose a process is: the user that it is in every respect; `None` for a privileged one that a user has started.
     pub(super) fn owner(&self, pid: i32) -> Option<u32> {
-        let owners = peer::status_numbers(&self.root().join(pid.to_string()), "Uid:")?;
+        let owners = Status::read(&self.root().join(pid.to_string()))?.numbers("Uid:")?;
         let (first, rest) = owners.split_first()?;
         let is_one = rest.iter().all(|owner| owner == first);
         is_one.then(|| u32::try_from(*first).ok()).flatten()
