@@ -6,7 +6,7 @@ use crate::layout::{
 };
 use crate::Error;
 use std::collections::VecDeque;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 /// File descriptors that a reply may carry before the rest is dropped by the kernel.
@@ -61,6 +61,11 @@ impl Connection {
 
     pub fn fd(&self) -> RawFd {
         self.socket.as_raw_fd()
+    }
+
+    /// Leaves the descriptor as it is: what it is now is somebody else's.
+    pub fn forget(self) {
+        let _ = self.socket.into_raw_fd();
     }
 
     pub fn send(&mut self, request: &Request) -> Result<Ticket, Error> {

@@ -470,7 +470,7 @@ fn connect_once(socket: &OwnedFd) -> Result<Reached, Error> {
     }
 }
 
-fn socket_path() -> OsString {
+pub(crate) fn socket_path() -> OsString {
     // SAFETY: plain look-up.
     let has_more_rights_than_its_user = unsafe { libc::getauxval(libc::AT_SECURE) } != 0;
     match std::env::var_os("CONSORT_SOCKET") {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a process has one of: its link to the daemon. A forked child starts with none.
+//! What a process has one of: its link to the daemon, and a connection for its reservations. A forked child starts with none.
 
+use crate::connection::Connection;
+use crate::kept::Kept;
 use crate::link::Link;
 use crate::{fork_guard, Error};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
@@ -12,8 +14,10 @@ static CHILD_HANDLER: AtomicBool = AtomicBool::new(false);
 pub struct Process {
     number: u64,
     link: Mutex<Link>,
-    /// The connection's socket, for a child to close without the lock that its parent may have held.
+    kept: Mutex<Option<Kept>>,
+    /// The connections' sockets, for a child to close without the locks that its parent may have held.
     socket: Arc<AtomicI32>,
+    kept_socket: AtomicI32,
 }
 
 impl Process {
@@ -28,7 +32,7 @@ impl Process {
                 if process.number == number {
                     return Ok(process);
                 }
-                process.close_inherited_socket();
+                process.close_inherited_sockets();
             }
             let fresh = Box::into_raw(Box::new(Process::new(number)));
             match CURRENT.compare_exchange(known, fresh, Ordering::AcqRel, Ordering::Acquire) {
@@ -45,7 +49,9 @@ impl Process {
         Process {
             number,
             link: Mutex::new(Link::new(Arc::clone(&socket))),
+            kept: Mutex::new(None),
             socket,
+            kept_socket: AtomicI32::new(-1),
         }
     }
 
@@ -62,12 +68,36 @@ impl Process {
         }
     }
 
-    /// In a child: the daemon shall see the end of the connection when the parent ends.
-    fn close_inherited_socket(&self) {
-        let socket = self.socket.swap(-1, Ordering::AcqRel);
-        if socket >= 0 {
-            // SAFETY: the OwnedFd that it came from is never dropped in this process.
-            unsafe { libc::close(socket) };
+    /// A connection for a request of its own, if one was kept that still is of use.
+    pub fn take_kept(&self) -> Option<Connection> {
+        let kept = {
+            let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            self.kept_socket.store(-1, Ordering::Release);
+            kept.take()
+        };
+        kept?.usable()
+    }
+
+    /// Keeps a connection on which nothing is awaited, in place of one that another thread has kept meanwhile.
+    pub fn keep(&self, connection: Connection) {
+        let Some(fresh) = Kept::new(connection) else {
+            return;
+        };
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        self.kept_socket.store(-1, Ordering::Release);
+        let number = fresh.fd();
+        drop(kept.replace(fresh));
+        self.kept_socket.store(number, Ordering::Release);
+    }
+
+    /// In a child: the daemon shall see the end of the connections when the parent ends.
+    fn close_inherited_sockets(&self) {
+        for socket in [&*self.socket, &self.kept_socket] {
+            let socket = socket.swap(-1, Ordering::AcqRel);
+            if socket >= 0 {
+                // SAFETY: the OwnedFd that it came from is never dropped in this process.
+                unsafe { libc::close(socket) };
+            }
         }
     }
 }
@@ -83,6 +113,6 @@ unsafe extern "C" fn forget_parent() {
     let parents = CURRENT.swap(std::ptr::null_mut(), Ordering::AcqRel);
     // SAFETY: as in `current`.
     if let Some(process) = unsafe { parents.as_ref() } {
-        process.close_inherited_socket();
+        process.close_inherited_sockets();
     }
 }

@@ -4,6 +4,7 @@
 use crate::connection::{Connection, Reply, Ticket};
 use crate::layout::{Name, Request, RATE_ONE_CPU, RESERVE_THREAD};
 use crate::link::{connect_to_daemon, new_socket, refuse, Reached};
+use crate::process::Process;
 use crate::Error;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
@@ -125,11 +126,20 @@ fn millionths(rate: f64) -> Result<u32, Error> {
 }
 
 fn ask(action: &'static str, request: &Request) -> Result<(), Error> {
-    let deadline = Instant::now() + WAIT;
-    Question::ask(action, request, deadline)?.wait().map(|_| ())
+    let process = Process::current()?;
+    let kept = process.take_kept();
+    // A daemon that is not there any more has not got it: the next one may be.
+    let asked = kept.and_then(|connection| Question::on(connection, action, request).ok());
+    let mut question = match asked {
+        Some(question) => question,
+        None => Question::ask(action, request, Instant::now() + WAIT)?,
+    };
+    let reply = question.reply()?;
+    process.keep(question.connection);
+    refuse(action, &reply)
 }
 
-/// One request on a connection of its own: these are rare, and need no page.
+/// One request on a connection without a page.
 pub(crate) struct Question {
     action: &'static str,
     connection: Connection,
@@ -149,7 +159,15 @@ impl Question {
             Reached::Nobody => return Err(Error::NoDaemon),
             Reached::Crowd => return Err(no_answer()),
         }
-        let mut connection = Connection::new(socket);
+        Question::on(Connection::new(socket), action, request)
+    }
+
+    /// Sends it on a connection on which nothing else is awaited.
+    fn on(
+        mut connection: Connection,
+        action: &'static str,
+        request: &Request,
+    ) -> Result<Question, Error> {
         let ticket = connection.send(request)?;
         Ok(Question {
             action,
@@ -171,8 +189,14 @@ impl Question {
 
     /// The answer, awaited for a second.
     pub fn wait(mut self) -> Result<Reply, Error> {
+        let reply = self.reply()?;
+        self.granted(reply)
+    }
+
+    /// The same, be it a refusal.
+    fn reply(&mut self) -> Result<Reply, Error> {
         let reply = self.connection.wait(self.ticket, Instant::now() + WAIT)?;
-        self.granted(reply.ok_or_else(no_answer)?)
+        reply.ok_or_else(no_answer)
     }
 
     fn granted(&self, reply: Reply) -> Result<Reply, Error> {
