@@ -209,6 +209,11 @@ impl Daemon {
         Arc::clone(&self.seen.lock().unwrap().pages[nth])
     }
 
+    /// So many there have been.
+    pub fn connections(&self) -> usize {
+        self.seen.lock().unwrap().connections.len()
+    }
+
     pub fn pages(&self) -> usize {
         self.seen.lock().unwrap().pages.len()
     }

@@ -49,6 +49,16 @@ fn is_told_so(member: &Member) -> bool {
     matches!(polled, Err(Error::Forked)) && matches!(asked, Err(Error::Forked))
 }
 
+isolated!(a_child_asks_for_itself, {
+    let daemon = Daemon::start();
+    let asks = || consort::lend(99, 0.1).is_ok();
+    assert!(asks());
+    in_child(fork, asks);
+    in_child(bare_fork, asks);
+    assert!(asks());
+    assert_eq!(daemon.connections(), 3);
+});
+
 isolated!(a_child_is_told_that_it_is_no_member, {
     let daemon = Daemon::start();
     let member = Domain::named("a").join().unwrap();

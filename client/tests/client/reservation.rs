@@ -5,6 +5,8 @@ use crate::daemon::{domain_of, Daemon, Manner, REFUSAL};
 use crate::process::isolated;
 use consort::{lend, recollect, release, Error, Reservation};
 use consort_abi::*;
+use std::collections::BTreeSet;
+use std::os::fd::{AsRawFd, RawFd};
 
 fn guaranteed(rate: f64) -> Reservation {
     Reservation::in_class("guaranteed").rate(rate)
@@ -71,6 +73,54 @@ isolated!(so_do_those_for_which_it_does_not_even_listen, {
         assert!(refused.to_string().contains(REFUSAL), "{refused}");
     }
 });
+
+isolated!(one_connection_is_for_all_calls, {
+    let daemon = Daemon::start();
+    guaranteed(0.3).reserve().unwrap();
+    for _ in 0..5 {
+        lend(99, 0.1).unwrap();
+        recollect(99, None).unwrap();
+    }
+    assert_eq!(daemon.connections(), 1);
+    daemon.kill();
+    assert!(matches!(lend(99, 0.1), Err(Error::NoDaemon)));
+    let next = Daemon::start();
+    lend(99, 0.1).unwrap();
+    assert_eq!(next.requests_of(CONSORT_LEND).len(), 1);
+});
+
+isolated!(a_daemon_that_has_gone_is_not_asked_before_the_next_one, {
+    let daemon = Daemon::start();
+    guaranteed(0.3).reserve().unwrap();
+    daemon.kill();
+    let next = Daemon::start();
+    lend(99, 0.1).unwrap();
+    assert_eq!(next.requests_of(CONSORT_LEND).len(), 1);
+});
+
+isolated!(a_file_that_has_its_number_by_now_is_left_alone, {
+    let daemon = Daemon::start();
+    let before = open_files();
+    guaranteed(0.3).reserve().unwrap();
+    // The daemon's end is in this process, too, and was made later.
+    let kept = *open_files().difference(&before).next().unwrap();
+    let other = std::fs::File::open("/dev/null").unwrap();
+    // SAFETY: as a program that closes what it does not know, and goes on.
+    assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), kept) }, kept);
+    lend(99, 0.1).unwrap();
+    assert_eq!(daemon.connections(), 2);
+    let file = std::fs::read_link(format!("/proc/self/fd/{kept}")).unwrap();
+    assert_eq!(file.to_str(), Some("/dev/null"));
+});
+
+fn open_files() -> BTreeSet<RawFd> {
+    let numbers = std::fs::read_dir("/proc/self/fd").unwrap();
+    let is_open = |fd: &RawFd| unsafe { libc::fcntl(*fd, libc::F_GETFD) } >= 0;
+    let numbers = numbers.map(|entry| entry.unwrap().file_name().to_str().unwrap().parse());
+    let numbers: Vec<RawFd> = numbers.map(Result::unwrap).collect();
+    // Without that of the folder itself.
+    numbers.into_iter().filter(is_open).collect()
+}
 
 isolated!(without_a_daemon_there_is_nothing_to_reserve, {
     assert!(matches!(guaranteed(0.3).reserve(), Err(Error::NoDaemon)));
