@@ -14,7 +14,7 @@
  *          On several CPUs a class' reservations may be anywhere. In a place that has less than the average of what they
  *          have been promised the class weighs less in proportion; where they have been promised more in sum than its
  *          capacity is of the place's CPUs, it weighs what was promised, and the root and what other classes weigh beyond
- *          their promises make room.
+ *          their promises make room. Where more of the root's tasks are than elsewhere the host gives it more (balance.h).
  * Bound    That of tree.h, period.h or rc.h at each level; a class waits for one quantum of each other class and its
  *          own q / R (004 section 5), however many members the others have. Due events of domains may put the root
  *          ahead of the classes by a window and a quantum more. While no more has been promised in a place than all but a

@@ -7,14 +7,14 @@
  *          caches of two CPUs.
  * Rule     The virtual times of all shards are one clock: what a shard's is behind the machine's, its tasks are owed. A
  *          shard that is ahead takes a task that waits from one in which tasks lag by more than BALANCE_LAG_NS and are
- *          served no faster, as long as that does not catch up. How fast that is, speeds.h says, or loads until it is known;
- *          beside classes, which have a part of each shard for themselves, what was served does. Shards that have a CPU for
- *          each of their tasks are never behind.
+ *          served no faster, as long as that does not catch up. How fast that is, speeds.h says, or loads until it is known.
+ *          Shards that have a CPU for each of their tasks are never behind.
  *          The clock is that of the shards' roots. Whoever is behind in a nested account is found by how long it waits: a
  *          task that has waited for BALANCE_WAIT_NS goes where nobody has waited for half as long. Tasks that are bound to
  *          some CPUs, and more than these can divide evenly, take turns to be in the fuller own place.
- *          Reserved tasks go where less has been promised, from where nearly all has. Tasks whose masks keep them from the
- *          shards' places go where they are served faster (speeds.h). How a task moves is migrate.h's.
+ *          Reserved tasks go where less has been promised, from where nearly all has or some of them wait. Tasks whose
+ *          masks keep them from the shards' places go where they are served faster (speeds.h). How a task moves is
+ *          migrate.h's.
  * Bound    A task that may run in all shards has its share of the machine but for some BALANCE_LAG_NS.
  * Source   proportional progress (Baruah et al.), in units of caches; distributed weighted round-robin (Li et al. 2009)
  *          bounds lag between queues by moving tasks likewise.
@@ -39,9 +39,6 @@
 
 /* What tasks of a CPU's own place are behind before they take turns. */
 #define SWAP_LAG_NS (5 * LAG_MAX_NS)
-
-/* Where less than that part of a shard has been promised, its classes make room for all of it (core/class.h). */
-#define BALANCE_PROMISED (WEIGHT_ONE / 4 * 3)
 
 /* By which part of a shard's CPUs more has been promised than in another one before a reserved task moves. */
 #define BALANCE_PROMISED_MORE (WEIGHT_ONE / 8)
@@ -97,20 +94,27 @@ static inline u64 machine_clock(void)
 	return clock;
 }
 
-/* How fast a shard's root is served, on the average of about so many looks. */
-#define RATE_LOOKS 8
-
-static inline void shard_rate(struct shard __arena *s, u64 now_ns)
+/*
+ * Beside classes: where more of the tasks without reservations are than in other shards, these have more of the shard than their
+ * capacity of it: their part, by load, of their capacity of the machine. With the shard's lock held.
+ */
+core_fn shard_divide_root(struct shard __arena *s in_arena)
 {
-	u64 gone_ns = now_ns - s->rated_ns, vtime = s->place.root.vmin, grown;
+	u64 capacity = class_table.flexible, all = 0, cpus = 0, part;
+	struct group __arena *root = &s->place.root;
 
-	if (gone_ns < BALANCE_NS)
-		return;
-	/* After some clocks have been set it may be behind where it was. */
-	grown = vtime_before(vtime, s->rated_vtime) ? 0 : vtime - s->rated_vtime;
-	s->rate = (RATE_LOOKS - 1) * (s->rate / RATE_LOOKS) + (grown / (gone_ns >> 20)) / RATE_LOOKS;
-	s->rated_vtime = vtime;
-	s->rated_ns = now_ns;
+	if (!class_table.shortest_period_ns)
+		return 0;
+	for (u32 i = hidden(0); i < topology.nr_shards && can_loop; i = hidden(i + 1)) {
+		all += shard_load(shard_at(i));
+		cpus += shard_at(i)->nr_cpus;
+	}
+	part = capacity * cpus / (s->nr_cpus ?: 1) * shard_load(s) / (all ?: 1);
+	part = part > capacity ? part : capacity;
+	root->nominal_weight = part < WEIGHT_ONE ? part : WEIGHT_ONE;
+	if (root->node.parent)
+		class_weigh(&s->place);
+	return 0;
 }
 
 /*
@@ -125,8 +129,8 @@ core_fn shard_keep_up(struct consort_cpu __arena *c in_arena, struct shard __are
 
 	bpf_local_irq_save(&flags);
 	lock_take(&s->lock);
-	shard_rate(s, now_ns);
 	speeds_look(c, now_ns);
+	shard_divide_root(s);
 	if (!is_shard_loaded(s, now_ns)) {
 		if (gone_ns > BALANCE_NS)
 			gone_ns = BALANCE_NS;
@@ -184,8 +188,8 @@ static inline bool is_slower(struct shard __arena *s, const struct consort_cpu _
 {
 	struct shard __arena *other = shard_at(to->shard);
 
-	if (s->place.root.node.parent || other->place.root.node.parent)
-		return !is_shard_loaded(other, now_ns) || s->rate <= other->rate;
+	if (is_promised_away(s) != is_promised_away(other))
+		return is_promised_away(s);
 	if (!to->pick.load || !s->giver.looks)
 		return shard_load(s) * other->nr_cpus >= shard_load(other) * s->nr_cpus;
 	return s->giver.served * to->pick.load <= to->pick.served * s->giver.load;
@@ -290,30 +294,23 @@ core_fn pick_shard(struct consort_cpu __arena *c in_arena, u32 stuck, u64 clock,
 	return 0;
 }
 
-/* What has been promised to the tasks of a shard's place that are runnable, as a part of its CPUs. */
-static inline u64 promised(const struct shard __arena *s)
-{
-	return weight_of_load(s->place.top.load) / (s->nr_cpus ?: 1);
-}
-
 /*
- * That of the shard in which most has been promised, so much that it may not be kept, for one in which less has: a reserved task
- * that leaves the difference smaller by a quarter or more.
+ * That of the shard in which most has been promised, so much that it may not be kept, or though reserved tasks wait there, for one
+ * in which less has: a reserved task that leaves the difference smaller by a quarter or more.
  */
 core_fn pick_promised(struct consort_cpu __arena *c in_arena, u64 now_ns)
 {
 	struct shard __arena *own = shard_at(c->shard);
-	u64 here = promised(own), most = BALANCE_PROMISED;
+	u64 here = promised(own), most = here;
 
 	if (now_ns < c->promises_at_ns)
 		return 0;
-	if (most < here + BALANCE_PROMISED_MORE)
-		most = here + BALANCE_PROMISED_MORE;
 	for (u32 i = hidden(0); i < topology.nr_shards && can_loop; i = hidden(i + 1)) {
 		struct shard __arena *from = shard_at(i);
 		u64 there = promised(from);
+		bool is_tight = is_promised_away(from) && there > here + BALANCE_PROMISED_MORE;
 
-		if (i == c->shard || there <= most)
+		if (i == c->shard || there <= most || (!is_tight && !first_class(&from->place)))
 			continue;
 		most = there;
 		c->pick.place = place_of_shard(i);

@@ -20,7 +20,7 @@
  *          and so they end (Rosenthal 1973).
  * Limits   Half of the average task of a place is compared, and one that waits there is taken: beside heavy ones a light one may
  *          stay. Of an account whose heavy tasks have a CPU each all count.
- *          Beside reservations nobody goes by speeds: what they leave of a place changes with who is there.
+ *          What reservations leave of a place changes when they come there or go: it is measured anew.
  */
 #ifndef CONSORT_SPEEDS_H
 #define CONSORT_SPEEDS_H
@@ -37,6 +37,9 @@
 
 /* What is not worth a move. */
 #define SPEED_PARTS 16
+
+/* Where less than that part of a shard has been promised, its classes make room for all of it (core/class.h). */
+#define BALANCE_PROMISED (WEIGHT_ONE / 4 * 3)
 
 /* Whether tasks have to wait there. */
 static inline bool is_loaded(const struct place __arena *pl, u64 now_ns)
@@ -56,6 +59,18 @@ static inline u64 load_served(const struct place __arena *pl, u64 ran_ns, u64 gr
 		return all;
 	load = load_of_weight(vtime_of_ns(ran_ns, grown));
 	return load < all ? load : all;
+}
+
+/* What has been promised to the tasks of a shard's place that are runnable, as a part of its CPUs. */
+static inline u64 promised(const struct shard __arena *s)
+{
+	return weight_of_load(s->place.top.load) / (s->nr_cpus ?: 1);
+}
+
+/* Whether nearly all of a shard has been promised: its reserved tasks are to have what is left, too. */
+static inline bool is_promised_away(const struct shard __arena *s)
+{
+	return promised(s) > BALANCE_PROMISED;
 }
 
 /* Measures what a place is served. With the lock of its shard held. */
@@ -109,7 +124,7 @@ static inline struct giver __arena *giver_of_choice(struct consort_cpu __arena *
 	return i > SUBSETS ? &s->giver : i ? &subset_at(s, i - 1)->giver : &c->giver;
 }
 
-/* What the running task weighs below the root if it is alone in its account on this CPU; 0: nobody runs. */
+/* What the running task weighs below the root if it is alone in its account on this CPU; 0: none runs that is below it. */
 static inline u64 weight_running(const struct consort_cpu __arena *c)
 {
 	struct tree_node __arena *n;
@@ -117,6 +132,8 @@ static inline u64 weight_running(const struct consort_cpu __arena *c)
 	if (!c->running)
 		return 0;
 	n = pays_of(c->running);
+	if (promise_above(n))
+		return 0;
 	return n->active ? tree_share_if(n->parent, node_weight(n), 1) : 0;
 }
 
@@ -185,7 +202,7 @@ core_fn speed_here(struct consort_cpu __arena *c in_arena, u32 cpu)
 	}
 	if (alone && !shard_at(c->shard)->place.root.ready.top)
 		speed_take(c, WEIGHT_ONE, load_of_weight(alone));
-	if (!known)
+	if (!known || is_promised_away(shard_at(c->shard)))
 		c->pick.load = 0;
 	return 0;
 }
@@ -210,7 +227,8 @@ static inline bool pick_if_slower(struct consort_cpu __arena *c, u32 place, u64 
 	u64 half = g->load / (pl->nr_runnable ?: 1) / 2;
 
 	if (!g->looks || now_ns < g->turn_at_ns || !may_look(c, place, true, now_ns) ||
-	    live_busy_ns(&pl->waiters, now_ns) < SPEED_BUSY_NS || !is_faster(c, half, g))
+	    live_busy_ns(&pl->waiters, now_ns) < SPEED_BUSY_NS ||
+	    (!is_faster(c, half, g) && !is_promised_away(shard_at(shard_of_place(place)))))
 		return false;
 	c->pick.place = place;
 	c->pick.giver = g;
@@ -222,7 +240,7 @@ static inline bool pick_if_slower(struct consort_cpu __arena *c, u32 place, u64 
 /* Picks that of other shards, or of their subsets or CPUs, in which tasks are served slower. */
 core_fn pick_slower(struct consort_cpu __arena *c in_arena, u64 now_ns)
 {
-	if (class_table.shortest_period_ns || !c->pick.load || now_ns < c->pick.turn_at_ns)
+	if (!c->pick.load || now_ns < c->pick.turn_at_ns)
 		return 0;
 	for (u32 i = hidden(0); i < topology.nr_shards && can_loop; i = hidden(i + 1)) {
 		if (i != c->shard && pick_if_slower(c, place_of_shard(i), now_ns))

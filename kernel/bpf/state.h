@@ -252,9 +252,6 @@ struct shard {
 	u32 asks[USER_ASKS]; /* and their numbers, the first that came first */
 	u32 look_at; /* the CPU at which the next of its tasks that begins to wait looks, see wake.h */
 	u64 offset; /* what its virtual time is behind the machine's clock, see balance.h */
-	u64 rate; /* by how much its root's virtual time grows in 2^20 ns, see balance.h, */
-	u64 rated_vtime; /* and where it was */
-	u64 rated_ns; /* when that was last looked at */
 	struct giver giver;
 	struct place place;
 	struct subset subsets[SUBSETS];

@@ -170,6 +170,30 @@ fn tasks_without_reservations_are_served_alike_in_all_caches() {
     assert!(reserved.iter().all(|it| *it > 80.0), "{reserved:.1?}");
 }
 
+/// Wherever small reservations begin they are divided over the caches, and so is what the others have beside them: light and
+/// heavy ones.
+#[test]
+fn all_have_their_share_beside_small_reservations() {
+    let summary = summary(
+        r#"{ "global": { "duration": 6, "warmup": 2 }, "machine": { "cpus": 16, "llc": 4 },
+             "tasks": { "reserved": { "instance": 8, "hog": true,
+                                      "reserve": { "class": "guaranteed", "rate": 0.1 } },
+                        "hog": { "instance": 23, "hog": true },
+                        "light": { "instance": 14, "hog": true, "priority": 10 } } }"#,
+    );
+    let light = 110.0 / 1024.0;
+    let hog = 800.0 / (23.0 + 14.0 * light);
+    for row in &summary.tasks {
+        let due = match row.name.split('-').next() {
+            Some("reserved") => 100.0,
+            Some("hog") => hog,
+            _ => hog * light,
+        };
+        let off = (row.share_percent - due).abs();
+        assert!(off < 0.1 * due, "{} has {}", row.name, row.share_percent);
+    }
+}
+
 /// As the daemon does, the simulated one says what the shortest period is: no slice is longer than a 64th of it.
 #[test]
 fn a_short_period_cuts_slices() {
