@@ -7,7 +7,8 @@
  *     state = { value = 0 }
  *
  * sense.value    how many readings wait for the planner
- * reflex.value   how near the nearest obstacle is, in mm; 0: there is none
+ * reflex.value   how near the nearest obstacle is, in mm; 0: there is none. Who measures it should write it, by a handle of
+ *                consort_share_state(): beside a busy planner the reflex runs only when it is known to be needed
  *
  * Cruising, the planner takes what there is, and the sensors fill up when there is nothing to take: two stages, of which
  * neither waits for the other. In danger the reflex goes first, then the sensors, and the planner only when nobody else wants
