@@ -10,19 +10,22 @@ static u64 interval_late_ns(const struct checking *c)
 	return tunables.min_slice_ns + 1000000 + GRACE_MAX_NS + c->bounds.late_ns;
 }
 
-/* Whether somebody on one of the place's CPUs is due, too, or is asked to poll and not preempted. */
-static bool others_are_due(u32 place, u64 now_ns)
+/* When somebody who ran on one of the shard's CPUs was last due, too, or is asked to poll and not preempted. */
+static u64 others_due_ns[SHARDS_MAX];
+
+/* When a group was last seen to have borrowed enough. */
+static u64 blocked_ns[DOMAINS_MAX];
+
+/* To be called at each look: whoever waited for one who was due need not go before the one that has just preempted that. */
+static void note_others_due(u64 now_ns)
 {
 	for (u32 cpu = 0; cpu < topology.nr_cpus; cpu++) {
 		const struct consort_cpu *state = cpu_at(cpu);
 		const struct task *t = state->running;
 
-		if (state->shard != shard_of_place(place))
-			continue;
 		if (t && in_domain(t) && (t->member.due_ns <= now_ns || !t->set->function))
-			return true;
+			others_due_ns[state->shard] = now_ns;
 	}
-	return false;
 }
 
 /* What a member that waits is compared by is what its function says of it. */
@@ -49,15 +52,23 @@ static void check_interval(struct checking *c, const struct sim_task_ref *ref, c
 	const struct domain *d = domain_in(t->set, t->place);
 	u64 now_ns = *sim_host->now_ns, from_ns, waits_ns;
 
-	if (!c->bounds.cpus_stay || t->place >= SHARDS_MAX || !in_domain(t) ||
-	    !t->member.node.ready.queued || !role_is_on(r, now_ns))
+	if (!c->bounds.cpus_stay || t->place >= SHARDS_MAX || !in_domain(t))
+		return;
+	if (d->blocked_in)
+		blocked_ns[t->set->id] = now_ns;
+	/* The role may not know its interval yet, while nobody looks at it. */
+	if (!t->member.node.ready.queued || !role_is_on(r, now_ns))
 		return;
 	from_ns = r->from_ns > r->awake_ns ? r->from_ns : r->awake_ns;
 	waits_ns = waits_unheld_ns(ref, t);
+	if (blocked_ns[t->set->id] > from_ns)
+		from_ns = blocked_ns[t->set->id];
+	if (others_due_ns[shard_of_place(t->place)] > from_ns)
+		from_ns = others_due_ns[shard_of_place(t->place)];
 	if (now_ns - from_ns < waits_ns)
 		waits_ns = now_ns - from_ns;
-	if (waits_ns < interval_late_ns(c) || pl->waiters.again_at_ns > now_ns || d->blocked_in ||
-	    d->nr_blocked != r->nr_blocked || others_are_due(t->place, now_ns))
+	if (waits_ns < interval_late_ns(c) || pl->waiters.again_at_ns > now_ns ||
+	    d->nr_blocked != r->nr_blocked)
 		return;
 	broken(c, "interval",
 	       "task %u has waited for %llu us of its interval, and nobody else is due",
@@ -182,6 +193,8 @@ static struct past_role past_roles[DOMAINS_MAX][ROLES_MAX];
 static void forget_roles(void)
 {
 	memset(past_roles, 0, sizeof(past_roles[0]) * (sim_domains_max + 1));
+	memset(blocked_ns, 0, sizeof(blocked_ns[0]) * (sim_domains_max + 1));
+	memset(others_due_ns, 0, sizeof(others_due_ns));
 }
 
 /* Each of a plan's intervals that is over was kept, or missed for a cause. */
@@ -280,6 +293,7 @@ static void check_asks(struct checking *c)
 
 static void check_roles(struct checking *c)
 {
+	note_others_due(*sim_host->now_ns);
 	if (!c->broken)
 		check_asks(c);
 	for (u32 id = 1; id <= sim_domains_max && !c->broken; id++) {

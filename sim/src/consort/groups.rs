@@ -265,6 +265,7 @@ impl Consort {
         if args.error != 0 {
             return false;
         }
+        k.tasks[task as usize].plays = Some(group);
         k.emit(What::Membership {
             task,
             domain: k.setup.domains.len() + group,

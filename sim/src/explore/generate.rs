@@ -6,6 +6,7 @@ use super::generator::Generator;
 use super::groups::groups;
 use super::limits::limits;
 use super::locks::locks;
+use super::rated::rated;
 use super::seldom::seldom;
 use super::timers::timers;
 use crate::kernel::{root_weight, weight_of};
@@ -31,6 +32,7 @@ pub fn generate(seed: u64) -> Setup {
     exits(&mut setup);
     groups(&mut setup);
     limits(&mut setup);
+    rated(&mut setup);
     // Drawn apart from all else, so that the rest of each scenario stays as it was.
     setup.machine.is_virtual = Random::derived(seed, 0x7_1272).chance(0.3);
     setup

@@ -196,7 +196,7 @@ fn group(setup: &Setup, random: &mut Random, number: u64, tasks: u64) -> Group {
     }
 }
 
-fn terms(random: &mut Random, roles: u64) -> Role {
+pub(super) fn terms(random: &mut Random, roles: u64) -> Role {
     let (plan, repeat_ns) = match random.chance(0.5) {
         true => plan(random),
         false => (Vec::new(), 0),

@@ -9,6 +9,7 @@ mod groups;
 mod kind;
 mod limits;
 mod locks;
+mod rated;
 mod seldom;
 mod shrink;
 mod timers;

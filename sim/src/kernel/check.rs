@@ -32,6 +32,7 @@ impl Kernel {
         self.checked_at_ns = self.now_ns + period_ns.max(self.end_ns / CHECKS_MAX);
         self.check_waiting();
         self.check_limits();
+        self.check_group_rates();
         if self.cpus.iter().all(|cpu| !cpu.in_kernel) {
             self.check_custody();
             let scheduler = self.scheduler();

@@ -89,6 +89,7 @@ impl Kernel {
             left_as_yield: false,
             killed: false,
             was_refused: false,
+            plays: None,
             wants: None,
             blocked_on: None,
             waiter: Box::default(),

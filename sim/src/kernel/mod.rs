@@ -11,6 +11,7 @@ mod change;
 mod check;
 mod contract;
 mod custody;
+mod group_rate;
 mod hotplug;
 mod idle;
 mod kick;
@@ -174,6 +175,8 @@ pub(crate) struct Task {
     pub killed: bool,
     /// What it was to have reserved from its beginning was not granted.
     pub was_refused: bool,
+    /// The number of the group in which it has a role.
+    pub plays: Option<usize>,
     /// The lock that its program waits for.
     pub wants: Option<Wanted>,
     /// The lock with inheritance that it waits for, and what the scheduler sees of that.
@@ -353,6 +356,7 @@ pub struct Kernel {
     /// The run is over: paths are ended, programs do not go on.
     pub(crate) stopping: bool,
     pub(crate) checked_at_ns: u64,
+    pub(crate) group_rates: Vec<group_rate::Held>,
     pub(crate) idle_task: Box<ffi::task_struct>,
     /// Of each CPU, the set of it alone: what tasks with disabled migration may use.
     pub(crate) single: Vec<ffi::cpumask>,

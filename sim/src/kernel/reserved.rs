@@ -15,7 +15,7 @@ const PERIODS: f64 = 2.0;
 const FULL: f64 = 0.95;
 
 /// Whether reservations are what they were at first: nobody asks for another, and nothing is asked of the scheduler.
-fn stay(setup: &Setup) -> bool {
+pub(super) fn stay(setup: &Setup) -> bool {
     let asks = |step: &Step| matches!(step, Step::Rates(_) | Step::Fork(_) | Step::Policy(_));
     let may_ask = |program: &Program| match program {
         Program::Steps(steps) => any_step(steps, &asks),

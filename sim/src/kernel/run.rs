@@ -78,6 +78,7 @@ impl Kernel {
             numbers: Vec::new(),
             stopping: false,
             checked_at_ns: 0,
+            group_rates: super::group_rate::held(setup),
             idle_task: Box::new(task_struct::default()),
             single: (0..cpus).map(|cpu| cpumask::of([cpu])).collect(),
             dump: Vec::new(),

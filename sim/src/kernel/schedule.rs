@@ -48,6 +48,7 @@ impl Kernel {
                     Left::Slept
                 };
                 self.deactivate(task, u64::from(SCX_DEQ_SLEEP));
+                self.rest_group_rate(task);
             }
         }
         let next = self.pick_next(cpu, prev);

@@ -3,7 +3,7 @@
 
 use super::Mutation;
 
-pub const IN_GROUPS: [Mutation; 19] = [
+pub const IN_GROUPS: [Mutation; 21] = [
     Mutation {
         name: "interval-left-at-its-beginning",
         file: "core/function/plan.h",
@@ -117,5 +117,17 @@ pub const IN_GROUPS: [Mutation; 19] = [
         file: "kernel/bpf/wake.h",
         from: "if (!is_first_of_domain(t, now_ns))",
         to: "if (false)",
+    },
+    Mutation {
+        name: "group-without-its-rate",
+        file: "kernel/bpf/join.h",
+        from: "\t\tshare_reservation(t, set->reservation);\n\t\tt->by_domain = 1;\n",
+        to: "\t\t;\n",
+    },
+    Mutation {
+        name: "never-ahead-of-its-rate",
+        file: "core/decide/period.h",
+        from: "return vtime_before(g->vmin, vtime) && g->node.kind != NODE_RC;",
+        to: "return 0;",
     },
 ];
