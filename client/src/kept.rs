@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The connection for reservations and credits, kept from one call to the next.
 //!
-//! Who connects wakes the daemon before it has asked anything, and has lost its turn when the daemon knows who it is: what it
+//! A connect wakes the daemon before anything is asked, and the caller has lost its turn when the daemon knows it: what it
 //! then asks it asks at its next one. On a connection that is there, the daemon answers first.
 
 use crate::connection::Connection;
