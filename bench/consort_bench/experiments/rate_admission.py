@@ -19,8 +19,8 @@ def experiment(_length: Length) -> Experiment:
     rows = (
         Row("rate.admission.p99_us", "us", of("storm", "p99_us"), Target(at_most=1000)),
         Row("rate.admission.p50_us", "us", of("storm", "p50_us")),
-        # Without the scheduler's part, which needs a kernel that has it. On a connection that is kept, as the library
-        # keeps it; `first`: with connecting.
+        # Without the scheduler's part, which needs a kernel that has it. On a connection that is kept, as the
+        # library keeps it; `first`: with connecting.
         Row(
             "rate.credit.call_p99_us",
             "us",
