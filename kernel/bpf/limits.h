@@ -101,22 +101,6 @@ core_fn hold_enqueued(struct task __arena *t in_arena, u64 now_ns)
 	return 1;
 }
 
-/*
- * The same of one that has run until now, and gives back what it did not use; the kernel enqueues it in a moment. Before another
- * one is chosen: that of two which is ahead is held first, else the other one would forget what it is owed.
- */
-core_fn hold_stopped(struct task __arena *t in_arena, bool is_runnable, u64 now_ns)
-{
-	struct group_set __arena *by;
-
-	budget_give_back(t);
-	by = is_runnable ? bound_by(t, now_ns) : NULL;
-	if (!by || !hold(t, by, now_ns))
-		return 0;
-	rest_held(t, now_ns);
-	return 1;
-}
-
 /* The same of one that waits, and has done so since then: it goes on. One that has waited for too long runs, for a little. */
 static __always_inline bool hold_waiting(struct task __arena *t, u64 now_ns)
 {
@@ -148,20 +132,63 @@ static __always_inline struct task __arena *first_below(struct group __arena *g)
 	return n && n->kind == NODE_TASK ? task_of_node(n) : NULL;
 }
 
+/* Whether the first that waits in a group or below it is behind `t`, which does not wait, where their accounts meet. */
+static __always_inline bool first_is_behind(struct group __arena *g, struct task __arena *t)
+{
+	struct tree_node __arena *n = group_first(g), *own;
+
+	while (n && can_loop) {
+		own = tree_member_above(&t->member.node, g);
+		if (!own || own != n)
+			return own && vtime_before(n->vtime, own->vtime);
+		if (n->kind < NODE_FAIR)
+			break;
+		g = group_of(n);
+		n = group_first(g);
+	}
+	return false;
+}
+
+/* Holds those that wait below a group and are bound; of a task that has run only those that are ahead of it. */
+static __always_inline void hold_waiters(struct group __arena *g, struct task __arena *ran,
+					 u64 now_ns)
+{
+	for (u32 i = hidden(0); i < HOLDS && can_loop; i = hidden(i + 1)) {
+		struct task __arena *t = first_below(g);
+
+		if (!t || (ran && first_is_behind(g, ran)) || !hold_waiting(t, now_ns))
+			break;
+	}
+}
+
+/*
+ * The same of one that has run until now, and gives back what it did not use; the kernel enqueues it in a moment. Those that are
+ * ahead of it are held first; else it is, before another one is chosen: the one that is behind would forget what it is owed.
+ */
+core_fn hold_stopped(struct task __arena *t in_arena, bool is_runnable, u64 now_ns)
+{
+	struct group_set __arena *by;
+
+	budget_give_back(t);
+	by = is_runnable ? bound_by(t, now_ns) : NULL;
+	if (!by)
+		return 0;
+	if (!in_domain(t))
+		hold_waiters(group_in(by, t->place), t, now_ns);
+	if (!hold(t, by, now_ns))
+		return 0;
+	rest_held(t, now_ns);
+	return 1;
+}
+
 /* A CPU has chosen a task. Returns whether it is held instead, with those that its limit binds there: the CPU chooses again. */
 core_fn hold_chosen(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 {
 	struct task __arena *t = task_of_node(c->choice.task);
-	struct group __arena *g;
 
 	if (!t->member.node.ready.queued || !hold_waiting(t, now_ns))
 		return 0;
-	g = group_in(t->held_by, t->place);
-	for (u32 i = hidden(0); i < HOLDS && can_loop; i = hidden(i + 1)) {
-		t = first_below(g);
-		if (!t || !hold_waiting(t, now_ns))
-			break;
-	}
+	hold_waiters(group_in(t->held_by, t->place), NULL, now_ns);
 	kick(cpu, KICK(PREEMPT));
 	return 1;
 }

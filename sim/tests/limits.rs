@@ -98,6 +98,28 @@ fn tasks_share_a_limit_by_weight() {
     assert_near(&two, "in_five", 0.5 * 335.0 / 1359.0);
 }
 
+/// Also a very light one, which waits for longer than a sleeper would be owed anything; and two cgroups below the limit.
+#[test]
+fn what_is_held_forgets_nothing() {
+    for (nice, weight) in [(10, 110.0), (19, 15.0)] {
+        let outcome = outcome_of(&format!(
+            r#"{{ "global": {{ "duration": 20 }}, "machine": {{ "cpus": 1 }},
+                 "cgroups": {{ "/a": {{ "max": {{ "quota": "10ms", "period": "50ms" }} }} }},
+                 "tasks": {{ "in_heavy": {{ "hog": true, "taskgroup": "/a" }},
+                             "in_light": {{ "hog": true, "taskgroup": "/a", "priority": {nice} }} }} }}"#
+        ));
+        assert_near(&outcome, "in_light", 0.2 * weight / (1024.0 + weight));
+    }
+    let nested = outcome_of(
+        r#"{ "global": { "duration": 20 }, "machine": { "cpus": 1 },
+             "cgroups": { "/a": { "max": { "quota": "10ms", "period": "50ms" } },
+                          "/a/heavy": { "weight": 1000 }, "/a/light": { "weight": 10 } },
+             "tasks": { "in_heavy": { "hog": true, "taskgroup": "/a/heavy" },
+                        "in_light": { "instance": 2, "hog": true, "taskgroup": "/a/light" } } }"#,
+    );
+    assert_near(&nested, "in_light", 0.2 / 101.0);
+}
+
 const NESTED: &str = r#"{ "global": { "duration": 10 }, "machine": { "cpus": 1 },
     "cgroups": { "/a": { "max": { "quota": "40ms" } }, "/a/b": { "max": { "quota": "10ms" } },
                  "/a/c": { "max": { "quota": "90ms" } } },
@@ -201,8 +223,8 @@ fn planted_bugs_make_shares_others() {
     let one_is_held = plant(&Mutation {
         name: "one-of-many-is-held",
         file: "kernel/bpf/limits.h",
-        from: "\t\tt = first_below(g);",
-        to: "\t\tt = NULL;",
+        from: "struct task __arena *t = first_below(g);",
+        to: "struct task __arena *t = NULL;",
     });
     let outcome = outcome_under(&one_is_held, BY_WEIGHT);
     let is_seen =
