@@ -112,7 +112,7 @@ static __always_inline bool hold_waiting(struct task __arena *t, u64 now_ns)
 	/* Its place in the list of those that wait is the one in that of those that are held. */
 	task_take(t);
 	if (!hold(t, by, since_ns)) {
-		task_wait(t, now_ns);
+		task_wait_on(t, since_ns, now_ns);
 		return false;
 	}
 	rest_held(t, now_ns);

@@ -174,7 +174,10 @@ static void check_waiters(struct checking *c, u32 place)
 		broken(c, "waiters", "%u wait in place %u, its list has %u", waiting, place, listed);
 }
 
-/* A task that runs on a CPU beside one that waits in the CPU's own place, for no other CPU, has a slice from then on. */
+/*
+ * A task that runs on a CPU beside one that waits in the CPU's own place, for no other CPU, has a slice from then on: not from when
+ * that one began to wait elsewhere, or was held.
+ */
 static void check_compared(struct checking *c, const struct consort_cpu *own, u32 cpu)
 {
 	const struct waiter *first = own->place.waiters.first;
@@ -183,7 +186,7 @@ static void check_compared(struct checking *c, const struct consort_cpu *own, u3
 
 	if (!t || !t->kernel_task || !first)
 		return;
-	by_ns = first->since_ns > own->since_ns ? first->since_ns : own->since_ns;
+	by_ns = first->came_ns > own->since_ns ? first->came_ns : own->since_ns;
 	by_ns += run_max_ns(c, &t->member.node);
 	if (in_domain(t))
 		by_ns += run_max_ns(c, &t->member.seat->node);
