@@ -21,7 +21,7 @@
 
 /* How long a turn of a member that announces due events is, in CPU time: shorter turns leave all unfinished. */
 #define TURN_NS 100000000ULL
-/* The same for members that announce none: nothing of theirs is in the middle. */
+/* The same for members that announce none: nothing of theirs is in the middle, unless they announce what is done (progress). */
 #define TURN_UNDUE_NS 2000000ULL
 
 /* Turns are compared in 2^26 of virtual time, 2^16 ns for nice 0: in 32 bits those of a day and a half are. */
@@ -101,9 +101,12 @@ static __always_inline struct member __arena *domain_begin_turn(struct domain __
 }
 
 /* What a turn is worth in the domain's virtual time, for a member that announces `due_ns`. */
-static __always_inline u64 member_turn_vtime(const struct member __arena *m, u64 due_ns)
+static __always_inline u64 member_turn_vtime(const struct member __arena *m,
+					     const struct domain __arena *d, u64 due_ns)
 {
-	return vtime_of_ns(due_ns == NEVER_NS ? TURN_UNDUE_NS : TURN_NS, m->node.weight);
+	bool is_short = due_ns == NEVER_NS && d->order != ORDER_PROGRESS;
+
+	return vtime_of_ns(is_short ? TURN_UNDUE_NS : TURN_NS, m->node.weight);
 }
 
 /*
@@ -119,7 +122,7 @@ static __always_inline void member_publish(struct member __arena *m, const struc
 		m->served++;
 	m->due_ns = due_ns;
 	if (member_progress(m) > progress ||
-	    m->node.vtime - m->turn_vtime > member_turn_vtime(m, due_ns)) {
+	    m->node.vtime - m->turn_vtime > member_turn_vtime(m, d, due_ns)) {
 		m->turn_ns = now_ns;
 		m->turn_from += m->node.vtime - m->turn_vtime;
 		m->turn_vtime = m->node.vtime;

@@ -148,6 +148,40 @@ fn by_progress_everybody_has_as_many_due_events() {
     }
 }
 
+/// Twelve of them whose pictures take 4 to 12 chunks: due times of others do not end the turn of one that has begun a picture.
+#[test]
+fn by_progress_pictures_are_done_one_after_the_other() {
+    let film = |number: usize| {
+        let chunk = |chunk| {
+            format!(
+                r#""run{chunk}": "1ms", "poll{chunk}": {{ "due": "never", "priority": 1 }}, "#
+            )
+        };
+        let chunks: String = (0..[4, 6, 8, 12][number % 4]).map(chunk).collect();
+        format!(
+            r#""player{number}": {{ "phases": {{ "begin": {{ "join": "d", "run": "100us", "poll": "1ms" }},
+                 "picture": {{ "loop": -1, {chunks} "poll": {{ "due": {{ "timer": "unique", "period": "42ms" }} }},
+                   "run": "50us" }} }} }}"#
+        )
+    };
+    let films: Vec<String> = (0..12).map(film).collect();
+    let text = format!(
+        r#"{{ "global": {{ "duration": 6, "warmup": 1 }},
+             "domains": {{ "d": {{ "event": "1ms", "order": "progress" }} }},
+             "tasks": {{ {} }} }}"#,
+        films.join(", ")
+    );
+    for seed in SEEDS {
+        let summary = summary(&text, seed);
+        let switches: f64 = summary.tasks.iter().map(|row| row.switches_per_s).sum();
+        // The mean picture takes 7.5 chunks, and 50 us.
+        assert!(
+            switches < 1.1 * 1000.0 / 7.55,
+            "seed {seed}: {switches} a second"
+        );
+    }
+}
+
 /// Two members that do not poll for a while, one that is due every 10 ms, and a hog.
 fn slow_to_poll(options: &str, run: &str) -> String {
     format!(
