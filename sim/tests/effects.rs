@@ -153,9 +153,7 @@ fn by_progress_everybody_has_as_many_due_events() {
 fn by_progress_pictures_are_done_one_after_the_other() {
     let film = |number: usize| {
         let chunk = |chunk| {
-            format!(
-                r#""run{chunk}": "1ms", "poll{chunk}": {{ "due": "never", "priority": 1 }}, "#
-            )
+            format!(r#""run{chunk}": "1ms", "poll{chunk}": {{ "due": "never", "priority": 1 }}, "#)
         };
         let chunks: String = (0..[4, 6, 8, 12][number % 4]).map(chunk).collect();
         format!(
