@@ -104,7 +104,7 @@ static __always_inline struct member __arena *domain_begin_turn(struct domain __
 static __always_inline u64 member_turn_vtime(const struct member __arena *m,
 					     const struct domain __arena *d, u64 due_ns)
 {
-	bool is_short = due_ns == NEVER_NS && d->order != ORDER_PROGRESS;
+	int is_short = due_ns == NEVER_NS && d->order != ORDER_PROGRESS;
 
 	return vtime_of_ns(is_short ? TURN_UNDUE_NS : TURN_NS, m->node.weight);
 }
