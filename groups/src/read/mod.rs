@@ -107,7 +107,11 @@ impl Reader {
         let name = given.unwrap_or_else(|| name.to_owned());
         self.check_name("name", &name, "a group file");
         let groups = match groups.map(|value| value.get_ref()) {
-            Some(DeValue::Table(table)) => self.groups(table),
+            Some(DeValue::Table(table)) if !table.is_empty() => self.groups(table),
+            Some(DeValue::Table(_)) => {
+                self.tell("group", "the file has no group: expected [group.NAME]");
+                Vec::new()
+            }
             Some(_) => {
                 self.tell("group", "expected tables: [group.NAME]");
                 Vec::new()
