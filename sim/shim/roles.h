@@ -50,7 +50,7 @@ static void check_interval(struct checking *c, const struct sim_task_ref *ref, c
 {
 	const struct place *pl = place_at(t->place);
 	const struct domain *d = domain_in(t->set, t->place);
-	u64 now_ns = *sim_host->now_ns, from_ns, waits_ns;
+	u64 now_ns = *sim_host->now_ns, from_ns, waits_ns, due_ns;
 
 	if (!c->bounds.cpus_stay || t->place >= SHARDS_MAX || !in_domain(t))
 		return;
@@ -63,8 +63,10 @@ static void check_interval(struct checking *c, const struct sim_task_ref *ref, c
 	waits_ns = waits_unheld_ns(ref, t);
 	if (blocked_ns[t->set->id] > from_ns)
 		from_ns = blocked_ns[t->set->id];
-	if (others_due_ns[shard_of_place(t->place)] > from_ns)
-		from_ns = others_due_ns[shard_of_place(t->place)];
+	due_ns = others_due_ns[shard_of_place(t->place)];
+	/* One with a rate may have had that meanwhile, and have waited for others of its class. */
+	if (due_ns == now_ns || (t->set->reservation && due_ns > from_ns))
+		from_ns = due_ns;
 	if (now_ns - from_ns < waits_ns)
 		waits_ns = now_ns - from_ns;
 	if (waits_ns < interval_late_ns(c) || pl->waiters.again_at_ns > now_ns ||
