@@ -19,13 +19,14 @@ PLAYERS, LOAD = 16, "0.4"
 INSTRUCTIONS_PER_US = 500 // FOUR.cpus
 HOGS = "8"
 STRESS_SECONDS_MAX = 3
-# stress-ng's class "scheduler", but for those that need the network, real-time classes, or minutes.
+# stress-ng's class "scheduler", but for those that need the network, real-time classes, or minutes, and for
+# those that refuse to run as root ("exec", "spawn").
 # fmt: off
 STRESSORS = (
-    "affinity", "clone", "close", "cyclic", "eventfd", "exec", "exit-group", "fault", "fifo", "fork",
+    "affinity", "clone", "close", "cyclic", "eventfd", "exit-group", "fault", "fifo", "fork",
     "futex", "hrtimers", "kill", "loadavg", "mmapfork", "mq", "msg", "mutex", "nanosleep", "nice",
     "poll", "pthread", "race-sched", "resched", "schedpolicy", "sem", "sem-sysv", "session", "sleep",
-    "spawn", "switch", "tee", "vfork", "wait", "yield", "zombie",
+    "switch", "tee", "vfork", "wait", "yield", "zombie",
 )
 # fmt: on
 
