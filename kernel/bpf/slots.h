@@ -71,9 +71,11 @@ static inline void slot_look_interrupted(struct task __arena *t, struct consort_
 
 /*
  * Takes over what the member published. Values out of range count as absent. A new member that lost the CPU before its first
- * poll has published nothing yet: it is due still, as when it joined.
+ * poll has published nothing yet: it is due still, as when it joined. Always inline: of a static function Linux 6.18's verifier says
+ * that it has a bug ("unexpected regs").
  */
-static inline void slot_read(struct task __arena *t, struct consort_slot *s, u32 cpu, u64 now_ns)
+static __always_inline void slot_read(struct task __arena *t, struct consort_slot *s, u32 cpu,
+				      u64 now_ns)
 {
 	u64 due_ns = *(volatile u64 *)&s->due_ns, key = *(volatile u64 *)&s->key;
 	u32 priority = *(volatile u32 *)&s->priority;
