@@ -95,26 +95,30 @@ static inline u64 machine_clock(void)
 }
 
 /*
- * Beside classes: where more of the tasks without reservations are than in other shards, these have more of the shard than their
- * capacity of it: their part, by load, of their capacity of the machine. With the shard's lock held.
+ * Beside classes: what the tasks without reservations may have of a shard. Where more of them are than in other shards that is more
+ * than their capacity of it: their part, by load, of their capacity of the machine. A look without locks.
  */
-core_fn shard_divide_root(struct shard __arena *s in_arena)
+static inline u64 root_capacity(struct shard __arena *s)
 {
 	u64 capacity = class_table.flexible, all = 0, cpus = 0, part;
-	struct group __arena *root = &s->place.root;
 
-	if (!class_table.shortest_period_ns)
-		return 0;
 	for (u32 i = hidden(0); i < topology.nr_shards && can_loop; i = hidden(i + 1)) {
 		all += shard_load(shard_at(i));
 		cpus += shard_at(i)->nr_cpus;
 	}
 	part = capacity * cpus / (s->nr_cpus ?: 1) * shard_load(s) / (all ?: 1);
 	part = part > capacity ? part : capacity;
-	root->nominal_weight = part < WEIGHT_ONE ? part : WEIGHT_ONE;
-	if (root->node.parent)
-		class_weigh(&s->place);
-	return 0;
+	return part < WEIGHT_ONE ? part : WEIGHT_ONE;
+}
+
+/* With the shard's lock held. */
+static inline void root_follow(struct place __arena *pl, u64 capacity)
+{
+	if (pl->root.nominal_weight == capacity)
+		return;
+	pl->root.nominal_weight = capacity;
+	if (pl->root.node.parent)
+		class_weigh(pl);
 }
 
 /*
@@ -125,12 +129,13 @@ core_fn shard_keep_up(struct consort_cpu __arena *c in_arena, struct shard __are
 		      u64 clock, u64 now_ns)
 {
 	u64 gone_ns = now_ns - c->kept_up_ns, ahead, most, weight;
+	u64 capacity = class_table.shortest_period_ns ? root_capacity(s) : class_table.flexible;
 	unsigned long flags;
 
 	bpf_local_irq_save(&flags);
 	lock_take(&s->lock);
 	speeds_look(c, now_ns);
-	shard_divide_root(s);
+	root_follow(&s->place, capacity);
 	if (!is_shard_loaded(s, now_ns)) {
 		if (gone_ns > BALANCE_NS)
 			gone_ns = BALANCE_NS;
@@ -244,7 +249,7 @@ static inline bool cpu_has_room(const struct consort_cpu __arena *from,
 static inline bool cpu_should_give_promised(const struct consort_cpu __arena *from,
 					    struct consort_cpu __arena *to, u64 now_ns)
 {
-	if (now_ns < to->promises_at_ns || from->own_promised <= BALANCE_PROMISED ||
+	if (now_ns < to->promises_at_ns || from->own_promised <= PROMISED_AWAY ||
 	    from->own_promised < to->own_promised + BALANCE_PROMISED_MORE)
 		return false;
 	to->pick.promised_most =

@@ -13,7 +13,7 @@
  *          wait, only that of the task which runs here counts: its tasks have a CPU each.
  *          A CPU takes a task from a place of another cache, where somebody always waits, if that task would be served
  *          faster here, by one part in SPEED_PARTS or more, were it half as heavy. If it is no faster in all of its weight,
- *          tasks take turns.
+ *          tasks take turns. Where nearly all has been promised to reserved tasks nobody comes, and from there anybody goes.
  * Bound    At rest no task that may be elsewhere would have more there, but for one part in SPEED_PARTS. Where tasks
  *          can be divided evenly they come to rest; else they move as often as migrate.h says.
  * Source   best responses in a congestion game: with one speed for all tasks of a place each move makes the slowest faster,
@@ -39,7 +39,7 @@
 #define SPEED_PARTS 16
 
 /* Where less than that part of a shard has been promised, its classes make room for all of it (core/class.h). */
-#define BALANCE_PROMISED (WEIGHT_ONE / 4 * 3)
+#define PROMISED_AWAY (WEIGHT_ONE / 4 * 3)
 
 /* Whether tasks have to wait there. */
 static inline bool is_loaded(const struct place __arena *pl, u64 now_ns)
@@ -70,7 +70,7 @@ static inline u64 promised(const struct shard __arena *s)
 /* Whether nearly all of a shard has been promised: its reserved tasks are to have what is left, too. */
 static inline bool is_promised_away(const struct shard __arena *s)
 {
-	return promised(s) > BALANCE_PROMISED;
+	return promised(s) > PROMISED_AWAY;
 }
 
 /* Measures what a place is served. With the lock of its shard held. */

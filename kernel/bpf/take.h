@@ -47,20 +47,15 @@ static inline u64 promised_to(struct task __arena *t)
 	return group_of(n)->load_above * load_of_weight(t->member.node.weight) / home->load;
 }
 
-/* Takes the task of a thief's choice if it fits; else it is hidden while the thief looks on, among `others`. */
-static inline bool take_or_hide(struct choice __arena *best, bool fits, struct task __arena **others)
+/* The task of a thief's choice is hidden while the thief looks on, among `others`. */
+static inline void hide(struct choice __arena *best, struct task __arena **others)
 {
 	struct task __arena *t = task_of_node(best->task);
 
-	if (fits) {
-		task_take(t);
-		return true;
-	}
 	task_hide(t);
 	best->task = NULL;
 	t->next_free = *others;
 	*others = t;
-	return false;
 }
 
 /* Those that were hidden while a thief looked wait again. */
@@ -74,24 +69,25 @@ static inline void show_all(struct task __arena *others, u64 now_ns)
 	}
 }
 
-/*
- * Of the tasks that a place would run next, takes the first that may run on `cpu` from its queue: the CPU's `own_choice`.
- */
+/* Of the tasks that a place would run next, takes the first that may run on `cpu` from its queue: the CPU's `own_choice`. */
 core_fn take_first_for(struct place __arena *pl in_arena, u32 cpu, u64 now_ns)
 {
 	struct choice __arena *best = &cpu_at(cpu)->own_choice;
 	struct task __arena *t, *others = NULL;
 
 	USES_ARENA();
-	/* Who runs there is in no queue: the virtual time must not pass it, nor those that are only looked at. */
+	/* A task that runs there is in no queue: the virtual time must not pass it, nor those that are only looked at. */
 	best->looks = 1;
 	for (u32 look = hidden(0); look < STEAL_LOOKS && can_loop; look = hidden(look + 1)) {
 		place_choose(pl, NULL, NULL, now_ns, best);
 		if (!best->task)
 			break;
 		t = task_of_node(best->task);
-		if (take_or_hide(best, may_take(t, cpu, false), &others))
+		if (may_take(t, cpu, false)) {
+			task_take(t);
 			break;
+		}
+		hide(best, &others);
 	}
 	best->looks = 0;
 	show_all(others, now_ns);
@@ -135,7 +131,7 @@ core_fn take_promised_for(struct place __arena *pl in_arena, u32 cpu, u64 most, 
 			found = promised;
 			largest = t;
 		}
-		take_or_hide(best, false, &others);
+		hide(best, &others);
 	}
 	best->looks = 0;
 	show_all(others, now_ns);

@@ -195,41 +195,43 @@ fn what_a_thread_has_reserved_is_within_its_cgroups_limit() {
 /// What the tests before would say of bugs that no rule of the simulator sees.
 #[test]
 fn planted_bugs_make_shares_others() {
-    let outcome_under = |library: &Library, text: &str| {
+    let planted = [
+        (
+            Mutation {
+                name: "limit-above-forgotten",
+                file: "kernel/bpf/budget.h",
+                from: "\t\tlimit_take(&set->limit, own_ns);",
+                to: "\t\tif (set == t->home)\n\t\t\tlimit_take(&set->limit, own_ns);",
+            },
+            (NESTED, "c", 0.3, SLACK),
+        ),
+        (
+            Mutation {
+                name: "bound-above-forgotten",
+                file: "kernel/bpf/budget.h",
+                from: "\t\t\treturn (u64)set;\n\t\tset = set->parent;",
+                to: "\t\t\treturn (u64)set;\n\t\tset = NULL;",
+            },
+            (NESTED, "c", 0.3, SLACK),
+        ),
+        (
+            Mutation {
+                name: "one-of-many-is-held",
+                file: "kernel/bpf/limits.h",
+                from: "struct task __arena *t = first_below(g);",
+                to: "struct task __arena *t = NULL;",
+            },
+            (BY_WEIGHT, "x", X_SHARE, SLACK / 10.0),
+        ),
+    ];
+    for (mutation, (text, task, expected, slack)) in planted {
+        let library = plant(&mutation);
         let scenario = scenario::parse("limits.json", text).unwrap();
-        let scheduler = Box::new(Consort::new(library));
-        run(&scenario.setup, scheduler, &mut ()).unwrap()
-    };
-    let forgets_above = plant(&Mutation {
-        name: "limit-above-forgotten",
-        file: "kernel/bpf/budget.h",
-        from: "\t\tlimit_take(&set->limit, own_ns);",
-        to: "\t\tif (set == t->home)\n\t\t\tlimit_take(&set->limit, own_ns);",
-    });
-    let outcome = outcome_under(&forgets_above, NESTED);
-    let is_seen = outcome.violation.is_some() || (share(&outcome, "c") - 0.3).abs() > SLACK;
-    assert!(is_seen, "c had {}", share(&outcome, "c"));
-
-    let binds_below = plant(&Mutation {
-        name: "bound-above-forgotten",
-        file: "kernel/bpf/budget.h",
-        from: "\t\t\treturn (u64)set;\n\t\tset = set->parent;",
-        to: "\t\t\treturn (u64)set;\n\t\tset = NULL;",
-    });
-    let outcome = outcome_under(&binds_below, NESTED);
-    let is_seen = outcome.violation.is_some() || (share(&outcome, "c") - 0.3).abs() > SLACK;
-    assert!(is_seen, "c had {}", share(&outcome, "c"));
-
-    let one_is_held = plant(&Mutation {
-        name: "one-of-many-is-held",
-        file: "kernel/bpf/limits.h",
-        from: "struct task __arena *t = first_below(g);",
-        to: "struct task __arena *t = NULL;",
-    });
-    let outcome = outcome_under(&one_is_held, BY_WEIGHT);
-    let is_seen =
-        outcome.violation.is_some() || (share(&outcome, "x") - X_SHARE).abs() > SLACK / 10.0;
-    assert!(is_seen, "x had {}", share(&outcome, "x"));
+        let outcome = run(&scenario.setup, Box::new(Consort::new(&library)), &mut ()).unwrap();
+        let got = share(&outcome, task);
+        let is_seen = outcome.violation.is_some() || (got - expected).abs() > slack;
+        assert!(is_seen, "{}: {task} had {got}", mutation.name);
+    }
 }
 
 fn plant(mutation: &Mutation) -> Library {

@@ -13,7 +13,7 @@ use consort_rates::classes::Classes;
 const MS: u64 = 1_000_000;
 const US: u64 = 1_000;
 const QUEUES: u64 = 3;
-const FUNCTIONS: [Function; 5] = [
+pub(super) const FUNCTIONS: [Function; 5] = [
     Function::Fair,
     Function::Period,
     Function::Plan,

@@ -2,8 +2,8 @@
 //! Groups with rates, beside others that want the CPU, in some of the random scenarios: nothing changes there, so that what
 //! rates are worth is known.
 
-use super::groups::terms;
-use crate::groups::{Function, Group, Role};
+use super::groups::{terms, FUNCTIONS};
+use crate::groups::{Group, Role};
 use crate::random::Random;
 use crate::rates::{Rates, Reserve};
 use crate::setup::*;
@@ -13,13 +13,6 @@ const MS: u64 = 1_000_000;
 const US: u64 = 1_000;
 /// Others are so in so many of all scenarios.
 const PART: f64 = 0.03;
-const FUNCTIONS: [Function; 5] = [
-    Function::Fair,
-    Function::Period,
-    Function::Plan,
-    Function::Pipeline,
-    Function::Follow,
-];
 
 /// Makes another scenario of some. Drawn apart from the rest, so that the others stay as they were.
 pub(super) fn rated(setup: &mut Setup) {

@@ -74,7 +74,7 @@ fn always_wants(setup: &Setup, index: usize) -> bool {
     })
 }
 
-/// Who has reserved in the class of a group, in millionths of one CPU.
+/// What tasks and groups have reserved in the class of a group, in millionths of one CPU.
 struct Promised {
     /// In sum.
     all: u64,
