@@ -12,6 +12,10 @@ use std::time::{Duration, Instant};
 /// File descriptors that a reply may carry before the rest is dropped by the kernel.
 const FDS_MAX: usize = 4;
 
+/// How often a socket tells that the other side has gone before it hands out what that wrote: once as an error, where not all
+/// was read there, and once as an end, where the message came between the kernel's look at the queue and at the connection.
+const ENDS_BEFORE_WORDS_MAX: usize = 2;
+
 /// Names a request whose reply is awaited.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ticket(u64);
@@ -189,11 +193,13 @@ type Bytes = [u8; RawUsage::BYTES];
 
 /// One message; none if nothing has arrived.
 fn receive_message(socket: RawFd) -> Result<Option<Message>, Error> {
-    match receive_next(socket) {
-        // Said once, where the other side went without having read all; what it wrote comes then.
-        Err(Error::Gone) => receive_next(socket),
-        received => received,
+    for _ in 0..ENDS_BEFORE_WORDS_MAX {
+        match receive_next(socket) {
+            Err(Error::Gone) => (),
+            received => return received,
+        }
     }
+    receive_next(socket)
 }
 
 fn receive_next(socket: RawFd) -> Result<Option<Message>, Error> {

@@ -135,8 +135,10 @@ fn ask(action: &'static str, request: &Request) -> Result<(), Error> {
         None => Question::ask(action, request, Instant::now() + WAIT)?,
     };
     let reply = question.reply()?;
+    // With a refusal the daemon may end the connection, which the next call would take for the daemon's own end.
+    refuse(action, &reply)?;
     process.keep(question.connection);
-    refuse(action, &reply)
+    Ok(())
 }
 
 /// One request on a connection without a page.
