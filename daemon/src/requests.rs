@@ -119,6 +119,7 @@ impl Service {
         let outcome = self.check_mode(&request).and_then(|()| match request {
             Request::Hello => {
                 self.users.charge(peer.uid, HELLO_COST - 1);
+                self.users.charge_page(peer.uid, now);
                 self.hello(id)
             }
             Request::Join(join) => self.join(id, &peer, &join, now),

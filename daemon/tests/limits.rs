@@ -308,6 +308,31 @@ fn many_users_leave_something_to_the_next_one_and_to_root() {
 }
 
 /// The daemon's time is a user's to pay for; what is not paid is waited for, root excepted.
+/// The kernel has work with it after the daemon: pages in a loop are no way to have that for nothing.
+#[test]
+fn a_page_costs_of_the_budget_of_time() {
+    let mut world = World::new(Limits {
+        cpu_per_s: Duration::from_micros(100),
+        ..Limits::default()
+    });
+    let mut connected = 0;
+    for connection in 100..200 {
+        let pid = pid_of(GREEDY);
+        let peer = Processes::at(&world.proc_root.0)
+            .peer(pid, 70_001)
+            .unwrap();
+        if world.service.connect(connection, peer, world.now).is_err() {
+            break;
+        }
+        world.ask(connection, request(CONSORT_HELLO));
+        world.service.disconnect(connection, world.now);
+        connected += 1;
+    }
+    // The burst of half a minute, and as much owed.
+    assert!((50..=60).contains(&connected), "{connected}");
+    assert_eq!(world.service.waits_for(MODEST, world.now), None);
+}
+
 #[test]
 fn whoever_takes_too_much_of_the_daemons_time_waits() {
     let now = Instant::now();
