@@ -16,7 +16,7 @@
  *          they are charged when their CPUs choose.
  * Bound    For runnable i, j of one group, on one CPU: vtime_i - vtime_j <= quantum / weight_i, where quantum is the longest
  *          time for which i runs before it is compared again, and more by what j was owed when it went to sleep, until it
- *          has had that. No task's lag is larger than (LAG_MAX_NS + the seats' lead) / weight.
+ *          has had that. No task is owed more than (LAG_MAX_NS + the seats' lead) / weight, and a leap of the minimum (fair_leap).
  * Source   000 section 2.3.3 (borrowing); 001 (hierarchical stride); 004 Lemma 1; surplus fair scheduling for what cannot be
  *          used.
  * Limits   On several CPUs the minimum is that of the waiting members and the one chosen last; the bound grows by one
@@ -33,6 +33,19 @@
  */
 #define LAG_MAX_NS 4000000ULL
 
+/*
+ * The minimum leaps where members wait that began together: it stands for a round of them, then is a slice of theirs further,
+ * which is many slices of a task that weighs more. That one has used its CPU meanwhile, as all its lag were used up: half
+ * LAG_MAX_NS of a member that weighs as much as all do on average is how far it may be behind besides.
+ */
+static __always_inline u64 fair_leap(const struct group __arena *g,
+				     const struct tree_node __arena *n)
+{
+	if (n->kind != NODE_TASK || g->nr_active < 2)
+		return 0;
+	return vtime_of_ns(LAG_MAX_NS / 2, g->weight_active / g->nr_active);
+}
+
 static __always_inline u64 fair_lag_max(const struct group __arena *g,
 					const struct tree_node __arena *n)
 {
@@ -42,7 +55,8 @@ static __always_inline u64 fair_lag_max(const struct group __arena *g,
 		nr = n->nr_seated;
 	else if (n->kind >= NODE_FAIR)
 		nr = outer_of(n, struct group, node)->nr_active;
-	return vtime_of_ns(LAG_MAX_NS * (nr ? nr : 1) + g->seats_ahead_ns, node_weight(n));
+	return vtime_of_ns(LAG_MAX_NS * (nr ? nr : 1) + g->seats_ahead_ns, node_weight(n)) +
+	       fair_leap(g, n);
 }
 
 /* What is beyond that could not be used, and is not owed. On one CPU nobody who begins to wait is behind at all. */
@@ -203,7 +217,7 @@ static __always_inline u64 fair_lead_ns(const struct group __arena *g,
 /*
  * By how much CPU time, for one of `weight`, the first member that waits is ahead of the minimum, or `running` if none waits (NULL:
  * nobody runs). It is where a member that runs elsewhere holds the minimum back (place.h). A member that changes places neither
- * gains nor owes that.
+ * gains nor owes that. A lighter one is ahead by as much as it has had: to one that weighs more that would be many slices.
  */
 static __always_inline u64 fair_held_back_ns(struct group __arena *g,
 					     const struct tree_node __arena *running, u64 weight)
@@ -212,7 +226,9 @@ static __always_inline u64 fair_held_back_ns(struct group __arena *g,
 
 	if (!n && running && running->parent == g && g->node.kind == NODE_FAIR)
 		n = running;
-	return n ? vtime_to_ns(n->vtime - g->vmin, weight) : 0;
+	if (!n)
+		return 0;
+	return vtime_to_ns(n->vtime - g->vmin, node_weight(n) < weight ? node_weight(n) : weight);
 }
 
 #endif

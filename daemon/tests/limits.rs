@@ -312,15 +312,13 @@ fn many_users_leave_something_to_the_next_one_and_to_root() {
 #[test]
 fn a_page_costs_of_the_budget_of_time() {
     let mut world = World::new(Limits {
-        cpu_per_s: Duration::from_micros(100),
+        cpu_per_s: Duration::from_micros(200),
         ..Limits::default()
     });
     let mut connected = 0;
     for connection in 100..200 {
         let pid = pid_of(GREEDY);
-        let peer = Processes::at(&world.proc_root.0)
-            .peer(pid, 70_001)
-            .unwrap();
+        let peer = Processes::at(&world.proc_root.0).peer(pid, 70_001).unwrap();
         if world.service.connect(connection, peer, world.now).is_err() {
             break;
         }

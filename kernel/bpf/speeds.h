@@ -48,16 +48,43 @@ static inline bool is_loaded(const struct place __arena *pl, u64 now_ns)
 }
 
 /*
- * What weighs in a place to the tasks that wait there: all were served `ran_ns` while the place's virtual time has `grown` by so
- * much. Heavy tasks that have a CPU each weigh no more than that CPU is worth.
+ * The account by whose virtual time the tasks that wait in a place are served: the lowest below which all that are runnable there
+ * are, as far as the first of them says; the root if they are of several.
  */
-static inline u64 load_served(const struct place __arena *pl, u64 ran_ns, u64 grown)
+static inline struct group __arena *account_waiting(struct place __arena *pl)
+{
+	struct waiter __arena *w = pl->waiters.first;
+	struct group __arena *g, *lowest = &pl->root;
+	struct tree_node __arena *n;
+
+	if (!w)
+		return lowest;
+	n = pays_of(task_of_node(&outer_of(w, struct member, waiter)->node));
+	if (promise_above(n))
+		return lowest;
+	g = lowest = n->parent;
+	while (can_loop) {
+		if (!g || !g->level)
+			break;
+		g = g->node.parent;
+		if (g && g->nr_active > 1)
+			lowest = g;
+	}
+	return lowest && lowest->node.kind == NODE_FAIR ? lowest : &pl->root;
+}
+
+/*
+ * What weighs in a place to the tasks that wait there: all were served `ran_ns` while the virtual time of their account has
+ * `grown` by so much. Heavy tasks that have a CPU each weigh no more than that CPU is worth.
+ */
+static inline u64 load_served(const struct place __arena *pl, const struct group __arena *account,
+			      u64 ran_ns, u64 grown)
 {
 	u64 all = pl->root.load, load;
 
 	if (pl->nr_cpus < 2 || (s64)grown <= 0 || ran_ns > CHARGE_MAX_NS)
 		return all;
-	load = load_of_weight(vtime_of_ns(ran_ns, grown));
+	load = load_of_weight(tree_share_if(account, vtime_of_ns(ran_ns, grown), 1));
 	return load < all ? load : all;
 }
 
@@ -74,10 +101,10 @@ static inline bool is_promised_away(const struct shard __arena *s)
 }
 
 /* Measures what a place is served. With the lock of its shard held. */
-core_fn speed_look(struct giver __arena *g in_arena, const struct place __arena *pl in_arena,
-		   u64 now_ns)
+core_fn speed_look(struct giver __arena *g in_arena, struct place __arena *pl in_arena, u64 now_ns)
 {
 	u64 gone_ns = now_ns - g->served_at_ns, ran_ns = pl->root.ran_ns, served, load;
+	struct group __arena *account;
 
 	if (!pl->root.nr_active) {
 		g->served_at_ns = 0;
@@ -86,10 +113,15 @@ core_fn speed_look(struct giver __arena *g in_arena, const struct place __arena 
 	}
 	if (g->served_at_ns && gone_ns < SPEED_NS)
 		return 0;
+	account = account_waiting(pl);
 	/* When the level of the classes goes it is counted anew. */
 	if (g->served_at_ns && ran_ns >= g->served_ran_ns) {
 		served = ((ran_ns - g->served_ran_ns) << 10) / (gone_ns >> 10);
-		load = load_served(pl, ran_ns - g->served_ran_ns, pl->root.vmin - g->served_vtime);
+		load = load_served(pl, account, ran_ns - g->served_ran_ns,
+				   account == g->served_in ? account->vmin - g->served_vtime : 0);
+		/* Between accounts that come and go what was known of it is better than the sum of all weights. */
+		if (account != g->served_in && g->looks)
+			load = g->load;
 		if (g->looks < SPEED_LOOKS)
 			g->looks++;
 		g->served = ((g->looks - 1) * g->served + served) / g->looks ?: 1;
@@ -97,7 +129,8 @@ core_fn speed_look(struct giver __arena *g in_arena, const struct place __arena 
 	}
 	g->served_at_ns = now_ns;
 	g->served_ran_ns = ran_ns;
-	g->served_vtime = pl->root.vmin;
+	g->served_in = account;
+	g->served_vtime = account->vmin;
 	return 0;
 }
 
@@ -217,6 +250,30 @@ static inline bool is_faster(const struct consort_cpu __arena *to, u64 more,
 }
 
 /*
+ * The same for a place whose first waiting task is of the account of the task that has this CPU alone: it would share the CPU
+ * with that one, whatever their account's heavy tasks have.
+ */
+core_fn is_faster_within(struct consort_cpu __arena *c in_arena, struct place __arena *pl in_arena,
+			 u64 more, struct giver __arena *g in_arena)
+{
+	struct place __arena *own = &shard_at(c->shard)->place;
+	struct waiter __arena *w = pl->waiters.first;
+	struct tree_node __arena *runs, *waits;
+	u64 alone = weight_alone(c), there;
+
+	if (!w || !alone || own->waiters.first || is_loaded(own, c->kept_up_ns))
+		return 0;
+	runs = tree_member_above(pays_of(c->running), &own->root);
+	waits = tree_member_above(pays_of(task_of_node(&outer_of(w, struct member, waiter)->node)),
+				  &pl->root);
+	if (!runs || !waits || runs->kind != NODE_FAIR || waits->kind != NODE_FAIR ||
+	    group_of(runs)->ledger != group_of(waits)->ledger)
+		return 0;
+	there = g->served * (load_of_weight(alone) + more);
+	return WEIGHT_ONE * g->load > there + there / SPEED_PARTS;
+}
+
+/*
  * Picks a place if tasks there, where somebody always waits, would be served faster by this CPU: on the average of the times
  * when one of them is here and when it is not.
  */
@@ -227,8 +284,10 @@ static inline bool pick_if_slower(struct consort_cpu __arena *c, u32 place, u64 
 	u64 half = g->load / (pl->nr_runnable ?: 1) / 2;
 
 	if (!g->looks || now_ns < g->turn_at_ns || !may_look(c, place, true, now_ns) ||
-	    live_busy_ns(&pl->waiters, now_ns) < SPEED_BUSY_NS ||
-	    (!is_faster(c, half, g) && !is_promised_away(shard_at(shard_of_place(place)))))
+	    live_busy_ns(&pl->waiters, now_ns) < SPEED_BUSY_NS)
+		return false;
+	if (!is_faster(c, half, g) && !is_faster_within(c, pl, half, g) &&
+	    !is_promised_away(shard_at(shard_of_place(place))))
 		return false;
 	c->pick.place = place;
 	c->pick.giver = g;

@@ -157,7 +157,8 @@ struct giver {
 	u64 served; /* the CPU time that it has, WEIGHT_ONE is one CPU, see speeds.h, */
 	u64 load; /* what weighs there to the tasks that wait, */
 	u64 served_ran_ns; /* what its tasks had had when that was last looked at, */
-	u64 served_vtime; /* where its virtual time was, */
+	struct group __arena *served_in; /* in which account those waited that did, */
+	u64 served_vtime; /* where that one's virtual time was, */
 	u64 served_at_ns; /* and when; 0: nobody was there, or somebody has come or gone */
 	u32 looks; /* how often it has been measured since; 0: it is not known */
 };

@@ -52,7 +52,8 @@ fn a_hog_is_owed_nothing_while_light_tasks_have_their_turns() {
         let summary = summary(BESIDE_LIGHT, seed);
         let [hog, page] = ["hog", "page"].map(|name| share(&summary, name));
         assert!(hog < 90.0 && page > 25.0, "hog {hog}, page {page}");
+        // Under the model of EEVDF 4 to 6 ms.
         let tardiness = &row(&summary, "film").tardiness;
-        assert!(tardiness.p99_ms < 2.0, "{tardiness:?}");
+        assert!(tardiness.p99_ms < 2.5, "{tardiness:?}");
     }
 }

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What has gone on for long is no credit for later, and those who have what they can use keep it.
+
+mod common;
+
+use common::summaries::{row, share, summary};
+
+/// Two tasks of a cgroup had a CPU each beside light ones of another: a third is not owed what these two could not use.
+#[test]
+fn what_few_tasks_could_not_use_is_not_owed_when_more_come() {
+    for after_s in [1, 12] {
+        let text = format!(
+            r#"{{"global": {{"duration": {}, "warmup": {after_s}}}, "machine": {{"cpus": 3}},
+                "cgroups": {{"/web": {{"weight": 200}}, "/batch": {{"weight": 200}}}},
+                "tasks": {{"handler": {{"instance": 3, "loop": -1, "run": 210, "sleep": 3776, "taskgroup": "/web"}},
+                           "batch": {{"instance": 2, "hog": true, "taskgroup": "/batch"}},
+                           "late": {{"delay": "{after_s}.7s", "hog": true, "taskgroup": "/batch"}}}}}}"#,
+            after_s + 2
+        );
+        let wait_ms = row(&summary(&text, 1), "handler").wait_max_ms;
+        assert!(
+            wait_ms < 10.0,
+            "after {after_s} s: {wait_ms} ms, a slice is 2"
+        );
+    }
+}
+
+/// All that wait began at the same time: the minimum stands for a round of them.
+#[test]
+fn a_heavy_task_keeps_its_cpu_beside_hundreds_of_light_ones() {
+    let text = r#"{"global": {"duration": 3, "warmup": 1}, "machine": {"cpus": 8},
+        "tasks": {"many": {"instance": 200, "hog": true}, "heavy": {"instance": 2, "hog": true, "priority": -20}}}"#;
+    // Of all instances.
+    let percent = share(&summary(text, 1), "heavy");
+    assert!(percent > 2.0 * 98.0, "{percent}");
+}
+
+/// Where tasks wait that weigh next to nothing, one that comes from another cache is not behind them.
+#[test]
+fn a_sleeper_that_changes_caches_does_not_wait_for_the_lightest() {
+    let text = r#"{"global": {"duration": 24, "warmup": 21}, "machine": {"cpus": 4, "llc": 2},
+        "cgroups": {"/all": {"weight": 100}},
+        "tasks": {"lightest": {"instance": 2, "hog": true, "priority": 19, "taskgroup": "/all"},
+                  "heavy": {"hog": true, "priority": -10},
+                  "hog": {"instance": 3, "hog": true, "taskgroup": "/all"},
+                  "sleeper": {"instance": 2, "delay": 21, "loop": -1, "run": 3471, "sleep": 13907, "taskgroup": "/all"}}}"#;
+    let wait_ms = row(&summary(text, 1), "sleeper").wait_max_ms;
+    assert!(wait_ms < 20.0, "{wait_ms}");
+}
+
+/// Of a cgroup's tasks a heavy one has a CPU of one cache: the others have as much beside it as in the other one.
+#[test]
+fn equals_beside_a_heavy_task_of_their_cgroup_have_equal_parts() {
+    for (path, equals) in [
+        ("/all", 5),
+        ("/all", 6),
+        ("/all/nested", 5),
+        ("/all/nested", 7),
+    ] {
+        let text = format!(
+            r#"{{"global": {{"duration": 7, "warmup": 2}}, "machine": {{"cpus": 4, "llc": 2}},
+                "cgroups": {{"/all": {{"weight": 100}}}},
+                "tasks": {{"heavy": {{"hog": true, "priority": -10, "taskgroup": "{path}"}},
+                           "equal": {{"instance": {equals}, "hog": true, "taskgroup": "{path}"}}}}}}"#
+        );
+        let summary = summary(&text, 1);
+        assert!(share(&summary, "heavy") > 98.0);
+        let due_percent = 300.0 / f64::from(equals);
+        for task in summary.tasks.iter().filter(|it| it.name.contains("equal")) {
+            let error = task.share_percent / due_percent - 1.0;
+            assert!(
+                error.abs() < 0.25,
+                "{path}, {equals}: {} of {due_percent} %",
+                task.share_percent
+            );
+        }
+    }
+}
