@@ -59,12 +59,19 @@ static __always_inline u64 fair_lag_max(const struct group __arena *g,
 	       fair_leap(g, n);
 }
 
+/* Of a member that is behind. A function of its own: the kernel's verifier follows each path of it once. */
+core_fn fair_bound_lag(const struct group __arena *g in_arena, struct tree_node __arena *n in_arena)
+{
+	n->vtime = vtime_max(n->vtime, g->vmin - fair_lag_max(g, n));
+	return 0;
+}
+
 /* What is beyond that could not be used, and is not owed. On one CPU nobody who begins to wait is behind at all. */
 static __always_inline void fair_forget_lag(const struct group __arena *g,
 					    struct tree_node __arena *n)
 {
 	if (vtime_before(n->vtime, g->vmin))
-		n->vtime = vtime_max(n->vtime, g->vmin - fair_lag_max(g, n));
+		fair_bound_lag(g, n);
 }
 
 /*
@@ -100,15 +107,22 @@ static __always_inline void fair_dequeue(struct group __arena *g, struct tree_no
 	heap_remove(&g->ready, &n->ready);
 }
 
-/* `in` begins to wait, and `out`, which waits, is taken. */
+/* `in`, which is owed what it is behind, begins to wait, and `out`, which waits, is taken. */
+static __always_inline void fair_replace(struct group __arena *g, struct tree_node __arena *out,
+					 struct tree_node __arena *in)
+{
+	if (heap_replace_only(&g->ready, &out->ready, &in->ready, fair_key(in), in->has_run))
+		return;
+	heap_push(&g->ready, &in->ready, fair_key(in), in->has_run);
+	fair_dequeue(g, out);
+}
+
+/* The same of any `in`. */
 static __always_inline void fair_exchange(struct group __arena *g, struct tree_node __arena *out,
 					  struct tree_node __arena *in)
 {
 	fair_forget_lag(g, in);
-	if (heap_replace_only(&g->ready, &out->ready, &in->ready, fair_key(in), in->has_run))
-		return;
-	fair_enqueue(g, in);
-	fair_dequeue(g, out);
+	fair_replace(g, out, in);
 }
 
 /* A waiting member's virtual time has changed. */

@@ -122,6 +122,30 @@ core_fn side_goes_first(struct consort_cpu __arena *c in_arena, struct place __a
 	return clock_goes_first(side, side_n, own, pl, n, best);
 }
 
+/* So many other CPUs are asked who runs there. */
+#define SERVED_LOOKS 16
+
+/* The minimum of a group has leapt: it is held back by those of its members that run on other CPUs of the cache. */
+core_fn hold_back(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
+{
+	struct shard __arena *s = shard_at(c->shard);
+	u32 other = cpu;
+
+	USES_ARENA();
+	for (u32 i = hidden(0); i < SERVED_LOOKS && can_loop; i++) {
+		const struct consort_cpu __arena *o;
+
+		other = cpu_after(s, other);
+		if (other == cpu)
+			break;
+		o = cpu_at(other);
+		if (o->running)
+			place_hold_back(&c->choice, pays_of(o->running),
+					now_ns - o->since_ns - o->estimated_ns);
+	}
+	return 0;
+}
+
 /* Of the places beside its shard's that of a CPU's choice which goes first, if one does before the shard's. */
 core_fn choose_beside(struct consort_cpu __arena *c in_arena, u32 cpu,
 		      struct task __arena *running in_arena, u64 now_ns)
@@ -159,32 +183,19 @@ core_fn choose_beside(struct consort_cpu __arena *c in_arena, u32 cpu,
 	if (pl != shared)
 		clocks_rest(c, cpu, running, pl);
 	place_accept(best);
+	if (best->leaps_in)
+		hold_back(c, cpu, now_ns);
 	if (best->due_ns == NEVER_NS && !best->waited_ns)
 		clock_serves(c, pl);
 	return 0;
 }
 
-/* So many other CPUs are asked who runs there. */
-#define SERVED_LOOKS 16
-
-/* The minimum of a group has leapt: it is held back by those of its members that run on other CPUs of the cache. */
-core_fn hold_back(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
+/* The CPU serves its shard's place: where its minimum is when it has been held back. */
+core_fn serve_shared(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 {
-	struct shard __arena *s = shard_at(c->shard);
-	u32 other = cpu;
-
-	USES_ARENA();
-	for (u32 i = hidden(0); i < SERVED_LOOKS && can_loop; i++) {
-		const struct consort_cpu __arena *o;
-
-		other = cpu_after(s, other);
-		if (other == cpu)
-			break;
-		o = cpu_at(other);
-		if (o->running)
-			place_hold_back(&c->choice, pays_of(o->running),
-					now_ns - o->since_ns - o->estimated_ns);
-	}
+	if (c->choice.leaps_in)
+		hold_back(c, cpu, now_ns);
+	clock_serves(c, &shard_at(c->shard)->place);
 	return 0;
 }
 
@@ -217,9 +228,7 @@ static __always_inline void choose(struct consort_cpu __arena *c, u32 cpu,
 	if (best->defers)
 		choose_beside(c, cpu, running, now_ns);
 	else if (!one_cpu)
-		clock_serves(c, pl);
-	if (!one_cpu && best->leaps_in)
-		hold_back(c, cpu, now_ns);
+		serve_shared(c, cpu, now_ns);
 }
 
 /*

@@ -373,17 +373,19 @@ core_fn task_exchange_any(struct task __arena *next in_arena, struct task __aren
 	return 0;
 }
 
-/* The same; most tasks are in no domain, and of one account. */
+/* The same; most tasks are in no domain, of one account, and not behind there. */
 static __always_inline void task_exchange(struct task __arena *next, struct task __arena *prev,
 					  u64 now_ns)
 {
 	struct tree_node __arena *in = &prev->member.node, *out = &next->member.node;
+	struct group __arena *g = in->parent;
 
-	if (next->set || prev->set || in->parent != out->parent) {
+	if (next->set || prev->set || g != out->parent || group_has_periods(g) ||
+	    vtime_before(in->vtime, g->vmin)) {
 		task_exchange_any(next, prev, now_ns);
 		return;
 	}
-	group_exchange(in->parent, out, in);
+	fair_replace(g, out, in);
 	exchange_waiters(next, prev, now_ns);
 }
 

@@ -79,6 +79,12 @@ static inline bool somebody_waits(struct place __arena *pl)
 }
 
 /*
+ * So much of a lead a stolen task takes along: a slice, and what others may be behind. What it is ahead besides is ahead of a
+ * minimum that was held back for long, beside light tasks; where it comes to it would wait for as many slices of the others.
+ */
+#define STOLEN_LEAD_MAX_NS (LAG_MAX_NS + LAG_MAX_NS / 2)
+
+/*
  * A place's minimum may be held back for a task that runs (place.h): by how much CPU time the tasks with which `t` competes there,
  * on that CPU, are ahead of the minimum of its account.
  */
@@ -100,6 +106,8 @@ core_fn lead_of_others_stays(struct task __arena *t in_arena, u32 place, u32 cpu
 	USES_ARENA();
 	ns = held_back_ns(t, place, cpu);
 	t->member.lead_ns -= ns < t->member.lead_ns ? ns : t->member.lead_ns;
+	if (!in_domain(t) && t->member.lead_ns > STOLEN_LEAD_MAX_NS)
+		t->member.lead_ns = STOLEN_LEAD_MAX_NS;
 	return 0;
 }
 

@@ -48,6 +48,32 @@ fn a_sleeper_that_changes_caches_does_not_wait_for_the_lightest() {
     assert!(wait_ms < 20.0, "{wait_ms}");
 }
 
+/// Equals over two caches, beside the lightest: none brings a lead from one cache that is many slices in the other.
+#[test]
+fn equals_of_two_caches_do_not_wait_for_the_lightest() {
+    let text = r#"{"global": {"duration": 6, "warmup": 1}, "machine": {"cpus": 4, "llc": 2},
+        "cgroups": {"/all": {"weight": 1000}},
+        "tasks": {"bound": {"instance": 2, "hog": true, "taskgroup": "/all", "cpus": [1]},
+                  "player": {"instance": 4, "player": {"domain": "films", "load": 0.05}, "taskgroup": "/all"},
+                  "lightest": {"instance": 2, "hog": true, "priority": 19, "taskgroup": "/all"},
+                  "hog": {"instance": 4, "hog": true, "taskgroup": "/all"}}}"#;
+    let wait_ms = row(&summary(text, 1), "hog").wait_max_ms;
+    assert!(wait_ms < 25.0, "{wait_ms}");
+}
+
+/// Hogs that have a CPU each are behind lighter ones, which come far with each slice: a sleeper that is bound to a hog's CPU
+/// is where the hogs are, not where the lighter ones.
+#[test]
+fn sleepers_of_one_cpu_do_not_wait_for_a_hog_that_has_all_of_it() {
+    let text = r#"{"global": {"duration": 6, "warmup": 1}, "machine": {"cpus": 4},
+        "tasks": {"hog": {"instance": 2, "hog": true},
+                  "sleeper": {"instance": 4, "loop": -1, "run": 1006, "sleep": 19227},
+                  "bound": {"instance": 2, "loop": -1, "run": 1292, "sleep": 13937, "cpus": [0]},
+                  "lighter": {"instance": 3, "hog": true, "priority": 5}}}"#;
+    let wait_ms = row(&summary(text, 1), "bound").wait_max_ms;
+    assert!(wait_ms < 15.0, "{wait_ms}");
+}
+
 /// Of a cgroup's tasks a heavy one has a CPU of one cache: the others have as much beside it as in the other one.
 #[test]
 fn equals_beside_a_heavy_task_of_their_cgroup_have_equal_parts() {
