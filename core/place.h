@@ -428,11 +428,10 @@ static __always_inline int place_choose_plain(struct place __arena *pl,
 	if (running) {
 		if (running != pays || running->parent != g)
 			return 0;
-		/* It may be owed less than it is behind: place_choose() says how much. */
-		if (vtime_before(running->vtime, g->vmin))
-			return 0;
-		if (vtime_before(running->vtime, n->vtime))
+		if (vtime_before(running->vtime, n->vtime)) {
 			n = running;
+			fair_forget_lag(g, n);
+		}
 	}
 	c->task = n;
 	c->pays = n;

@@ -230,7 +230,7 @@ static __always_inline u64 fair_lead_ns(const struct group __arena *g,
 
 /*
  * By how much CPU time, for one of `weight`, the first member that waits is ahead of the minimum, or `running` if none waits (NULL:
- * nobody runs). It is where a member that runs elsewhere holds the minimum back (place.h). A member that changes places neither
+ * nobody runs). It is where a member that runs elsewhere holds the minimum back (choice.h). A member that changes places neither
  * gains nor owes that. A lighter one is ahead by as much as it has had: to one that weighs more that would be many slices.
  */
 static __always_inline u64 fair_held_back_ns(struct group __arena *g,

@@ -85,7 +85,7 @@ static inline bool somebody_waits(struct place __arena *pl)
 #define STOLEN_LEAD_MAX_NS (LAG_MAX_NS + LAG_MAX_NS / 2)
 
 /*
- * A place's minimum may be held back for a task that runs (place.h): by how much CPU time the tasks with which `t` competes there,
+ * A place's minimum may be held back for a task that runs (choice.h): by how much CPU time the tasks with which `t` competes there,
  * on that CPU, are ahead of the minimum of its account.
  */
 static inline u64 held_back_ns(const struct task __arena *t, u32 place, u32 cpu)

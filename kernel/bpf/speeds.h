@@ -19,7 +19,7 @@
  * Source   best responses in a congestion game: with one speed for all tasks of a place each move makes the slowest faster,
  *          and so they end (Rosenthal 1973).
  * Limits   Half of the average task of a place is compared, and one that waits there is taken: beside heavy ones a light one may
- *          stay. Of an account whose heavy tasks have a CPU each all count.
+ *          stay. Where tasks of several accounts wait all heavy ones count, and so they do in clocks beside masks.
  *          What reservations leave of a place changes when they come there or go: it is measured anew.
  */
 #ifndef CONSORT_SPEEDS_H
