@@ -363,8 +363,9 @@ static __always_inline u64 tree_share_if(const struct group __arena *g, u64 weig
 	while (can_loop) {
 		if (!g->level)
 			break;
-		/* Not of the weights that accounts have everywhere: of what they have in this queue. */
-		sum = weight_of_load(g->load) + (active ? 0 : weight);
+		/* Accounts in it weigh what they do in this queue, which loads say. On one CPU there are none: that is their weight. */
+		sum = g->load ? weight_of_load(g->load) : g->weight_active;
+		sum += active ? 0 : weight;
 		weight = node_weight(&g->node) * weight / (sum ? sum : 1);
 		active = g->node.active;
 		g = g->node.parent;
