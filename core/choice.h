@@ -37,7 +37,7 @@ struct choice {
  * The minimum of a group moves on to the one of those that wait. On several CPUs others of the group may run meanwhile, with
  * smaller virtual times: beside a light task, which comes far with each slice, the minimum would leap over them. They would be
  * owed that, and sleepers that wake at the minimum would stand behind them each time. The host, which knows who runs, holds it
- * back (place_hold_back()), but for LEAP_MAX_NS: what nobody else could use is not owed for ever.
+ * back (choice_hold_back()), but for LEAP_MAX_NS: what nobody else could use is not owed for ever.
  */
 static __always_inline void choice_move_on(struct choice __arena *c, struct group __arena *g,
 					   const struct tree_node __arena *n, u64 vtime)
@@ -55,8 +55,8 @@ static __always_inline void choice_move_on(struct choice __arena *c, struct grou
  * Holds a minimum that has leapt back to a member that runs on another CPU: what is above `runs`, charged but for `ran_ns`. That
  * goes on for a part of a slice before it is the turn of one that wakes, as beside members of its own weight.
  */
-core_fn place_hold_back(struct choice __arena *c in_arena, struct tree_node __arena *runs in_arena,
-			u64 ran_ns)
+core_fn choice_hold_back(struct choice __arena *c in_arena, struct tree_node __arena *runs in_arena,
+			 u64 ran_ns)
 {
 	struct group __arena *g = c->leaps_in;
 	struct tree_node __arena *n = tree_member_above(runs, g);

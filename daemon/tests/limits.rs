@@ -307,7 +307,6 @@ fn many_users_leave_something_to_the_next_one_and_to_root() {
     users.admit_connection(0, now).unwrap();
 }
 
-/// The daemon's time is a user's to pay for; what is not paid is waited for, root excepted.
 /// The kernel has work with it after the daemon: pages in a loop are no way to have that for nothing.
 #[test]
 fn a_page_costs_of_the_budget_of_time() {
@@ -331,6 +330,7 @@ fn a_page_costs_of_the_budget_of_time() {
     assert_eq!(world.service.waits_for(MODEST, world.now), None);
 }
 
+/// The daemon's time is a user's to pay for; what is not paid is waited for, root excepted.
 #[test]
 fn whoever_takes_too_much_of_the_daemons_time_waits() {
     let now = Instant::now();

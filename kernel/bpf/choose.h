@@ -140,8 +140,8 @@ core_fn hold_back(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 			break;
 		o = cpu_at(other);
 		if (o->running)
-			place_hold_back(&c->choice, pays_of(o->running),
-					now_ns - o->since_ns - o->estimated_ns);
+			choice_hold_back(&c->choice, pays_of(o->running),
+					 now_ns - o->since_ns - o->estimated_ns);
 	}
 	return 0;
 }

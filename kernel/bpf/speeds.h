@@ -117,11 +117,11 @@ core_fn speed_look(struct giver __arena *g in_arena, struct place __arena *pl in
 	/* When the level of the classes goes it is counted anew. */
 	if (g->served_at_ns && ran_ns >= g->served_ran_ns) {
 		served = ((ran_ns - g->served_ran_ns) << 10) / (gone_ns >> 10);
-		load = load_served(pl, account, ran_ns - g->served_ran_ns,
-				   account == g->served_in ? account->vmin - g->served_vtime : 0);
 		/* Between accounts that come and go what was known of it is better than the sum of all weights. */
-		if (account != g->served_in && g->looks)
-			load = g->load;
+		load = g->looks ? g->load : pl->root.load;
+		if (account == g->served_in)
+			load = load_served(pl, account, ran_ns - g->served_ran_ns,
+					   account->vmin - g->served_vtime);
 		if (g->looks < SPEED_LOOKS)
 			g->looks++;
 		g->served = ((g->looks - 1) * g->served + served) / g->looks ?: 1;
@@ -251,7 +251,7 @@ static inline bool is_faster(const struct consort_cpu __arena *to, u64 more,
 
 /*
  * The same for a place whose first waiting task is of the account of the task that has this CPU alone: it would share the CPU
- * with that one, whatever their account's heavy tasks have.
+ * with that one, whatever their account's heavy tasks have. A look without that place's lock: it may be wrong, and costs a move.
  */
 core_fn is_faster_within(struct consort_cpu __arena *c in_arena, struct place __arena *pl in_arena,
 			 u64 more, struct giver __arena *g in_arena)

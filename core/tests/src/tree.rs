@@ -437,8 +437,8 @@ proptest! {
 }
 
 proptest! {
-    /// Who comes to wait from another CPU is behind by LAG_MAX_NS and a leap of the minimum at most, whatever the others had
-    /// meanwhile, and by what it is if that is less.
+    /// A task that comes to wait from another CPU is behind by LAG_MAX_NS and a leap of the minimum at most, whatever the others
+    /// had meanwhile, and by what it is if that is less.
     #[test]
     fn a_lag_is_bounded_on_the_far_side(ran_ns in 0..100_000_000u64, weight in weight(), vtime: u64) {
         let mut h = Host::new(vtime, 0, 0);
