@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .allowlist_var("WEIGHT_ONE|WEIGHT_SHIFT|VTIME_SHIFT|CHARGE_MAX_NS|TREE_DEPTH_MAX")
         .allowlist_var("PATIENCE_NS|PRIORITY_NONE|NICE_LEVELS|SEATS_MAX|SEAT_GIVES_NS")
         .allowlist_var("LAG_MAX_NS|SERVED_BEHIND_MAX|LIVE_WAIT_NS|LIVE_PART|LIVE_LOOKS|LOAD_SHIFT|OWING_SHIFT|FIRST_ROUNDS|MEMBERS_ROUNDS|MEAN_MAX_NS")
-        .allowlist_var("NO_PERIOD|PERIOD_AHEAD_MAX_NS|NODE_.*|ORDER_.*|ROLES_MAX|PIPELINE_.*|FUNCTION_.*|MISS_.*|USER_.*")
+        .allowlist_var("NO_PERIOD|PERIOD_AHEAD_MAX_NS|RUNS_BEHIND_MAX_NS|NODE_.*|ORDER_.*|ROLES_MAX|PIPELINE_.*|FUNCTION_.*|MISS_.*|USER_.*")
         .prepend_enum_name(false)
         .derive_default(true)
         .generate()?

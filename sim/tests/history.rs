@@ -102,3 +102,21 @@ fn equals_beside_a_heavy_task_of_their_cgroup_have_equal_parts() {
         }
     }
 }
+
+/// A reservation that is more of its class than a CPU runs all the time, and is owed no more: one of a short period has its turns.
+#[test]
+fn a_large_reservation_is_not_owed_what_one_task_cannot_use() {
+    let text = r#"{"global": {"duration": 6, "warmup": 1}, "machine": {"cpus": 2, "llc": 1},
+        "tasks": {"large": {"hog": true, "reserve": {"class": "guaranteed", "rate": 0.7, "period": "100ms"}},
+                  "small": {"hog": true, "reserve": {"class": "guaranteed", "rate": 0.1, "period": "30ms"}},
+                  "other": {"hog": true, "reserve": {"class": "adaptive", "rate": 0.475, "period": "30ms"}},
+                  "hog": {"instance": 4, "hog": true}}}"#;
+    let summary = summary(text, 1);
+    // It was 71.
+    let wait_ms = row(&summary, "small").wait_max_ms;
+    assert!(wait_ms < 30.0, "{wait_ms} ms of 30");
+    for (name, least) in [("large", 70.0), ("small", 10.0), ("other", 47.5)] {
+        let percent = share(&summary, name);
+        assert!(percent >= least, "{name}: {percent}");
+    }
+}

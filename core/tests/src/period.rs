@@ -120,3 +120,30 @@ fn a_short_period_does_not_wait_for_each_long_one() {
         "{by_vtime_ns} ns by virtual time, {by_period_ns} ns by periods"
     );
 }
+
+/// Several CPUs: one of the class runs all the time, and the others have more of them than it can use. It is not owed that.
+#[test]
+fn a_member_that_runs_all_the_time_falls_behind_no_further() {
+    const PERIOD_NS: u64 = 100_000_000;
+    let mut c = Class::new(
+        0,
+        &[(0.7, PERIOD_NS), (0.1, PERIOD_NS), (0.1, PERIOD_NS)],
+        NODE_PERIOD,
+    );
+    (0..3).for_each(|t| c.wake(t));
+    assert_eq!(c.h.running, Some(0));
+
+    let charge = |c: &mut Class, t: usize| {
+        let node = c.h.node(t);
+        unsafe { core_tree_charge(node, QUANTUM_NS) };
+    };
+    for _ in 0..100 {
+        charge(&mut c, 1);
+        charge(&mut c, 2);
+        charge(&mut c, 0);
+    }
+    let weight = c.node(0).weight;
+    let most = unsafe { core_vtime_of_ns(u64::from(RUNS_BEHIND_MAX_NS), weight) };
+    let behind = c.group().vmin.wrapping_sub(c.node(0).vtime) as i64;
+    assert!(behind <= most as i64, "{behind} behind, may be {most}");
+}
