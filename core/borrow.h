@@ -42,7 +42,8 @@ struct place {
 	u64 window_ns; /* how far a domain may run ahead for due events, at its own rate */
 	u64 quantum_ns; /* a slice as it is now: what running by virtual time alone may put a member ahead */
 	u64 members_ns; /* a domain's slice, at most, if that is more than one task's */
-	u64 first_ns; /* how long the first turn of a task that has just woken is; 0: there is none */
+	u64 first_ns; /* how long the first turn of a task that has just woken is at most; 0: there is none */
+	u64 first_average_ns; /* and for one with an average share */
 	u32 nr_runnable; /* tasks */
 	u32 nr_blocked; /* domains that have borrowed enough */
 	u32 nr_cpus; /* that choose from it; kept by the host */

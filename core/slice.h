@@ -5,12 +5,12 @@
  * Problem  Short slices cost switches, long ones cost timeliness.
  * Rule     max(granularity / runnable, min_slice), times the members that run on the slice of one domain, up to
  *          MEMBERS_ROUNDS times the granularity; beside reservations it is one.
- *          The first turn of a task that has just woken may be longer: half the granularity, while all of these last no
- *          longer than FIRST_ROUNDS times the granularity. Beside reservations no slice is longer than their shortest
+ *          The first turn of a task that has just woken may be longer: half the granularity, as far as its share repays that
+ *          within FIRST_ROUNDS times the granularity. Beside reservations no slice is longer than their shortest
  *          period / 64, but min_slice: the period trades how finely a rate is given for switches. First turns there are no
  *          longer than a part of that period on several CPUs. On one there are none: a reservation waits for all of them there.
- * Bound    N runnable tasks each run once within max(granularity, N * min_slice), and N first turns last FIRST_ROUNDS times the
- *          granularity at most. Nobody's share is another one by that: a turn is charged like any run.
+ * Bound    N runnable tasks each run once within max(granularity, N * min_slice). N first turns last FIRST_ROUNDS times the
+ *          granularity at most; as long does a task that has had one wait for its next slice. Nobody's share is another one by that: a turn is charged like any run.
  * Source   000 equation 2.2 and Figure 2.17; 004 section 2 (what a period is for). That jobs one after the other are done sooner
  *          than all of them in turns is known from batch systems; the stock scheduler protects slices, too, of 2.8 ms on eight
  *          CPUs or more.
@@ -43,18 +43,17 @@ static __always_inline u64 members_slice_ns(u64 slice, u32 nr_members, u64 most_
  * How long the first turn of a task may last that has just woken. Most that sleep are done by then. In slices all that wake at a
  * time would be done as late as the last of them, sleep as long, and wake at the same time again.
  */
-#define FIRST_ROUNDS 32
+#define FIRST_ROUNDS 16
 
-/*
- * A task with a smaller part of the average share would make the others of its accounts wait for long until its first turn is
- * repaid.
- */
-#define FIRST_TURN_PARTS 4
-
-static __always_inline u64 first_turn_ns(u64 granularity_ns, u32 nr_runnable)
+static __always_inline u64 first_turn_ns(u64 granularity_ns)
 {
-	return nr_runnable > 2 * FIRST_ROUNDS ? FIRST_ROUNDS * granularity_ns / nr_runnable :
-						granularity_ns / 2;
+	return granularity_ns / 2;
+}
+
+/* The same of a task with an average share, however many there are; one with less has a part of that (tree_part_ns). */
+static __always_inline u64 first_turn_average_ns(u64 granularity_ns, u32 nr_runnable)
+{
+	return FIRST_ROUNDS * granularity_ns / (nr_runnable ? nr_runnable : 1);
 }
 
 /* Slices in a period: several levels of the tree may each be late by one, and the rate still holds over the period. */

@@ -316,13 +316,11 @@ core_fn tree_is_first(struct tree_node __arena *n in_arena, struct group __arena
 }
 
 /*
- * Whether the share of a task is at least one part in `parts` of what it would be if it, and each account above it, weighed as
- * much as the active members of its group do on average.
+ * The part of `average_ns`, and no more than `most_ns`, which is less than 2^31, for the share of a task: all of it if the task,
+ * and each account above it, weighs as much as the active members of its group do on average.
  */
-core_fn tree_weighs_enough(const struct tree_node __arena *n in_arena, u32 parts)
+core_fn tree_part_ns(const struct tree_node __arena *n in_arena, u64 average_ns, u64 most_ns)
 {
-	u64 left = (u64)parts << 8;
-
 	while (can_loop) {
 		const struct group __arena *g = n->parent;
 		u64 weighed;
@@ -331,12 +329,10 @@ core_fn tree_weighs_enough(const struct tree_node __arena *n in_arena, u32 parts
 			break;
 		weighed = n->weight * g->nr_active;
 		if (weighed < g->weight_active)
-			left = left * weighed / g->weight_active;
-		if (left < 1 << 8)
-			return 0;
+			average_ns = average_ns * ((weighed << 8) / g->weight_active) >> 8;
 		n = &g->node;
 	}
-	return 1;
+	return average_ns < most_ns ? average_ns : most_ns;
 }
 
 /* The ancestor of `n`, or `n` itself, that is a member of `g`; NULL if `n` is not below `g`. */

@@ -74,9 +74,9 @@ u64 core_members_slice_ns(u64 slice, u32 nr_members, u64 most_ns)
 	return members_slice_ns(slice, nr_members, most_ns);
 }
 
-u64 core_first_turn_ns(u64 granularity_ns, u32 nr_runnable)
+u64 core_first_turn_average_ns(u64 granularity_ns, u32 nr_runnable)
 {
-	return first_turn_ns(granularity_ns, nr_runnable);
+	return first_turn_average_ns(granularity_ns, nr_runnable);
 }
 
 u64 core_first_turn_beside_ns(u64 turn_ns, u64 period_ns)
@@ -172,9 +172,9 @@ void core_group_exchange(struct group *g, struct tree_node *out, struct tree_nod
 	group_exchange(g, out, in);
 }
 
-int core_tree_weighs_enough(const struct tree_node *n, u32 parts)
+u64 core_tree_part_ns(const struct tree_node *n, u64 average_ns, u64 most_ns)
 {
-	return tree_weighs_enough(n, parts);
+	return tree_part_ns(n, average_ns, most_ns);
 }
 
 void core_tree_charge(struct tree_node *n, u64 ns)

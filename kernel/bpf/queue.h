@@ -48,7 +48,8 @@ static __always_inline void place_count(struct place __arena *pl, u32 place, s32
 		nr_runnable = count_in_shard(pl, place, more);
 	pl->quantum_ns = slice_ns(tunables.granularity_ns, tunables.min_slice_ns, nr_runnable);
 	pl->members_ns = MEMBERS_ROUNDS * tunables.granularity_ns;
-	pl->first_ns = first_turn_ns(tunables.granularity_ns, nr_runnable);
+	pl->first_ns = first_turn_ns(tunables.granularity_ns);
+	pl->first_average_ns = first_turn_average_ns(tunables.granularity_ns, nr_runnable);
 	if (pl->root.node.parent) {
 		pl->quantum_ns = slice_beside_ns(pl->quantum_ns, tunables.min_slice_ns,
 						 class_table.shortest_period_ns);

@@ -25,17 +25,17 @@ __weak __noinline u64 task_slice_ns(struct task __arena *t in_arena, u64 now_ns)
 }
 
 /*
- * A task that has just woken begins its first turn, unless it is new: those that never sleep have none. One that weighs little
- * would be ahead of its share for long after it.
+ * A task that has just woken begins its first turn, unless it is new: those that never sleep have none. With a small share it
+ * would be ahead of that for long after a long one.
  */
 static __always_inline void turn_begin(struct task __arena *t, const struct place __arena *pl,
 				       u64 now_ns)
 {
 	const struct tree_node __arena *n = &t->member.node;
 
-	if (!n->has_run && pl->first_ns && t->charged_ns &&
-	    tree_weighs_enough(pays_of(t), FIRST_TURN_PARTS))
-		t->turn_until_ns = now_ns + pl->first_ns;
+	if (!n->has_run && pl->first_ns && t->charged_ns)
+		t->turn_until_ns =
+			now_ns + tree_part_ns(pays_of(t), pl->first_average_ns, pl->first_ns);
 }
 
 /* How often a CPU looks whose task runs alone: others of its shard may come to wait, and only their own CPUs are told. */

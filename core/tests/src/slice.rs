@@ -4,8 +4,9 @@
 use crate::{
     host::Host,
     policy::{
-        core_first_turn_beside_ns, core_first_turn_ns, core_members_slice_ns, core_slice_beside_ns,
-        core_slice_ns, core_tree_weighs_enough, FIRST_ROUNDS, MEMBERS_ROUNDS, WEIGHT_ONE,
+        core_first_turn_average_ns, core_first_turn_beside_ns, core_members_slice_ns,
+        core_slice_beside_ns, core_slice_ns, core_tree_part_ns, FIRST_ROUNDS, MEMBERS_ROUNDS,
+        WEIGHT_ONE,
     },
 };
 use proptest::prelude::*;
@@ -103,18 +104,12 @@ proptest! {
         prop_assert_eq!(slice_ns(granularity_ns, min_ns, nr_runnable, nr_members), all);
     }
 
-    /// Half of the granularity while there is room for that; and all first turns together last FIRST_ROUNDS rounds at most.
+    /// All first turns of equals together last FIRST_ROUNDS rounds at most.
     #[test]
-    fn first_turns_are_bounded_one_by_one_and_together(
-        granularity_ns in 0..=1000 * MS, nr_runnable in 1u32..10_000,
-    ) {
-        let turn = unsafe { core_first_turn_ns(granularity_ns, nr_runnable) };
+    fn first_turns_are_bounded_together(granularity_ns in 0..=1000 * MS, nr_runnable in 1u32..10_000) {
+        let turn = unsafe { core_first_turn_average_ns(granularity_ns, nr_runnable) };
 
-        prop_assert!(turn <= granularity_ns / 2);
         prop_assert!(turn * u64::from(nr_runnable) <= u64::from(FIRST_ROUNDS) * granularity_ns);
-        if nr_runnable <= 2 * FIRST_ROUNDS {
-            prop_assert_eq!(turn, granularity_ns / 2);
-        }
     }
 
     #[test]
@@ -127,12 +122,11 @@ proptest! {
     }
 }
 
-/// Who has a first turn: at a quarter of the average, one whose account has half of it, and that half of its account's.
+/// Of first turns: one has a quarter of the average whose account has half of it, and that half of its account's.
 #[test]
 fn parts_of_the_average_multiply_on_the_way_up() {
     let mut h = Host::new(0, 0, 0);
     let one = u64::from(WEIGHT_ONE);
-    let enough = |h: &Host, t, parts| unsafe { core_tree_weighs_enough(h.node(t), parts) != 0 };
     let (light, heavy) = (h.add_group(None, one), h.add_group(None, 3 * one));
 
     h.add_task(Some(light), None, one);
@@ -141,8 +135,14 @@ fn parts_of_the_average_multiply_on_the_way_up() {
     for t in 0..3 {
         h.wake(t);
     }
-    // Its account has half of the average, and it half of that account's.
-    assert!(enough(&h, 0, 4) && !enough(&h, 0, 3));
-    assert!(enough(&h, 1, 2) && !enough(&h, 1, 1));
-    assert!(enough(&h, 2, 1));
+    for (t, part_ns) in [(0, MS), (1, 2 * MS), (2, 4 * MS)] {
+        assert_eq!(
+            unsafe { core_tree_part_ns(h.node(t), 4 * MS, 8 * MS) },
+            part_ns
+        );
+        assert_eq!(
+            unsafe { core_tree_part_ns(h.node(t), 4 * MS, MS / 2) },
+            MS / 2
+        );
+    }
 }
