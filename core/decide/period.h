@@ -16,9 +16,9 @@
  * Source   004 section 2 (RC: periods decide); WF2Q+ (Bennett, Zhang 1997) for the group's virtual time and its two
  *          queues; EEVDF (Stoica, Abdel-Wahab 1995) for the bound.
  * Limits   On several CPUs a member may have a greater part of the weight than one CPU is of theirs. What it cannot use
- *          is not owed to it: while it runs and none of its tasks waits it falls behind by RUNS_BEHIND_MAX_NS of its own
- *          running at most. Else it would go before shorter periods for as long as it has been too large. Beyond a
- *          period and BEHIND_MAX_NS nothing is owed, either.
+ *          is not owed to it: while it runs and none of its tasks waits it is behind by what is missing of its rate, and by
+ *          RUNS_BEHIND_MAX_NS of its own running, at most. Else it would go before shorter periods for as long as it has
+ *          been too large. Beyond a period and BEHIND_MAX_NS nothing is owed, either.
  */
 #ifndef CORE_DECIDE_PERIOD_H
 #define CORE_DECIDE_PERIOD_H
@@ -28,7 +28,7 @@
 /* Longer than any quantum: on one CPU nobody is that far behind. */
 #define BEHIND_MAX_NS 20000000ULL
 
-/* How far a member falls behind, as its own running, while it runs on one CPU of several. */
+/* How far behind a member is, as its own running, that has its rate and runs on one CPU of several. */
 #define RUNS_BEHIND_MAX_NS 4000000ULL
 
 /*
@@ -56,7 +56,6 @@ static __always_inline void period_push(struct group __arena *g, struct tree_nod
 static __always_inline void period_remove(struct group __arena *g, struct tree_node __arena *n)
 {
 	heap_remove(n->is_ahead ? &g->ahead : &g->ready, &n->ready);
-	n->rest_vtime = g->vmin;
 }
 
 /* The member that is ahead least is among the ready ones if nobody else is: the group waits as long as one does. */
@@ -126,7 +125,6 @@ static __always_inline void period_exchange(struct group __arena *g, struct tree
 					    struct tree_node __arena *in)
 {
 	in->is_ahead = 0;
-	out->rest_vtime = g->vmin;
 	if (!g->ahead.top && heap_replace_only(&g->ready, &out->ready, &in->ready,
 					       period_deadline(in, in->vtime), 0))
 		return;
@@ -192,34 +190,15 @@ core_fn period_before(const struct group __arena *g in_arena,
 	return vtime_before(period_deadline(n, n->vtime), period_deadline(other, other_vtime));
 }
 
-/*
- * A member has added `run` to its virtual time. If none of its tasks has waited since it was taken, or last charged, it has had
- * all that it could use, and falls behind no further than a slice may put it: the class may have had more than its part for a
- * moment, and gives that back at once.
- */
-static __always_inline void period_keep_up(const struct group __arena *g,
-					   struct tree_node __arena *n, u64 run)
-{
-	u64 passed = g->vmin - n->rest_vtime,
-	    least = g->vmin - vtime_of_ns(RUNS_BEHIND_MAX_NS, n->weight);
-
-	if (!n->ready.queued && run < passed && vtime_before(n->vtime, least))
-		n->vtime += passed - run < least - n->vtime ? passed - run : least - n->vtime;
-	n->rest_vtime = g->vmin;
-}
-
 /* A member has had `ns` of CPU time. */
 static __always_inline void period_charge(struct group __arena *g, struct tree_node __arena *n,
 					  u64 ns)
 {
-	u64 run = period_vtime_of_ns(g, n, ns);
-
-	n->vtime += run;
+	n->vtime += period_vtime_of_ns(g, n, ns);
 	if (g->node.kind != NODE_RC) {
 		g->vmin += vtime_of_ns(ns, g->weight_here ? g->weight_here : g->weight_all);
 		if (g->nr_active == n->active)
 			g->vmin = vtime_max(g->vmin, n->vtime);
-		period_keep_up(g, n, run);
 	}
 	if (n->ready.queued || !vtime_before(n->vtime, n->ends_vtime))
 		period_follow(g, n);
@@ -261,8 +240,31 @@ static __always_inline void period_wake(struct group __arena *g, struct tree_nod
 		n->vtime = g->vmin;
 		n->ends_vtime = n->vtime + n->period_vtime;
 	}
-	n->rest_vtime = g->vmin;
+	n->rest_vtime = n->vtime - rc_vtime(now_ns);
 	period_renew(n);
+}
+
+/*
+ * A task of a member runs, `now_ns` is when it was charged last. If none of its tasks waits, it has had all that it could use since:
+ * what it is behind the group it is not owed, but for what is missing of its rate since it last had more than that.
+ */
+core_fn period_keep_up(struct tree_node __arena *n in_arena, u64 now_ns)
+{
+	const struct group __arena *g = n->parent;
+	u64 promised = n->rest_vtime + rc_vtime(now_ns), least, more;
+
+	if (vtime_before(promised, n->vtime)) {
+		n->rest_vtime += n->vtime - promised;
+		promised = n->vtime;
+	}
+	least = g->vmin - vtime_of_ns(RUNS_BEHIND_MAX_NS, n->weight) - (promised - n->vtime);
+	if (n->ready.queued || !vtime_before(n->vtime, least))
+		return 0;
+	more = least - n->vtime;
+	n->rest_vtime += more;
+	n->vtime += more;
+	period_renew(n);
+	return 0;
 }
 
 #endif

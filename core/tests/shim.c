@@ -177,6 +177,11 @@ u64 core_tree_part_ns(const struct tree_node *n, u64 average_ns, u64 most_ns)
 	return tree_part_ns(n, average_ns, most_ns);
 }
 
+void core_period_keep_up(struct tree_node *n, u64 now_ns)
+{
+	period_keep_up(n, now_ns);
+}
+
 void core_tree_charge(struct tree_node *n, u64 ns)
 {
 	tree_charge(n, ns);

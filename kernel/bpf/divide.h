@@ -80,20 +80,27 @@ static inline void sides_forget(struct consort_cpu __arena *c)
 	c->own_lead_ns = 0;
 }
 
-/* A task has run: its side has had that much. What one did not want is not owed to it later. Its load still counts. */
+/*
+ * A task has run, and is about to be charged: its side has had that much. What one did not want is not owed to it later, nor to a
+ * reservation what it could not use until then. Its load still counts.
+ */
 core_fn divide(struct task __arena *t in_arena, u64 ran_ns)
 {
 	struct consort_cpu __arena *c = cpu_at(t->cpu);
 	struct shard __arena *s = shard_at(c->shard);
 	struct division d = {};
 	bool is_beside = t->place >= SHARDS_MAX;
+	struct tree_node __arena *promise;
 	u64 asleep = 0;
 	s64 bound_ns = lead_max_ns(), lead_ns = c->own_lead_ns;
 
 	/* Without reservations nothing is divided by this. */
 	if (!class_table.shortest_period_ns)
 		return 0;
-	if (!t->member.node.active && !promise_above(&t->member.node))
+	promise = promise_above(&t->member.node);
+	if (promise && promise->parent->node.kind == NODE_PERIOD)
+		period_keep_up(promise, bpf_ktime_get_ns() - ran_ns);
+	if (!t->member.node.active && !promise)
 		asleep = t->member.node.weight;
 	side_add(&d.own, &c->place, WEIGHT_ONE, WEIGHT_ONE, is_beside ? asleep : 0);
 	for (u32 i = hidden(1); s->nr_in_subsets && i <= SUBSETS && can_loop; i = hidden(i + 1)) {

@@ -63,6 +63,13 @@ impl Class {
         &self.h.groups[self.class]
     }
 
+    /// A member has been charged for its task, which ran on one CPU of several.
+    pub fn keep_up(&mut self, t: usize) {
+        let reservation = self.h.groups[self.reservations[t]].at();
+
+        unsafe { core_period_keep_up(&raw mut (*reservation).node, self.h.now_ns) };
+    }
+
     pub fn node(&self, t: usize) -> &tree_node {
         &self.h.groups[self.reservations[t]].node
     }
