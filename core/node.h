@@ -61,10 +61,12 @@ struct group {
 	u64 ran_ns; /* CPU time that its members have had; of the root: since it has been alone */
 	u64 load; /* of its active tasks, and of the accounts in it, see ledger.h */
 	u64 load_above; /* what it is of its parent's load */
+	u64 load_here; /* what it counts in the ledger */
 	struct ledger __arena *ledger; /* of the account in all queues; NULL: its weight is not divided */
 	u64 spare_vtime; /* how far CPU time for which nobody waited would have put its members on average, see decide/fair.h */
 	u32 nr_active;
-	u32 level; /* 0: root */
+	u8 level; /* 0: root */
+	u8 of_one_cpu; /* its queue is: set by the host */
 };
 
 static __always_inline struct tree_node __arena *node_of_ready(struct heap_link __arena *l)
@@ -98,7 +100,7 @@ static __always_inline u64 node_weight(const struct tree_node __arena *n)
 	if (n->kind < NODE_FAIR)
 		return n->weight;
 	g = outer_of(n, struct group, node);
-	return g->ledger && !g->nominal_weight ? ledger_part(g->ledger, n->weight, g->load) :
+	return g->ledger && !g->nominal_weight ? ledger_part(g->ledger, n->weight, g->load_here) :
 						 n->weight;
 }
 

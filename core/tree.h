@@ -28,6 +28,7 @@ core_fn tree_charge_above(struct tree_node __arena *n in_arena, u64 ns)
 			break;
 		group_charge(g, n, ns);
 		g->ran_ns += ns;
+		ledger_ran(g->ledger, g->load_here, ns);
 		n = &g->node;
 	}
 	return 0;
@@ -42,6 +43,7 @@ static __always_inline void tree_charge(struct tree_node __arena *n, u64 ns)
 		return;
 	group_charge(g, n, ns);
 	g->ran_ns += ns;
+	ledger_ran(g->ledger, g->load_here, ns);
 	if (g->node.parent)
 		tree_charge_above(&g->node, ns);
 }
@@ -73,6 +75,7 @@ core_fn tree_count(struct tree_node __arena *n in_arena, u64 ns)
 		if (!n->parent)
 			break;
 		n->parent->ran_ns += ns;
+		ledger_ran(n->parent->ledger, n->parent->load_here, ns);
 		if (n->parent->node.kind == NODE_FAIR)
 			fair_spare(n->parent, ns);
 		n = &n->parent->node;
@@ -186,6 +189,36 @@ static __always_inline u64 group_load_above(const struct group __arena *g)
 	return g->load ? load_of_weight(node_weight(&g->node)) : 0;
 }
 
+/* What a group counts in its account's ledger follows its load. */
+static __always_inline void group_count_load(struct group __arena *g)
+{
+	u64 here = g->load, most;
+
+	if (!g->ledger)
+		return;
+	if (g->of_one_cpu && g->node.kind == NODE_FAIR) {
+		most = ledger_most(g->ledger, g->load_here);
+		here = here < most ? here : most;
+	}
+	if (here == g->load_here)
+		return;
+	__sync_fetch_and_add(&g->ledger->load, here - g->load_here);
+	g->load_here = here;
+}
+
+/* At each level above a task that runs: how many CPUs its accounts have. */
+core_fn tree_look_loads(const struct group __arena *g in_arena, u64 now_ns)
+{
+	while (can_loop) {
+		if (!g || !g->level)
+			break;
+		if (g->ledger && g->load_here < ledger_all(g->ledger))
+			ledger_look(g->ledger, now_ns);
+		g = g->node.parent;
+	}
+	return 0;
+}
+
 /*
  * A task of `g` becomes runnable, or ceases to be: `load` may be negative. With none, the groups above follow what accounts
  * have become in other queues.
@@ -198,8 +231,7 @@ core_fn tree_load(struct group __arena *g in_arena, u64 load)
 		if (!g)
 			break;
 		g->load += load;
-		if (g->ledger && load)
-			__sync_fetch_and_add(&g->ledger->load, load);
+		group_count_load(g);
 		/* What the top has is the classes': the root is below it at times, and what is in it counts there alone. */
 		if (!g->level)
 			break;

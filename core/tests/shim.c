@@ -116,6 +116,21 @@ u64 core_load_of_weight(u64 weight)
 	return load_of_weight(weight);
 }
 
+void core_ledger_ran(struct ledger *l, u64 here, u64 ns)
+{
+	ledger_ran(l, here, ns);
+}
+
+void core_ledger_look(struct ledger *l, u64 now_ns)
+{
+	ledger_look(l, now_ns);
+}
+
+u64 core_ledger_most(const struct ledger *l, u64 own)
+{
+	return ledger_most(l, own);
+}
+
 u64 core_ledger_part(const struct ledger *l, u64 weight, u64 here)
 {
 	return ledger_part(l, weight, here);

@@ -30,7 +30,7 @@ core_fn task_bill(struct task __arena *t in_arena, u64 ns, u64 now_ns)
 	if (waits)
 		task_hide(t);
 	if (!one_cpu)
-		charge_begin(t);
+		charge_begin(t, now_ns);
 	task_charge_ns(t, ns, now_ns);
 	if (!one_cpu)
 		charge_end(t);

@@ -123,14 +123,12 @@ core_fn task_charge_ns(struct task __arena *t in_arena, u64 ran_ns, u64 now_ns)
 }
 
 /* On several CPUs: one that sleeps was runnable, and without its load its accounts might weigh nothing while it is charged. */
-static __always_inline void charge_begin(struct task __arena *t)
+static __always_inline void charge_begin(struct task __arena *t, u64 now_ns)
 {
-	if (t->member.node.active) {
-		tree_load(group_in(t->home, t->place), 0);
-		promises_follow(t);
-	} else {
+	if (t->member.node.active)
+		follow_loads(t, now_ns);
+	else
 		count_load(t, true);
-	}
 }
 
 static __always_inline void charge_end(struct task __arena *t)
@@ -153,7 +151,7 @@ static __always_inline void task_charge(struct task __arena *t, u64 total_ns, u6
 	t->charged_ns = total_ns;
 	task_settle_in(t);
 	if (!one_cpu) {
-		charge_begin(t);
+		charge_begin(t, now_ns);
 		divide(t, ran_ns);
 	}
 	/* Most tasks pay for themselves alone. */

@@ -62,6 +62,7 @@ core_fn group_set_init(struct group_set __arena *set in_arena, u64 id,
 
 		if (!one_cpu)
 			g->ledger = &set->ledger;
+		g->of_one_cpu = is_own(place);
 		g->node.kind = NODE_FAIR;
 		g->node.weight = weight;
 		g->node.parent = group_in(parent, place);

@@ -73,15 +73,37 @@ core_fn promises_follow(struct task __arena *t in_arena)
 	return 0;
 }
 
+/* The load of an active task: one CPU's worth where its account is in several queues. */
+static __always_inline u64 load_of(const struct task __arena *t)
+{
+	const struct group __arena *home = group_in(t->home, t->place);
+	u64 load = load_of_weight(t->member.node.weight), most;
+
+	if (!home->ledger || home->load_here >= ledger_all(home->ledger))
+		return load;
+	most = ledger_most(home->ledger, t->load);
+	return load < most ? load : most;
+}
+
+static __always_inline void set_load(struct task __arena *t, u64 load)
+{
+	tree_load(group_in(t->home, t->place), load - t->load);
+	t->load = load;
+	promises_follow(t);
+}
+
 /* Tells the ledgers of its accounts that a task has become active, or ceases to be. */
 static __always_inline void count_load(struct task __arena *t, bool more)
 {
-	u64 load = load_of_weight(t->member.node.weight);
+	if (!one_cpu)
+		set_load(t, more ? load_of(t) : 0);
+}
 
-	if (one_cpu)
-		return;
-	tree_load(group_in(t->home, t->place), more ? load : -load);
-	promises_follow(t);
+/* A task that runs: its accounts follow what they have become in other queues, and what they can use. */
+static __always_inline void follow_loads(struct task __arena *t, u64 now_ns)
+{
+	tree_look_loads(group_in(t->home, t->place), now_ns);
+	set_load(t, load_of(t));
 }
 
 /*

@@ -116,6 +116,7 @@ struct task {
 	struct reservation __arena *reservation; /* NULL: none */
 	struct domain_set __arena *set; /* the domain that it has joined; NULL: none */
 	u64 charged_ns; /* of the kernel's sum_exec_runtime */
+	u64 load; /* what it counts in its account; 0: it is not active */
 	u64 turn_until_ns; /* of the first since it woke */
 	u64 yield_by_ns; /* as last written to its slot */
 	u64 began_ns; /* a member: when it was chosen for the run that it has now, or joined; */

@@ -44,7 +44,7 @@ static inline u64 promised_to(struct task __arena *t)
 
 	if (!n || n->kind < NODE_FAIR || !home->load)
 		return 0;
-	return group_of(n)->load_above * load_of_weight(t->member.node.weight) / home->load;
+	return group_of(n)->load_above * t->load / home->load;
 }
 
 /* The task of a thief's choice is hidden while the thief looks on, among `others`. */

@@ -85,14 +85,17 @@ static void add_load(void *context, struct group *g)
 	sum->load += g->load_above;
 }
 
-static void add_task_load(const struct task *t)
+static void add_task_load(struct checking *c, const struct task *t)
 {
 	struct group *g = group_in(t->home, t->place);
 	struct sum *sum = sum_of(g);
+	u64 most = t->member.node.active ? load_of_weight(t->member.node.weight) : 0;
 
 	sum->of = g;
-	if (t->member.node.active)
-		sum->load += load_of_weight(t->member.node.weight);
+	sum->load += t->load;
+	if (!one_cpu && (t->load > most || (most && !t->load)))
+		broken(c, "load", "task %d counts a load of %llu, it weighs %llu", t->pid, t->load,
+		       most);
 }
 
 static void check_load(void *context, struct group *g)
@@ -120,7 +123,10 @@ static void check_ledgers(struct checking *c)
 		for (u32 n = 0; n < nr_places(); n++) {
 			const struct group *g = group_in(set, nth_place(n));
 
-			load += g->ledger ? g->load : 0;
+			load += g->load_here;
+			if (g->load_here > g->load || (g->load_here < g->load && !g->of_one_cpu))
+				broken(c, "load", "a group of load %llu counts %llu", g->load,
+				       g->load_here);
 		}
 		if (load != set->ledger.load)
 			broken(c, "load", "an account has a load of %llu, its ledger says %llu",
@@ -136,7 +142,7 @@ static void check_loads(struct checking *c)
 		const struct task *t = find_task(c->tasks[i].task);
 
 		if (t && !t->on_the_way)
-			add_task_load(t);
+			add_task_load(c, t);
 	}
 	for (u32 i = 0; i < nr_places() && !c->broken; i++) {
 		struct visiting v = { c, nth_place(i) };

@@ -212,6 +212,7 @@ fn borrowing_does_not_starve_a_class() {
 fn weight_of_class(here: u64, all: u64) -> u64 {
     let everywhere = crate::pinned::Pinned::new(ledger {
         load: unsafe { core_load_of_weight(all) },
+        ..ledger::default()
     });
     let mut class = group {
         load: unsafe { core_load_of_weight(here) },

@@ -22,7 +22,11 @@ impl Machine {
             let outer = h.add_group(None, weights[0]);
             let inner = h.add_group(Some(outer), weights[1]);
             for (g, l) in [outer, inner].into_iter().zip(&ledgers) {
-                unsafe { (*h.groups[g].at()).ledger = l.at() };
+                let g = h.groups[g].at();
+                unsafe {
+                    (*g).ledger = l.at();
+                    (*g).of_one_cpu = (place == 0).into();
+                }
             }
             for &(_, home, nice) in tasks.iter().filter(|t| t.0 == place) {
                 let weight = u64::from(unsafe { core_weight_of_nice(nice) });
@@ -39,8 +43,12 @@ impl Machine {
     fn check(&self) {
         for (g, l) in self.ledgers.iter().enumerate() {
             let groups: Vec<_> = self.places.iter().map(|h| &*h.groups[g]).collect();
-            let here: u64 = groups.iter().map(|g| g.load).sum();
+            let here: u64 = groups.iter().map(|g| g.load_here).sum();
             assert_eq!(l.load, here, "account {g}: its load everywhere");
+            for (place, g) in groups.iter().enumerate() {
+                let is_least = g.load_here > 0 || g.load == 0;
+                assert!(is_least && g.load_here <= g.load && (place == 0 || g.load_here == g.load));
+            }
             let loaded = groups.iter().filter(|g| g.load > 0);
             let parts: u64 = loaded.map(|g| unsafe { core_node_weight(&g.node) }).sum();
             let weight = groups[0].node.weight;
@@ -57,7 +65,7 @@ proptest! {
     fn parts_sum_up_to_the_weight(
         weights in prop::array::uniform2(ONE / 100..=100 * ONE),
         tasks in prop::collection::vec((0..PLACES, 0usize..3, -20..20), 1..=TASKS * PLACES),
-        steps in prop::collection::vec((0..PLACES, 0..TASKS, 0u32..4), 1..200),
+        steps in prop::collection::vec((0..PLACES, 0..TASKS, 0u32..5), 1..200),
     ) {
         let mut m = Machine::new(weights, &tasks);
 
@@ -67,6 +75,8 @@ proptest! {
             match what {
                 0 | 1 if nr > 0 => h.wake(t % nr),
                 2 if nr > 0 => h.stop_waiting(t % nr),
+                // Its outer account has that many CPUs, as has been measured.
+                3 => unsafe { (*m.ledgers[0].at()).cpus = (t * 128) as u64 },
                 _ => {
                     h.pass(1_000_000);
                     h.sleep();
@@ -76,4 +86,35 @@ proptest! {
             m.check();
         }
     }
+}
+
+/// How many CPUs an account has had, of which each of its queues counts what it has: as looked at every 50 ms.
+fn look(l: &Pinned<ledger>, cpus: f64, looks: u64) {
+    for _ in 0..looks {
+        unsafe {
+            core_ledger_ran(l.at(), 0, (cpus * 50e6) as u64);
+            core_ledger_look(l.at(), l.looked_at_ns + 50_000_000);
+        }
+    }
+}
+
+#[test]
+fn a_cpu_is_worth_what_the_others_have_for_each_of_theirs() {
+    let l = Pinned::new(ledger {
+        load: 1300,
+        looked_at_ns: 1_000_000_000,
+        ..ledger::default()
+    });
+    let most = |own| unsafe { core_ledger_most(l.at(), own) };
+
+    assert_eq!(most(1000), u64::MAX, "nothing is known of it");
+    look(&l, 2.5, 40);
+    // The others, of load 300, have one and a half.
+    assert!((199..=203).contains(&most(1000)), "{}", most(1000));
+    assert_eq!(most(1300), u64::MAX, "there are no others");
+    look(&l, 1.0, 40);
+    assert_eq!(most(1000), u64::MAX, "it has what the heavy one has");
+    look(&l, 2.5, 40);
+    unsafe { core_ledger_look(l.at(), l.looked_at_ns + 2_000_000_000) };
+    assert_eq!(most(1000), u64::MAX, "what was known is long ago");
 }

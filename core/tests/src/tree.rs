@@ -54,7 +54,7 @@ fn shape() -> impl Strategy<Value = Shape> {
 /// A random number as a group: the root, or one of those before `below` that may have members.
 fn pick(h: &Host, random: usize, depth_max: u32) -> Option<usize> {
     let among: Vec<_> = (0..h.groups.len())
-        .filter(|&g| h.groups[g].level < depth_max)
+        .filter(|&g| u32::from(h.groups[g].level) < depth_max)
         .collect();
 
     match random % (among.len() + 1) {

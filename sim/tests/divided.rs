@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The weight of a cgroup over several queues: what a task, or a CPU, cannot use is had where the cgroup's others are.
+
+mod common;
+
+use common::summaries::{share, summary, SEEDS};
+
+/// What all instances of each name have, in percent of a CPU, within 4 of them.
+fn assert_shares(text: &str, expected: &[(&str, f64)]) {
+    for seed in SEEDS {
+        let summary = summary(text, seed);
+        for &(name, percent) in expected {
+            let had = share(&summary, name);
+            assert!(
+                (had - percent).abs() < 4.0,
+                "{name} has {had:.1}, not {percent}"
+            );
+        }
+    }
+}
+
+/// Three CPUs for eight tasks of a cgroup: one that weighs nine times as much has one of them, and the others are equals, masked
+/// or not. The one with a mask had 20 %, as the heavy one's weight was where it has a CPU anyway.
+#[test]
+fn a_mask_beside_a_heavy_task_costs_nothing() {
+    assert_shares(
+        r#"{"global": {"duration": 6, "warmup": 2}, "machine": {"cpus": 3, "llc": 1}, "cgroups": {"/all": {"weight": 100}},
+            "tasks": {"heavy": {"hog": true, "priority": -10, "taskgroup": "/all"},
+                      "hog": {"instance": 5, "hog": true, "taskgroup": "/all"},
+                      "masked": {"hog": true, "cpus": [0, 1], "taskgroup": "/all"}}}"#,
+        &[("heavy", 100.0), ("hog", 5.0 * 33.3), ("masked", 33.3)],
+    );
+}
+
+/// A cgroup is to have more than two of six CPUs: its heavy tasks are bound to one, and the agent has the rest of its share, which is
+/// a CPU. It had 33 %.
+#[test]
+fn an_agent_beside_bound_tasks_has_the_rest_of_their_share() {
+    assert_shares(
+        r#"{"global": {"duration": 6, "warmup": 2}, "machine": {"cpus": 6, "llc": 1},
+            "cgroups": {"/web": {"weight": 1000}, "/one": {"weight": 1000}, "/one/bound": {"weight": 1000}},
+            "tasks": {"web": {"instance": 8, "hog": true, "taskgroup": "/web"},
+                      "agent": {"hog": true, "taskgroup": "/one"},
+                      "bound": {"instance": 4, "hog": true, "cpus": [2], "taskgroup": "/one/bound"},
+                      "plain": {"instance": 3, "hog": true}}}"#,
+        &[("agent", 100.0), ("bound", 100.0)],
+    );
+}
+
+/// The same over two caches: the workers of one that is entitled to seven CPUs are not kept from theirs by its agent's weight. One
+/// of them had 74 %.
+#[test]
+fn workers_are_not_kept_from_their_cpus_by_the_weight_of_their_agent() {
+    assert_shares(
+        r#"{"global": {"duration": 6, "warmup": 2}, "machine": {"cpus": 8, "llc": 2},
+            "cgroups": {"/batch": {"weight": 100}, "/app": {"weight": 1000}, "/app/workers": {"weight": 10}},
+            "tasks": {"batch": {"instance": 6, "hog": true, "taskgroup": "/batch"},
+                      "agent": {"hog": true, "taskgroup": "/app"},
+                      "worker": {"instance": 4, "hog": true, "cpus": [0, 5, 6, 7], "taskgroup": "/app/workers"}}}"#,
+        &[("agent", 100.0), ("worker", 400.0), ("batch", 300.0)],
+    );
+}
