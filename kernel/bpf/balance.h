@@ -200,14 +200,31 @@ static inline bool is_slower(struct shard __arena *s, const struct consort_cpu _
 	return s->giver.served * to->pick.load <= to->pick.served * s->giver.load;
 }
 
+/*
+ * The clock of those of a shard who wait, of several places the one that is behind; 0: nobody does. That of its own place may be
+ * behind for another reason: heavy tasks that have a CPU each.
+ */
+static inline u64 clock_waiting(struct shard __arena *s, u64 now_ns)
+{
+	u64 clock = is_loaded(&s->place, now_ns) ? shard_clock(s) : 0;
+
+	for (u32 i = hidden(0); s->nr_in_subsets && i < SUBSETS && can_loop; i = hidden(i + 1)) {
+		struct place __arena *pl = &subset_at(s, i)->place;
+
+		if (is_loaded(pl, now_ns) && (!clock || vtime_before(place_clock(pl), clock)))
+			clock = place_clock(pl);
+	}
+	return clock;
+}
+
 /* Whether tasks of a shard's place lag so far behind those of `to` that one should move. */
 static inline bool shard_should_give(struct shard __arena *from,
 				     const struct consort_cpu __arena *to, u64 clock, u64 now_ns)
 {
-	u64 lead = shard_clock(shard_at(to->shard)) - shard_clock(from);
+	u64 there = clock_waiting(from, now_ns), lead = shard_clock(shard_at(to->shard)) - there;
 
-	if (!is_shard_loaded(from, now_ns) || (s64)lead <= 0 ||
-	    lag_ns(from, lead) <= BALANCE_LAG_NS || !is_slower(from, to, now_ns))
+	if (!there || (s64)lead <= 0 || lag_ns(from, lead) <= BALANCE_LAG_NS ||
+	    !is_slower(from, to, now_ns))
 		return false;
 	return may_give(&from->giver, clock - shard_clock(from));
 }
