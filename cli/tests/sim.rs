@@ -408,6 +408,31 @@ fn mixes_are_drawn_from_seeds() {
     assert_eq!(code(&nothing), 2, "{}", stderr(&nothing));
 }
 
+/// A mask of all CPUs makes no difference, and where there is nobody without one it cannot be tried.
+#[test]
+fn mixes_are_compared_with_changed_ones() {
+    let folder = Folder::new("changed");
+    let mix = |mask| {
+        format!(
+            r#"{{"global": {{"duration": 3}}, "machine": {{"cpus": 2}}, "tasks": {{"a": {{"hog": true, "instance": 3 {mask} }}}}}}"#
+        )
+    };
+    let free = folder.write("free.json", &mix(""));
+    let masked = folder.write("masked.json", &mix(r#", "cpus": [0, 1]"#));
+    let text = succeed(&["mixes", &free, &masked, "--changed", "mask"]);
+    assert_eq!(
+        text,
+        "free             is as it was\nmasked           cannot be changed so\n1 of 1 mixes are as they were\n"
+    );
+    let unknown = sim(&["mixes", &free, "--changed", "cache"]);
+    assert_eq!(code(&unknown), 2);
+    assert!(
+        stderr(&unknown).contains("there are mask, wrap, idle, caches, later"),
+        "{}",
+        stderr(&unknown)
+    );
+}
+
 /// Differences, what got worse, several seeds, and values for spreadsheets.
 #[test]
 fn a_comparison_prints_differences_and_their_spread() {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Everyday mixes hold: those of sim/scenarios/mixes by name, and some of each kind from seeds.
 
-use consort_sim::mixes::{generate, judge, Mix};
+use consort_sim::mixes::{differences, generate, judge, Mix, Relation};
 use consort_sim::scenario;
 use std::path::Path;
 
@@ -107,6 +107,18 @@ fn every_mix_is_in_a_list() {
         .collect();
     found.sort();
     assert_eq!(found, known);
+}
+
+/// A mask of all CPUs, or a cgroup around all of them, makes no difference to anybody.
+#[test]
+fn generated_mixes_are_the_same_with_a_mask_and_in_a_cgroup() {
+    for (seed, relation) in
+        (0..16).flat_map(|seed| [(seed, Relation::Mask), (seed, Relation::Wrap)])
+    {
+        let found = differences(&generate(seed), relation).unwrap();
+        let found = found.unwrap_or_default();
+        assert!(found.is_empty(), "seed {seed}, {relation:?}: {found:#?}");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 use consort_sim::{
+    mixes::Relation,
     scenario::{Configuration, KERNELS},
     setup::Kernel,
 };
@@ -165,6 +166,11 @@ pub struct MixesArgs {
     #[arg(long)]
     pub all: bool,
 
+    /// Run each mix once more, with a change that should make no difference, and say what it made: mask (of all CPUs), wrap
+    /// (in a cgroup), idle (a task more that hardly runs), caches (two instead of one), later (latecomers 20 s later)
+    #[arg(long, value_name = "CHANGE", conflicts_with = "json")]
+    pub changed: Option<Relation>,
+
     /// Print everything as JSON, and the worst of each number
     #[arg(long)]
     pub json: bool,
@@ -178,6 +184,7 @@ Examples:
   consort sim mixes sim/scenarios/mixes/desktop.json --all
   consort sim mixes --generated 100 --seed 1 --save found
   consort sim mixes --generated 100 --json | jq .worst
+  consort sim mixes --generated 100 --changed wrap
 
 {SIM_EXIT_CODES}"
     )

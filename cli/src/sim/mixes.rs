@@ -7,7 +7,7 @@ use std::{
 };
 
 use consort_sim::{
-    mixes::{generate, judge, Mix, Worst},
+    mixes::{differences, generate, judge, Mix, Relation, Worst},
     scenario::{load, Scenario},
 };
 use serde_json::{json, Value};
@@ -19,6 +19,9 @@ use super::{
 };
 
 pub fn mixes(args: &MixesArgs) -> Result<(), SimFailure> {
+    if let Some(relation) = args.changed {
+        return changed(args, relation);
+    }
     let mut all = Vec::new();
     for path in files(&args.files)? {
         one(&load(&path, args.seed)?, args, &mut all)?;
@@ -43,6 +46,48 @@ pub fn mixes(args: &MixesArgs) -> Result<(), SimFailure> {
             all.len() - held,
             all.len()
         ))),
+    }
+}
+
+/// Each mix against itself with a change.
+fn changed(args: &MixesArgs, relation: Relation) -> Result<(), SimFailure> {
+    let (mut compared, mut unlike) = (0, 0);
+    let first = args.seed.unwrap_or(0);
+    let files = files(&args.files)?.into_iter();
+    let files = files.map(|path| load(&path, args.seed).map_err(SimFailure::from));
+    let generated = first..first.saturating_add(args.generated);
+    for (mix, is_new) in files
+        .map(|mix| (mix, false))
+        .chain(generated.map(|seed| (Ok(generate(seed)), true)))
+    {
+        let mix = mix?;
+        let Some(found) = differences(&mix, relation)? else {
+            print(&format!("{:16} cannot be changed so\n", mix.name))?;
+            continue;
+        };
+        compared += 1;
+        unlike += usize::from(!found.is_empty());
+        print(&changed_line(&mix.name, &found, args.all))?;
+        if let (true, false, Some(folder)) = (is_new, found.is_empty(), &args.save) {
+            save(&mix, folder)?;
+        }
+    }
+    print(&format!(
+        "{} of {compared} mixes are as they were\n",
+        compared - unlike
+    ))?;
+    match unlike {
+        0 => Ok(()),
+        _ => Err(SimFailure::Found(format!(
+            "{unlike} of {compared} mixes are not what they were: see above"
+        ))),
+    }
+}
+
+fn changed_line(name: &str, found: &[String], all: bool) -> String {
+    match found {
+        [] => format!("{name:16} is as it was\n"),
+        found => format!("{name:16} DIFFERS{}\n", listed(found, all)),
     }
 }
 
@@ -87,9 +132,22 @@ fn number(of: Option<&Worst>) -> String {
     }
 }
 
-/// A mix in a line: its numbers, and the first things that do not hold; or all, in lines of their own.
-fn line(mix: &Mix, all: bool) -> String {
+/// The first of some findings; or all, in lines of their own.
+fn listed(found: &[String], all: bool) -> String {
     const SHOWN: usize = 2;
+    if all {
+        return found.iter().map(|it| format!("\n    {it}")).collect();
+    }
+    let shown = &found[..found.len().min(SHOWN)];
+    let more = match found.len() - shown.len() {
+        0 => String::new(),
+        more => format!("; and {more} more"),
+    };
+    shown.iter().map(|it| format!("; {it}")).collect::<String>() + &more
+}
+
+/// A mix in a line: its numbers, and what does not hold.
+fn line(mix: &Mix, all: bool) -> String {
     let verdict = match mix.broken.is_empty() {
         true => "holds",
         false => "FAILS",
@@ -103,23 +161,14 @@ fn line(mix: &Mix, all: bool) -> String {
         )
     });
     let lag = mix.fluid_lag.as_ref();
-    let mut text = format!(
+    let text = format!(
         "{:16} {verdict}  share {}, wait {}{joined}, lag {}",
         mix.name,
         number(mix.share_ratio_min.as_ref()),
         number(Some(&mix.wait_ratio_max)),
         lag.map_or("-".to_owned(), |lag| format!("{:.1} slices", lag.slices)),
     );
-    let broken = &mix.broken;
-    if all {
-        broken.iter().for_each(|it| text += &format!("\n    {it}"));
-    } else if !broken.is_empty() {
-        text += &format!("; {}", broken[..broken.len().min(SHOWN)].join("; "));
-        if broken.len() > SHOWN {
-            text += &format!("; and {} more", broken.len() - SHOWN);
-        }
-    }
-    text + "\n"
+    text + &listed(&mix.broken, all) + "\n"
 }
 
 /// All mixes, and the worst of each number.
@@ -185,6 +234,23 @@ mod tests {
         assert_eq!(
             line(&holds, false),
             "desktop          holds  share -, wait 3.000 (editor), lag -\n"
+        );
+    }
+
+    #[test]
+    fn what_a_change_made_is_a_line() {
+        let found = ["a".to_owned(), "b".to_owned(), "c".to_owned()];
+        assert_eq!(
+            changed_line("desktop", &found, false),
+            "desktop          DIFFERS; a; b; and 1 more\n"
+        );
+        assert_eq!(
+            changed_line("desktop", &found[..1], true),
+            "desktop          DIFFERS\n    a\n"
+        );
+        assert_eq!(
+            changed_line("desktop", &[], true),
+            "desktop          is as it was\n"
         );
     }
 

@@ -11,7 +11,9 @@ mod judge;
 mod maker;
 mod poured;
 mod ran;
+mod relation;
 mod units;
 
 pub use generate::generate;
 pub use judge::{judge, Join, Mix, Worst};
+pub use relation::{differences, Relation};
