@@ -44,6 +44,19 @@ static void check_order(struct checking *c, const struct sim_task_ref *ref, cons
 		       ref->task->sim_task, key, function_key(r));
 }
 
+/* Whether tasks of another place want CPUs of this one's cache: by their clocks the group may have had its part. */
+static bool wanted_beside(u32 place)
+{
+	for (u32 i = 0; i < nr_places(); i++) {
+		u32 other = nth_place(i);
+
+		if (other != place && shard_of_place(other) == shard_of_place(place) &&
+		    place_at(other)->nr_runnable)
+			return true;
+	}
+	return false;
+}
+
 /* A member that waits, and for how long it has without a change, must be served in its interval unless something stands by. */
 static void check_interval(struct checking *c, const struct sim_task_ref *ref, const struct role *r,
 			   const struct task *t)
@@ -54,7 +67,7 @@ static void check_interval(struct checking *c, const struct sim_task_ref *ref, c
 
 	if (!c->bounds.cpus_stay || t->place >= SHARDS_MAX || !in_domain(t))
 		return;
-	if (d->blocked_in)
+	if (d->blocked_in || wanted_beside(t->place))
 		blocked_ns[t->set->id] = now_ns;
 	/* The role may not know its interval yet, while nobody looks at it. */
 	if (!t->member.node.ready.queued || !role_is_on(r, now_ns))
