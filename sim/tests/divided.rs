@@ -3,7 +3,10 @@
 
 mod common;
 
-use common::summaries::{share, summary, SEEDS};
+use common::summaries::{share, summary, summary_under, SEEDS};
+use consort_sim::consort::{Consort, Library};
+use consort_sim::mutate::{build, Mutation};
+use std::path::Path;
 
 /// What all instances of each name have, in percent of a CPU, within 4 of them.
 fn assert_shares(text: &str, expected: &[(&str, f64)]) {
@@ -32,19 +35,18 @@ fn a_mask_beside_a_heavy_task_costs_nothing() {
     );
 }
 
-/// A cgroup is to have more than two of six CPUs: its heavy tasks are bound to one, and the agent has the rest of its share, which is
-/// a CPU. It had 33 %.
-#[test]
-fn an_agent_beside_bound_tasks_has_the_rest_of_their_share() {
-    assert_shares(
-        r#"{"global": {"duration": 6, "warmup": 2}, "machine": {"cpus": 6, "llc": 1},
+const BOUND: &str = r#"{"global": {"duration": 6, "warmup": 2}, "machine": {"cpus": 6, "llc": 1},
             "cgroups": {"/web": {"weight": 1000}, "/one": {"weight": 1000}, "/one/bound": {"weight": 1000}},
             "tasks": {"web": {"instance": 8, "hog": true, "taskgroup": "/web"},
                       "agent": {"hog": true, "taskgroup": "/one"},
                       "bound": {"instance": 4, "hog": true, "cpus": [2], "taskgroup": "/one/bound"},
-                      "plain": {"instance": 3, "hog": true}}}"#,
-        &[("agent", 100.0), ("bound", 100.0)],
-    );
+                      "plain": {"instance": 3, "hog": true}}}"#;
+
+/// A cgroup is to have more than two of six CPUs: its heavy tasks are bound to one, and the agent has the rest of its share, which is
+/// a CPU. It had 33 %.
+#[test]
+fn an_agent_beside_bound_tasks_has_the_rest_of_their_share() {
+    assert_shares(BOUND, &[("agent", 100.0), ("bound", 100.0)]);
 }
 
 /// The same over two caches: the workers of one that is entitled to seven CPUs are not kept from theirs by its agent's weight. One
@@ -61,15 +63,16 @@ fn workers_are_not_kept_from_their_cpus_by_the_weight_of_their_agent() {
     );
 }
 
+const MASKED: &str = r#"{"global": {"duration": 20, "warmup": 1}, "machine": {"cpus": 8, "llc": 2},
+        "tasks": {"heavy": {"instance": 3, "hog": true, "priority": -10},
+                  "masked": {"instance": 8, "hog": true, "cpus": [2, 3, 4, 7]},
+                  "sleeper": {"instance": 8, "loop": -1, "run": 754, "sleep": 3373}}}"#;
+
 /// Two caches, each with heavy tasks that have a CPU each, and masks of two CPUs of each: heavy ones come on slowly by their clock,
 /// which is no reason to take masked ones from beside them. These had 28 to 50 %.
 #[test]
 fn masked_tasks_over_two_caches_are_equals_beside_heavy_ones() {
-    let text = r#"{"global": {"duration": 20, "warmup": 1}, "machine": {"cpus": 8, "llc": 2},
-        "tasks": {"heavy": {"instance": 3, "hog": true, "priority": -10},
-                  "masked": {"instance": 8, "hog": true, "cpus": [2, 3, 4, 7]},
-                  "sleeper": {"instance": 8, "loop": -1, "run": 754, "sleep": 3373}}}"#;
-    let summary = summary(text, 1);
+    let summary = summary(MASKED, 1);
     let masked = summary
         .tasks
         .iter()
@@ -80,4 +83,54 @@ fn masked_tasks_over_two_caches_are_equals_beside_heavy_ones() {
         percents.iter().copied().fold(0.0, f64::max),
     );
     assert!(percents.len() == 8 && most < 1.2 * least, "{percents:?}");
+}
+
+/// A bug, a scenario, and a name whose instances have more than that, in percent of a CPU, without the bug alone.
+const BUGS: [(Mutation, &str, &str, f64); 2] = [
+    (
+        Mutation {
+            name: "heavy-ones-count-all",
+            file: "core/ledger.h",
+            from: "if (cpus <= LEDGER_CPU || (s64)others <= 0)",
+            to: "if (1)",
+        },
+        BOUND,
+        "agent",
+        90.0,
+    ),
+    (
+        Mutation {
+            name: "nobody-is-behind-a-leap",
+            file: "core/decide/fair.h",
+            from: "return vtime_of_ns(LAG_MAX_NS / 2, g->weight_active / g->nr_active);",
+            to: "return 0;",
+        },
+        r#"{"global": {"duration": 3, "warmup": 1}, "machine": {"cpus": 8},
+            "tasks": {"many": {"instance": 200, "hog": true}, "heavy": {"instance": 2, "hog": true, "priority": -20}}}"#,
+        "heavy",
+        190.0,
+    ),
+];
+
+#[test]
+fn each_planted_bug_is_seen() {
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    for (bug, text, name, least) in BUGS {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(bug.name);
+        if folder.exists() {
+            std::fs::remove_dir_all(&folder).unwrap();
+        }
+        std::fs::create_dir_all(&folder).unwrap();
+        let mutated = build(repository, &folder, &[bug]).unwrap();
+        let had = |library: &Library| {
+            let scheduler = Box::new(Consort::new(library));
+            share(&summary_under(scheduler, text, Some(1)), name)
+        };
+        let (sound, mutated) = (had(&Library::built_in()), had(&mutated));
+        assert!(
+            sound > least && mutated < least,
+            "{}: {name} has {mutated:.1}, and {sound:.1} without",
+            bug.name
+        );
+    }
 }
