@@ -174,7 +174,7 @@ static inline void ride_begin(struct task __arena *t, struct task __arena *waite
 	charge_until_now(t);
 	t->own.home = t->home;
 	t->own.reservation = t->reservation;
-	t->own.weight = t->weight;
+	t->own_weight = t->weight;
 	t->own.lead_ns = fair_lead_ns(t->member.node.parent, &t->member.node);
 	t->rides = waiter;
 	t->rides_from_ns = t->charged_ns;
@@ -198,7 +198,7 @@ static __always_inline void ride_end(struct task __arena *t, struct task __arena
 	t->rides = NULL;
 	t->reservation = t->own.reservation;
 	t->own.reservation = NULL;
-	take_seat(t, t->own.home, t->own.weight, t->own.lead_ns);
+	take_seat(t, t->own.home, t->own_weight, t->own.lead_ns);
 	__sync_fetch_and_add(&home->nr_riders, -1);
 }
 

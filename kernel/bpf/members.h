@@ -104,7 +104,7 @@ static inline void task_clear(struct task __arena *t)
 static inline void task_set_weight(struct task __arena *t, u64 weight)
 {
 	if (t->rides) {
-		t->own.weight = weight;
+		t->own_weight = weight;
 		return;
 	}
 	t->weight = weight;

@@ -106,7 +106,6 @@ struct own_seat {
 	struct group_set __arena *home;
 	struct reservation __arena *reservation;
 	u64 lead_ns; /* how far it was ahead there */
-	u32 weight;
 };
 
 struct task {
@@ -116,7 +115,6 @@ struct task {
 	struct reservation __arena *reservation; /* NULL: none */
 	struct domain_set __arena *set; /* the domain that it has joined; NULL: none */
 	u64 charged_ns; /* of the kernel's sum_exec_runtime */
-	u64 load; /* what it counts in its account; 0: it is not active */
 	u64 turn_until_ns; /* of the first since it woke */
 	u64 yield_by_ns; /* as last written to its slot */
 	u64 began_ns; /* a member: when it was chosen for the run that it has now, or joined; */
@@ -139,7 +137,9 @@ struct task {
 	u8 blocked; /* sleeps until it gets a lock whose holder the kernel knows */
 	struct task __arena *holder; /* of that lock: who may ride in its seat; NULL: not one of ours */
 	struct task __arena *rides; /* in whose seat it is; NULL: in its own */
-	struct own_seat own; /* while it rides */
+	struct own_seat own; /* while it rides, */
+	u32 own_weight; /* and its weight there */
+	u32 load; /* what it counts in its account; 0: it is not active */
 	u64 rides_from_ns; /* its charged_ns when it began to */
 	struct group_set __arena *held_by; /* by whose limit it is held, see limits.h; NULL: by none */
 	u64 owes_ns; /* what others have had in its seat, and it has not paid for */

@@ -94,7 +94,7 @@ static void add_task_load(struct checking *c, const struct task *t)
 	sum->of = g;
 	sum->load += t->load;
 	if (!one_cpu && (t->load > most || (most && !t->load)))
-		broken(c, "load", "task %d counts a load of %llu, it weighs %llu", t->pid, t->load,
+		broken(c, "load", "task %d counts a load of %u, it weighs %llu", t->pid, t->load,
 		       most);
 }
 

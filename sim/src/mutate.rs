@@ -72,8 +72,8 @@ pub const MUTATIONS: [Mutation; 39] = [
     Mutation {
         name: "first-turns-are-long",
         file: "kernel/bpf/run.h",
-        from: "now_ns + pl->first_ns",
-        to: "now_ns + 20 * pl->first_ns",
+        from: "now_ns + tree_part_ns(",
+        to: "now_ns + 20 * tree_part_ns(",
     },
     Mutation {
         name: "waits-anew-where-it-comes-to",
