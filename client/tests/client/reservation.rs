@@ -102,8 +102,10 @@ isolated!(a_file_that_has_its_number_by_now_is_left_alone, {
     let daemon = Daemon::start();
     let before = open_files();
     guaranteed(0.3).reserve().unwrap();
-    // The daemon's end is in this process, too, and was made later.
-    let kept = *open_files().difference(&before).next().unwrap();
+    // The daemon's end, and what else it opens, is in this process, too: its peer has no name.
+    let now = open_files();
+    let mut new = now.difference(&before).copied();
+    let kept = new.find(|fd| has_named_peer(*fd)).unwrap();
     let other = std::fs::File::open("/dev/null").unwrap();
     // SAFETY: as a program that closes what it does not know, and goes on.
     assert_eq!(unsafe { libc::dup2(other.as_raw_fd(), kept) }, kept);
@@ -112,6 +114,15 @@ isolated!(a_file_that_has_its_number_by_now_is_left_alone, {
     let file = std::fs::read_link(format!("/proc/self/fd/{kept}")).unwrap();
     assert_eq!(file.to_str(), Some("/dev/null"));
 });
+
+fn has_named_peer(fd: RawFd) -> bool {
+    // SAFETY: zeros are an address of no family.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    let mut length = size_of_val(&address) as libc::socklen_t;
+    // SAFETY: no more is written than the length says.
+    let found = unsafe { libc::getpeername(fd, (&raw mut address).cast(), &mut length) };
+    found == 0 && length as usize > size_of::<libc::sa_family_t>()
+}
 
 fn open_files() -> BTreeSet<RawFd> {
     let numbers = std::fs::read_dir("/proc/self/fd").unwrap();
