@@ -10,7 +10,8 @@
  *          period / 64, but min_slice: the period trades how finely a rate is given for switches. First turns there are no
  *          longer than a part of that period on several CPUs. On one there are none: a reservation waits for all of them there.
  * Bound    N runnable tasks each run once within max(granularity, N * min_slice). N first turns last FIRST_ROUNDS times the
- *          granularity at most; as long does a task that has had one wait for its next slice. Nobody's share is another one by that: a turn is charged like any run.
+ *          granularity at most; as long does a task that has had one wait for its next slice. Nobody's share is another one
+ *          by that: a turn is charged like any run.
  * Source   000 equation 2.2 and Figure 2.17; 004 section 2 (what a period is for). That jobs one after the other are done sooner
  *          than all of them in turns is known from batch systems; the stock scheduler protects slices, too, of 2.8 ms on eight
  *          CPUs or more.
