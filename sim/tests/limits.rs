@@ -3,12 +3,12 @@
 
 mod common;
 
+use common::planted::plant;
 use common::{assert_fine, MS};
-use consort_sim::consort::{Consort, Library};
-use consort_sim::mutate::{build, Mutation};
+use consort_sim::consort::Consort;
+use consort_sim::mutate::Mutation;
 use consort_sim::trace::{Event, Outcome, What};
 use consort_sim::{consort, run, scenario};
-use std::path::Path;
 
 /// So much of a CPU more or less, by where in its period a run ends.
 const SLACK: f64 = 0.01;
@@ -232,16 +232,6 @@ fn planted_bugs_make_shares_others() {
         let is_seen = outcome.violation.is_some() || (got - expected).abs() > slack;
         assert!(is_seen, "{}: {task} had {got}", mutation.name);
     }
-}
-
-fn plant(mutation: &Mutation) -> Library {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(mutation.name);
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder).unwrap();
-    }
-    std::fs::create_dir_all(&folder).unwrap();
-    build(repository, &folder, &[*mutation]).unwrap()
 }
 
 /// One that works for 15 ms every second period has all of it with a burst, and without is held in the middle.

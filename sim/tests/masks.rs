@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bugs planted in how masks and caches are served make a mix unfair that holds without them: somebody falls behind the fluid ideal.
 
+mod common;
+
+use common::planted::plant;
 use consort_sim::consort::{Consort, Library};
 use consort_sim::fluid::LAG_MAX_SLICES;
-use consort_sim::mutate::{build, Mutation};
+use consort_sim::mutate::Mutation;
 use consort_sim::{run_against_ideal, scenario};
 use std::path::Path;
 
@@ -120,20 +123,10 @@ fn is_unfair(library: &Library, mix: &str, most_slices: f64) -> bool {
 
 #[test]
 fn each_planted_bug_is_seen() {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
     let mut missed = Vec::new();
     for (bug, mix, most_slices) in BUGS {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(bug.name);
-        if folder.exists() {
-            std::fs::remove_dir_all(&folder).unwrap();
-        }
-        std::fs::create_dir_all(&folder).unwrap();
         assert!(!is_unfair(&Library::built_in(), mix, most_slices), "{mix}");
-        if !is_unfair(
-            &build(repository, &folder, &[bug]).unwrap(),
-            mix,
-            most_slices,
-        ) {
+        if !is_unfair(&plant(&bug), mix, most_slices) {
             missed.push(bug.name);
         }
     }

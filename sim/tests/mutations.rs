@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bugs planted in the scheduler are found by the search, most of them within seconds.
 
-use consort_sim::consort::Library;
-use consort_sim::mutate::{build, find, Mutation, IN_GROUPS, IN_LIMITS, MUTATIONS};
-use std::path::Path;
+mod common;
+
+use common::planted::plant;
+use consort_sim::mutate::{find, Mutation, IN_GROUPS, IN_LIMITS, MUTATIONS};
 use std::time::{Duration, Instant};
 
 const TIME_MAX: Duration = Duration::from_secs(120);
@@ -22,16 +23,6 @@ const FIRST_SEEDS: [(&str, u64); 12] = [
     ("never-ahead-of-its-rate", 1_700),
     ("wakes-before-its-group", 1_795_700_000_005_400),
 ];
-
-fn plant(mutation: &Mutation) -> Library {
-    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(mutation.name);
-    if folder.exists() {
-        std::fs::remove_dir_all(&folder).unwrap();
-    }
-    std::fs::create_dir_all(&folder).unwrap();
-    build(repository, &folder, &[*mutation]).unwrap()
-}
 
 /// Whether a bug is searched for: every second one where CONSORT_TURN says which.
 fn is_in_turn(number: usize) -> bool {

@@ -2,6 +2,7 @@
 //! Setups that several tests begin with.
 #![allow(dead_code)] // each test uses its part
 
+pub mod planted;
 pub mod recording;
 pub mod summaries;
 pub mod ties;
