@@ -23,17 +23,7 @@ pub fn mixes(args: &MixesArgs) -> Result<(), SimFailure> {
         return changed(args, relation);
     }
     let mut all = Vec::new();
-    for path in files(&args.files)? {
-        one(&load(&path, args.seed)?, args, &mut all)?;
-    }
-    let first = args.seed.unwrap_or(0);
-    for seed in first..first.saturating_add(args.generated) {
-        let mix = generate(seed);
-        let holds = one(&mix, args, &mut all)?;
-        if let (false, Some(folder)) = (holds, &args.save) {
-            save(&mix, folder)?;
-        }
-    }
+    each(args, |mix| one(mix, args, &mut all))?;
     let held = all.iter().filter(|mix| mix.broken.is_empty()).count();
     match args.json {
         true => print(&(summary(&all, held).to_string() + "\n"))?,
@@ -49,33 +39,39 @@ pub fn mixes(args: &MixesArgs) -> Result<(), SimFailure> {
     }
 }
 
+/// The mixes of the command line, the generated ones last: of these what is not fine is saved, where that was asked for.
+fn each(
+    args: &MixesArgs,
+    mut is_fine: impl FnMut(&Scenario) -> Result<bool, SimFailure>,
+) -> Result<(), SimFailure> {
+    for path in files(&args.files)? {
+        is_fine(&load(&path, args.seed)?)?;
+    }
+    let first = args.seed.unwrap_or(0);
+    for seed in first..first.saturating_add(args.generated) {
+        let mix = generate(seed);
+        if let (false, Some(folder)) = (is_fine(&mix)?, &args.save) {
+            save(&mix, folder)?;
+        }
+    }
+    Ok(())
+}
+
 /// Each mix against itself with a change.
 fn changed(args: &MixesArgs, relation: Relation) -> Result<(), SimFailure> {
     let (mut compared, mut unlike) = (0, 0);
-    let first = args.seed.unwrap_or(0);
-    let files = files(&args.files)?.into_iter();
-    let files = files.map(|path| load(&path, args.seed).map_err(SimFailure::from));
-    let generated = first..first.saturating_add(args.generated);
-    for (mix, is_new) in files
-        .map(|mix| (mix, false))
-        .chain(generated.map(|seed| (Ok(generate(seed)), true)))
-    {
-        let mix = mix?;
-        let Some(found) = differences(&mix, relation)? else {
+    each(args, |mix| {
+        let Some(found) = differences(mix, relation)? else {
             print(&format!("{:16} cannot be changed so\n", mix.name))?;
-            continue;
+            return Ok(true);
         };
         compared += 1;
         unlike += usize::from(!found.is_empty());
         print(&changed_line(&mix.name, &found, args.all))?;
-        if let (true, false, Some(folder)) = (is_new, found.is_empty(), &args.save) {
-            save(&mix, folder)?;
-        }
-    }
-    print(&format!(
-        "{} of {compared} mixes are as they were\n",
-        compared - unlike
-    ))?;
+        Ok(found.is_empty())
+    })?;
+    let alike = compared - unlike;
+    print(&format!("{alike} of {compared} mixes are as they were\n"))?;
     match unlike {
         0 => Ok(()),
         _ => Err(SimFailure::Found(format!(
