@@ -31,8 +31,11 @@ struct tree_node {
 	struct group __arena *parent;
 	u64 vtime; /* while it is not active, by its group's sleepers' clock: see node_vtime() */
 	u64 weight; /* what it was given */
-	/* In a fair group: where its others were when it went to sleep; then, when it has had what it was owed. */
-	u64 rest_vtime; /* With periods: how far its promised virtual time is before the clock's (rc.h). */
+	/*
+	 * In a fair group: where its others were when it went to sleep; then, when it has had what it was owed. With periods: how
+	 * far the virtual time that it is promised by now is ahead of the clock's (rc.h); period_keep_up() uses it.
+	 */
+	u64 rest_vtime;
 	u64 period_vtime; /* 0: none; of a group with periods only, as the next three */
 	u64 turn_vtime; /* what running for the shortest slice adds to its virtual time */
 	u64 ends_vtime; /* when its present period does */
