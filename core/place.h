@@ -170,9 +170,11 @@ core_fn place_make_room(struct place __arena *pl in_arena, struct seat __arena *
  * above, it would wait for its account's next turn there while the account's others, which are ahead of it, run on other
  * CPUs. So is a reservation that is behind its class' virtual time, unless another one goes before it: else one that is ahead
  * but waits would have what the class has. By the clock (decide/rc.h) nobody gives way for being ahead. It keeps the CPU while
- * no account above it is ahead by more than LAG_MAX_NS: the choice's `task`, NULL if there is none.
+ * no account above it is ahead by more than LAG_MAX_NS; a reservation that has had less than it was promised does even if its class
+ * is, by what others of it have had: the choice's `task`, NULL if there is none.
  */
-core_fn place_look_kept(struct place __arena *pl in_arena, struct choice __arena *c in_arena)
+core_fn place_look_kept(struct place __arena *pl in_arena, u64 now_ns,
+			struct choice __arena *c in_arena)
 {
 	struct tree_node __arena *n = c->running_seat, *kept = NULL;
 
@@ -185,6 +187,9 @@ core_fn place_look_kept(struct place __arena *pl in_arena, struct choice __arena
 		first = group_has_periods(g) ? group_next(g) : NULL;
 		if (first && group_before(g, first, n, 0)) {
 			kept = NULL;
+		} else if (g->node.kind == NODE_PERIOD && period_is_owed(n, now_ns)) {
+			kept = n;
+			break;
 		} else if (vtime_before(n->vtime + vtime_of_ns(pl->quantum_ns, node_weight(n)),
 					g->vmin)) {
 			kept = n;
@@ -213,7 +218,7 @@ static __always_inline void place_choose_fair(struct place __arena *pl, u64 now_
 	c->task = NULL;
 	c->from = place_head(pl);
 	if ((c->is_alone || pl->root.node.parent) && pl->nr_cpus > 1 && c->running_seat)
-		place_look_kept(pl, c);
+		place_look_kept(pl, now_ns, c);
 	if (c->task && c->task->kind == NODE_TASK) {
 		c->pays = c->task;
 		return;

@@ -244,6 +244,18 @@ static __always_inline void period_wake(struct group __arena *g, struct tree_nod
 	period_renew(n);
 }
 
+/* What a member was promised by now, as a virtual time, since it last had more or became runnable. */
+static __always_inline u64 period_promised(const struct tree_node __arena *n, u64 now_ns)
+{
+	return n->rest_vtime + rc_vtime(now_ns);
+}
+
+/* Whether it has had less. */
+static __always_inline int period_is_owed(const struct tree_node __arena *n, u64 now_ns)
+{
+	return vtime_before(n->vtime, period_promised(n, now_ns));
+}
+
 /*
  * A task of a member runs, `now_ns` is when it was charged last. If none of its tasks waits, it has had all that it could use since:
  * what it is behind the group it is not owed, but for what is missing of its rate since it last had more than that.
@@ -251,7 +263,7 @@ static __always_inline void period_wake(struct group __arena *g, struct tree_nod
 core_fn period_keep_up(struct tree_node __arena *n in_arena, u64 now_ns)
 {
 	const struct group __arena *g = n->parent;
-	u64 promised = n->rest_vtime + rc_vtime(now_ns), least, more;
+	u64 promised = period_promised(n, now_ns), least, more;
 
 	if (vtime_before(promised, n->vtime)) {
 		n->rest_vtime += n->vtime - promised;
