@@ -7,7 +7,8 @@
  *          of its runnable tasks' weights, and of the weights with which nested accounts compete in this queue: however
  *          many tasks these have, they have no more of it. What can use one CPU alone, a task or all that is in a queue
  *          of one CPU, counts as what a CPU is worth to the account's others, at most: their load for each CPU that they
- *          have. Else a heavy task would keep the account's weight where it has a CPU, and needs no more.
+ *          have. So does a nested account, by its tasks in the queue. Else a heavy one would keep the account's weight where
+ *          it has a CPU, and needs no more.
  * Bound    An account's weights in all queues sum up to its weight: where its tasks may run changes where its share is
  *          had, never how much it is.
  * Source   design of the tree; the stock scheduler divides a task group's shares likewise. Surplus fair scheduling (Chandra et
@@ -78,14 +79,14 @@ static __always_inline void ledger_look(struct ledger __arena *l, u64 now_ns)
 	l->looked_ran_ns = ran_ns;
 }
 
-/* What a CPU is worth, as a load: most that one who can use no more counts, and counts as `own` now. */
-static __always_inline u64 ledger_most(const struct ledger __arena *l, u64 own)
+/* What `nr` CPUs are worth, as a load: most that one who can use no more counts, and counts as `own` now. */
+static __always_inline u64 ledger_most(const struct ledger __arena *l, u64 own, u64 nr)
 {
-	u64 others = ledger_all(l) - own, cpus = l->cpus;
+	u64 others = ledger_all(l) - own, used = nr * LEDGER_CPU, cpus = l->cpus;
 
-	if (cpus <= LEDGER_CPU || (s64)others <= 0)
+	if (cpus <= used || (s64)others <= 0)
 		return ~0ULL;
-	return others * LEDGER_CPU / (cpus - LEDGER_CPU) ?: 1;
+	return others * used / (cpus - used) ?: 1;
 }
 
 /* The part of `weight` that a queue with this load has. */

@@ -65,9 +65,11 @@ struct group {
 	u64 load; /* of its active tasks, and of the accounts in it, see ledger.h */
 	u64 load_above; /* what it is of its parent's load */
 	u64 load_here; /* what it counts in the ledger */
+	u64 weight_seen; /* with which it competed when that was last looked at, see tree.h; 0: never */
 	struct ledger __arena *ledger; /* of the account in all queues; NULL: its weight is not divided */
 	u64 spare_vtime; /* how far CPU time for which nobody waited would have put its members on average, see decide/fair.h */
 	u32 nr_active;
+	u32 nr_loaded; /* tasks that its load is of: active, in it or in the accounts in it */
 	u8 level; /* 0: root */
 	u8 of_one_cpu; /* its queue is: set by the host */
 };

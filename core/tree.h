@@ -6,7 +6,8 @@
  * Rule     Every member has a virtual time in its group. Running charges the seat that was picked and all its ancestors. A
  *          group with a member that waits is itself a waiting member of its parent. At each level the group's decision
  *          function (decide.h) says who is entitled. A member that moves takes its lead along, as CPU time: to another
- *          group, another queue, another weight. Nothing is forgotten by leaving and coming back.
+ *          group, another queue, another weight, be it that of its account's part of a queue. Nothing is forgotten by leaving
+ *          and coming back.
  * Bound    That of each group's decision function. What a move may forget of a lead is beyond LEAD_MAX_NS.
  * Source   000 section 2.3.3 (borrowing); 001 (hierarchical stride); 004 Lemma 1; the conservation of lag is EEVDF's.
  * Limits   Deeper than TREE_DEPTH_MAX levels, members are attached to the deepest level's group. A task that leaves a group
@@ -181,12 +182,62 @@ static __always_inline void tree_deactivate(struct tree_node __arena *n)
 	}
 }
 
-/* What a group adds to its parent's load: an account in several queues the weight with which it competes in this one. */
+/* What so many CPUs are worth to those of an account, one of which counts as `own`: known where it is in several queues. */
+static __always_inline u64 group_worth(const struct group __arena *g, u64 own, u64 nr)
+{
+	if (!g->ledger || g->node.kind != NODE_FAIR || g->load_here >= ledger_all(g->ledger))
+		return ~0ULL;
+	return ledger_most(g->ledger, own, nr);
+}
+
+/*
+ * What a group adds to its parent's load: an account in several queues the weight with which it competes in this one, but no more
+ * than the CPUs are worth that its tasks here can use.
+ */
 static __always_inline u64 group_load_above(const struct group __arena *g)
 {
+	u64 load, most;
+
 	if (!g->ledger || g->nominal_weight)
 		return g->load;
-	return g->load ? load_of_weight(node_weight(&g->node)) : 0;
+	if (!g->load)
+		return 0;
+	load = load_of_weight(node_weight(&g->node));
+	most = group_worth(g->node.parent, g->load_above, g->of_one_cpu ? 1 : g->nr_loaded);
+	return load < most ? load : most;
+}
+
+/*
+ * An account competes with another weight than when that was last looked at, as tasks of it have come elsewhere or gone: what
+ * it is ahead stays what it is as CPU time. Else an account would wait for ten slices for the one that it had while it weighed
+ * a tenth.
+ */
+static __always_inline void group_follow_weight(struct group __arena *g)
+{
+	u64 weight = node_weight(&g->node), was = g->weight_seen, lead;
+	struct group __arena *above = g->node.parent;
+
+	g->weight_seen = weight;
+	if (weight == was || !was || g->nominal_weight || above->node.kind != NODE_FAIR)
+		return;
+	lead = node_vtime(&g->node) - above->vmin;
+	if ((s64)lead <= 0)
+		return;
+	node_set_vtime(&g->node, above->vmin + vtime_of_ns(vtime_to_ns(lead, was), weight));
+	if (g->node.ready.queued)
+		fair_follow(above, &g->node);
+}
+
+/* The same of a group and all above it. */
+core_fn tree_follow_weights(struct group __arena *g in_arena)
+{
+	while (can_loop) {
+		if (!g || !g->level)
+			break;
+		group_follow_weight(g);
+		g = g->node.parent;
+	}
+	return 0;
 }
 
 /* What a group counts in its account's ledger follows its load. */
@@ -197,7 +248,7 @@ static __always_inline void group_count_load(struct group __arena *g)
 	if (!g->ledger)
 		return;
 	if (g->of_one_cpu && g->node.kind == NODE_FAIR) {
-		most = ledger_most(g->ledger, g->load_here);
+		most = ledger_most(g->ledger, g->load_here, 1);
 		here = here < most ? here : most;
 	}
 	if (here == g->load_here)
@@ -220,10 +271,10 @@ core_fn tree_look_loads(const struct group __arena *g in_arena, u64 now_ns)
 }
 
 /*
- * A task of `g` becomes runnable, or ceases to be: `load` may be negative. With none, the groups above follow what accounts
+ * `nr` tasks of `g` become runnable, or cease to be: both may be negative. With none, the groups above follow what accounts
  * have become in other queues.
  */
-core_fn tree_load(struct group __arena *g in_arena, u64 load)
+core_fn tree_load(struct group __arena *g in_arena, u64 load, u32 nr)
 {
 	while (can_loop) {
 		u64 above;
@@ -231,10 +282,12 @@ core_fn tree_load(struct group __arena *g in_arena, u64 load)
 		if (!g)
 			break;
 		g->load += load;
+		g->nr_loaded += nr;
 		group_count_load(g);
 		/* What the top has is the classes': the root is below it at times, and what is in it counts there alone. */
 		if (!g->level)
 			break;
+		group_follow_weight(g);
 		above = group_load_above(g);
 		load = above - g->load_above;
 		g->load_above = above;
@@ -250,6 +303,13 @@ static __always_inline void tree_set_weight(struct tree_node __arena *n, u64 wei
 		n->parent->weight_active += weight - n->weight;
 	period_count(n->parent, weight - n->weight);
 	n->weight = weight;
+}
+
+/* Gives an account another weight. */
+static __always_inline void tree_set_account_weight(struct group __arena *g, u64 weight)
+{
+	tree_set_weight(&g->node, weight);
+	tree_follow_weights(g);
 }
 
 /* The same for a member of a fair group, whose lead stays what it is as CPU time. */

@@ -126,9 +126,9 @@ void core_ledger_look(struct ledger *l, u64 now_ns)
 	ledger_look(l, now_ns);
 }
 
-u64 core_ledger_most(const struct ledger *l, u64 own)
+u64 core_ledger_most(const struct ledger *l, u64 own, u64 nr)
 {
-	return ledger_most(l, own);
+	return ledger_most(l, own, nr);
 }
 
 u64 core_ledger_part(const struct ledger *l, u64 weight, u64 here)
@@ -237,14 +237,14 @@ void core_tree_deactivate(struct tree_node *n)
 	tree_deactivate(n);
 }
 
-void core_tree_load(struct group *g, u64 load)
+void core_tree_load(struct group *g, u64 load, u32 nr)
 {
-	tree_load(g, load);
+	tree_load(g, load, nr);
 }
 
-void core_tree_set_weight(struct tree_node *n, u64 weight)
+void core_tree_set_account_weight(struct group *g, u64 weight)
 {
-	tree_set_weight(n, weight);
+	tree_set_account_weight(g, weight);
 }
 
 void core_tree_set_promise(struct tree_node *n, u64 weight, u64 period_vtime, u64 turn_vtime)

@@ -65,6 +65,7 @@ core_fn group_set_init(struct group_set __arena *set in_arena, u64 id,
 		g->of_one_cpu = is_own(place);
 		g->node.kind = NODE_FAIR;
 		g->node.weight = weight;
+		g->weight_seen = weight;
 		g->node.parent = group_in(parent, place);
 		g->node.vtime = fair_sleepers_vmin(g->node.parent);
 		g->level = set->level;
@@ -83,9 +84,9 @@ core_fn set_weights(struct group_set __arena *set in_arena, u32 weight)
 
 		bpf_local_irq_save(&flags);
 		lock_take(&s->lock);
-		tree_set_weight(&group_in(set, nth_place(i))->node, weight);
+		tree_set_account_weight(group_in(set, nth_place(i)), weight);
 		if (!one_cpu)
-			tree_load(group_in(set, nth_place(i)), 0);
+			tree_load(group_in(set, nth_place(i)), 0, 0);
 		lock_release(&s->lock);
 		bpf_local_irq_restore(&flags);
 	}

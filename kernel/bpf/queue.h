@@ -77,18 +77,34 @@ core_fn promises_follow(struct task __arena *t in_arena)
 static __always_inline u64 load_of(const struct task __arena *t)
 {
 	const struct group __arena *home = group_in(t->home, t->place);
-	u64 load = load_of_weight(t->member.node.weight), most;
+	u64 load = load_of_weight(t->member.node.weight), most = group_worth(home, t->load, 1);
 
-	if (!home->ledger || home->load_here >= ledger_all(home->ledger))
-		return load;
-	most = ledger_most(home->ledger, t->load);
 	return load < most ? load : most;
+}
+
+/* A task's load has changed: so have the weights of its accounts in the other places of its shard, but for CPUs' own. */
+core_fn weights_follow(struct task __arena *t in_arena)
+{
+	u32 shard = shard_of_place(t->place);
+
+	USES_ARENA();
+	for (u32 i = hidden(0); i <= subsets_of_shard() && can_loop; i = hidden(i + 1)) {
+		u32 place = i ? place_of_subset(shard, i - 1) : place_of_shard(shard);
+
+		if (place != t->place && place_at(place)->nr_runnable)
+			tree_follow_weights(group_in(t->home, place));
+	}
+	return 0;
 }
 
 static __always_inline void set_load(struct task __arena *t, u64 load)
 {
-	tree_load(group_in(t->home, t->place), load - t->load);
+	u64 more = load - t->load;
+
+	tree_load(group_in(t->home, t->place), more, !!load - !!t->load);
 	t->load = load;
+	if (more && (t->place >= SHARDS_MAX || shard_at(t->place)->nr_in_subsets))
+		weights_follow(t);
 	promises_follow(t);
 }
 

@@ -101,11 +101,11 @@ core_fn group_move(struct place __arena *pl in_arena, struct group __arena *g in
 	if (was_active)
 		tree_deactivate(&g->node);
 	place_deactivated(pl);
-	tree_load(g->node.parent, -g->load_above);
+	tree_load(g->node.parent, -g->load_above, -g->nr_loaded);
 	tree_fly(g->node.parent, -g->in_flight_ns);
 	tree_move(&g->node, to, tree_take_lead_ns(&g->node));
 	tree_fly(to, g->in_flight_ns);
-	tree_load(to, g->load_above);
+	tree_load(to, g->load_above, g->nr_loaded);
 	if (was_active)
 		tree_activate(&g->node, bpf_ktime_get_ns());
 	place_activated(pl, &g->node);

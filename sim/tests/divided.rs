@@ -63,6 +63,40 @@ fn workers_are_not_kept_from_their_cpus_by_the_weight_of_their_agent() {
     );
 }
 
+const HEAVY_ACCOUNT: &str = r#"{"global": {"duration": 6, "warmup": 2}, "machine": {"cpus": 2},
+            "cgroups": {"/all": {"weight": 100}, "/all/heavy": {"weight": 1000}, "/all/bound": {"weight": 100},
+                        "/all/free": {"weight": 100}},
+            "tasks": {"heavy": {"hog": true, "taskgroup": "/all/heavy"},
+                      "bound": {"instance": 4, "hog": true, "cpus": [0], "taskgroup": "/all/bound"},
+                      "free": {"instance": 3, "hog": true, "taskgroup": "/all/free"}}}"#;
+
+/// A heavy cgroup of one task has one of two CPUs, and two light ones share the other, in a cgroup of all or not: the one that is
+/// bound had 17 %.
+#[test]
+fn bound_tasks_are_equals_beside_a_heavy_cgroup_that_has_its_cpu() {
+    assert_shares(
+        HEAVY_ACCOUNT,
+        &[("heavy", 100.0), ("bound", 50.0), ("free", 50.0)],
+    );
+}
+
+const AT_TIMES: &str = r#"{"global": {"duration": 6, "warmup": 2}, "machine": {"cpus": 4, "llc": 1},
+            "cgroups": {"/one": {"weight": 100}, "/one/masked": {"weight": 10000}, "/two": {"weight": 200}},
+            "tasks": {"agent": {"hog": true, "taskgroup": "/one"},
+                      "masked": {"instance": 2, "loop": -1, "run": 2000, "sleep": 6000, "cpus": [0, 1, 2],
+                                 "taskgroup": "/one/masked"},
+                      "plain": {"instance": 5, "hog": true, "taskgroup": "/two"}}}"#;
+
+/// While heavy tasks of its cgroup are there at times, an agent has next to nothing of the cgroup's share, and all of it then: what it
+/// is ahead by while it is light is no more when it is heavy. It had 4 %.
+#[test]
+fn an_agent_beside_heavy_tasks_that_come_and_go_has_what_they_leave() {
+    for seed in SEEDS {
+        let had = share(&summary(AT_TIMES, seed), "agent");
+        assert!(had > 55.0, "{had:.1} of 83, which it would have at best");
+    }
+}
+
 const MASKED: &str = r#"{"global": {"duration": 20, "warmup": 1}, "machine": {"cpus": 8, "llc": 2},
         "tasks": {"heavy": {"instance": 3, "hog": true, "priority": -10},
                   "masked": {"instance": 8, "hog": true, "cpus": [2, 3, 4, 7]},
@@ -86,17 +120,39 @@ fn masked_tasks_over_two_caches_are_equals_beside_heavy_ones() {
 }
 
 /// A bug, a scenario, and a name whose instances have more than that, in percent of a CPU, without the bug alone.
-const BUGS: [(Mutation, &str, &str, f64); 2] = [
+const BUGS: [(Mutation, &str, &str, f64); 4] = [
     (
         Mutation {
             name: "heavy-ones-count-all",
             file: "core/ledger.h",
-            from: "if (cpus <= LEDGER_CPU || (s64)others <= 0)",
+            from: "if (cpus <= used || (s64)others <= 0)",
             to: "if (1)",
         },
         BOUND,
         "agent",
         90.0,
+    ),
+    (
+        Mutation {
+            name: "heavy-accounts-count-all",
+            file: "core/tree.h",
+            from: "return load < most ? load : most;",
+            to: "return most ? load : 0;",
+        },
+        HEAVY_ACCOUNT,
+        "bound",
+        45.0,
+    ),
+    (
+        Mutation {
+            name: "a-lead-stays-as-weights-change",
+            file: "core/tree.h",
+            from: "vtime_of_ns(vtime_to_ns(lead, was), weight)",
+            to: "lead",
+        },
+        AT_TIMES,
+        "agent",
+        55.0,
     ),
     (
         Mutation {

@@ -103,6 +103,22 @@ fn equals_beside_a_heavy_task_of_their_cgroup_have_equal_parts() {
     }
 }
 
+/// A cgroup of weight 1 has had a slice beside one of 10000, for which that one is owed 10000. It weighs as much from then on: it is
+/// ahead by the one slice.
+#[test]
+fn a_cgroup_that_becomes_heavy_is_ahead_by_what_it_has_had() {
+    let text = r#"{"global": {"duration": 4, "warmup": "2100ms"}, "machine": {"cpus": 1},
+        "cgroups": {"/light": {"weight": 1}, "/heavy": {"weight": 10000}},
+        "tasks": {"light": {"hog": true, "taskgroup": "/light"}, "heavy": {"hog": true, "taskgroup": "/heavy"}},
+        "actions": [{"at": "2s", "cgroup_weight": 10000, "cgroup": "/light"}]}"#;
+    let summary = summary(text, 1);
+    // The light one had 23 %, after a wait of a second and more.
+    for name in ["light", "heavy"] {
+        let percent = share(&summary, name);
+        assert!((percent - 50.0).abs() < 1.0, "{name}: {percent}");
+    }
+}
+
 /// A reservation that is more of its class than a CPU runs all the time, and is owed no more: one of a short period has its turns.
 #[test]
 fn a_large_reservation_is_not_owed_what_one_task_cannot_use() {

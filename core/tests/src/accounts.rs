@@ -72,6 +72,7 @@ impl Host {
         unsafe {
             g.node.kind = NODE_FAIR as u8;
             g.node.weight = weight;
+            g.weight_seen = weight;
             g.node.parent = parent;
             g.node.vtime = (*parent).vmin;
             g.vmin = (*parent).vmin;

@@ -129,7 +129,12 @@ impl Host {
         unsafe {
             let load = core_load_of_weight((*self.node(t)).weight);
             let account = self.group_at(self.tasks[t].home);
-            core_tree_load(account, if more { load } else { load.wrapping_neg() });
+            let (load, nr) = if more {
+                (load, 1)
+            } else {
+                (load.wrapping_neg(), u32::MAX)
+            };
+            core_tree_load(account, load, nr);
         }
     }
 
@@ -307,7 +312,7 @@ impl Host {
     }
 
     pub fn set_group_weight(&mut self, g: usize, weight: u64) {
-        unsafe { core_tree_set_weight(&raw mut (*self.groups[g].at()).node, weight) };
+        unsafe { core_tree_set_account_weight(self.groups[g].at(), weight) };
     }
 
     /// Moves a task to another group or domain, or takes it out and puts it back. What it was it is again afterwards.

@@ -105,12 +105,15 @@ fn a_cpu_is_worth_what_the_others_have_for_each_of_theirs() {
         looked_at_ns: 1_000_000_000,
         ..ledger::default()
     });
-    let most = |own| unsafe { core_ledger_most(l.at(), own) };
+    let most = |own| unsafe { core_ledger_most(l.at(), own, 1) };
 
     assert_eq!(most(1000), u64::MAX, "nothing is known of it");
     look(&l, 2.5, 40);
     // The others, of load 300, have one and a half.
     assert!((199..=203).contains(&most(1000)), "{}", most(1000));
+    // Two CPUs are worth four of the others' half one.
+    let two = unsafe { core_ledger_most(l.at(), 1000, 2) };
+    assert!((1180..=1230).contains(&two), "{two}");
     assert_eq!(most(1300), u64::MAX, "there are no others");
     look(&l, 1.0, 40);
     assert_eq!(most(1000), u64::MAX, "it has what the heavy one has");

@@ -206,6 +206,17 @@ impl Watched {
         self.brought(t, lead_ns);
     }
 
+    fn set_group_weight(&mut self, g: usize, weight: u64) {
+        let n = unsafe { &(*self.h.groups[g].at()).node };
+        let lead_ns = unsafe { core_vtime_to_ns(n.vtime.wrapping_sub((*n.parent).vmin), n.weight) };
+
+        // Its lead is rounded down to whole nanoseconds.
+        if weight != n.weight {
+            self.lead.insert(Id::Group(g), vtime_of_ns(lead_ns, weight));
+        }
+        self.h.set_group_weight(g, weight);
+    }
+
     fn step(&mut self, step: &Step) {
         let (nr_tasks, nr_groups) = (self.h.tasks.len(), self.h.groups.len());
 
@@ -225,7 +236,7 @@ impl Watched {
             Step::StopWaiting(t) => self.h.stop_waiting(t % nr_tasks),
             Step::Weight(t, weight) => self.set_weight(t % nr_tasks, weight),
             Step::GroupWeight(g, weight) if nr_groups > 0 => {
-                self.h.set_group_weight(g % nr_groups, weight)
+                self.set_group_weight(g % nr_groups, weight)
             }
             Step::GroupWeight(..) => (),
             Step::Move(t, g) => self.relocate(t % nr_tasks, g),
