@@ -67,11 +67,13 @@ struct group {
 	u64 load_here; /* what it counts in the ledger */
 	u64 weight_seen; /* with which it competed when that was last looked at, see tree.h; 0: never */
 	struct ledger __arena *ledger; /* of the account in all queues; NULL: its weight is not divided */
+	struct served served; /* here, since it has had a load */
 	u64 spare_vtime; /* how far CPU time for which nobody waited would have put its members on average, see decide/fair.h */
 	u32 nr_active;
 	u32 nr_loaded; /* tasks that its load is of: active, in it or in the accounts in it */
 	u8 level; /* 0: root */
-	u8 of_one_cpu; /* its queue is: set by the host */
+	u8 of_one_cpu; /* its queue is: set by the host, as the next one */
+	u8 is_balanced; /* tasks of its queue go where they would be served faster */
 };
 
 static __always_inline struct tree_node __arena *node_of_ready(struct heap_link __arena *l)
@@ -105,7 +107,7 @@ static __always_inline u64 node_weight(const struct tree_node __arena *n)
 	if (n->kind < NODE_FAIR)
 		return n->weight;
 	g = outer_of(n, struct group, node);
-	return g->ledger && !g->nominal_weight ? ledger_part(g->ledger, n->weight, g->load_here) :
+	return g->ledger && !g->nominal_weight ? ledger_part(g->ledger, n->weight, g->load, g->load_here) :
 						 n->weight;
 }
 

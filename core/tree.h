@@ -182,12 +182,15 @@ static __always_inline void tree_deactivate(struct tree_node __arena *n)
 	}
 }
 
-/* What so many CPUs are worth to those of an account, one of which counts as `own`: known where it is in several queues. */
+/*
+ * What so many CPUs are worth to those of an account, one of which counts as `own`: who can use no more counts no more. It is known
+ * where the account is in several queues.
+ */
 static __always_inline u64 group_worth(const struct group __arena *g, u64 own, u64 nr)
 {
 	if (!g->ledger || g->node.kind != NODE_FAIR || g->load_here >= ledger_all(g->ledger))
 		return ~0ULL;
-	return ledger_most(g->ledger, own, nr);
+	return ledger_worth(g->ledger, own, nr * LEDGER_CPU);
 }
 
 /*
@@ -240,16 +243,16 @@ core_fn tree_follow_weights(struct group __arena *g in_arena)
 	return 0;
 }
 
-/* What a group counts in its account's ledger follows its load. */
+/* What a group counts in its account's ledger follows its load, and what it is served. */
 static __always_inline void group_count_load(struct group __arena *g)
 {
-	u64 here = g->load, most;
+	u64 here = g->load, worth;
 
 	if (!g->ledger)
 		return;
-	if (g->of_one_cpu && g->node.kind == NODE_FAIR) {
-		most = ledger_most(g->ledger, g->load_here, 1);
-		here = here < most ? here : most;
+	if (g->node.kind == NODE_FAIR && !g->is_balanced) {
+		worth = ledger_worth(g->ledger, g->load_here, g->served.cpus);
+		here = here < worth ? here : worth;
 	}
 	if (here == g->load_here)
 		return;
@@ -257,14 +260,16 @@ static __always_inline void group_count_load(struct group __arena *g)
 	g->load_here = here;
 }
 
-/* At each level above a task that runs: how many CPUs its accounts have. */
-core_fn tree_look_loads(const struct group __arena *g in_arena, u64 now_ns)
+/* At each level above a task that runs: how many CPUs its accounts have, here and everywhere. */
+core_fn tree_look_loads(struct group __arena *g in_arena, u64 now_ns)
 {
 	while (can_loop) {
 		if (!g || !g->level)
 			break;
-		if (g->ledger && g->load_here < ledger_all(g->ledger))
-			ledger_look(g->ledger, now_ns);
+		if (g->ledger && g->load_here < ledger_all(g->ledger)) {
+			served_look(&g->ledger->served, g->ledger->ran_ns, now_ns);
+			served_look(&g->served, g->ran_ns, now_ns);
+		}
 		g = g->node.parent;
 	}
 	return 0;
@@ -281,6 +286,8 @@ core_fn tree_load(struct group __arena *g in_arena, u64 load, u32 nr)
 
 		if (!g)
 			break;
+		if (!g->load)
+			served_forget(&g->served);
 		g->load += load;
 		g->nr_loaded += nr;
 		group_count_load(g);

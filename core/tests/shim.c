@@ -123,17 +123,12 @@ void core_ledger_ran(struct ledger *l, u64 here, u64 ns)
 
 void core_ledger_look(struct ledger *l, u64 now_ns)
 {
-	ledger_look(l, now_ns);
+	served_look(&l->served, l->ran_ns, now_ns);
 }
 
-u64 core_ledger_most(const struct ledger *l, u64 own, u64 nr)
+u64 core_ledger_worth(const struct ledger *l, u64 own, u64 cpus)
 {
-	return ledger_most(l, own, nr);
-}
-
-u64 core_ledger_part(const struct ledger *l, u64 weight, u64 here)
-{
-	return ledger_part(l, weight, here);
+	return ledger_worth(l, own, cpus);
 }
 
 /* ---- limit.h ---- */

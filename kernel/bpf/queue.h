@@ -73,7 +73,7 @@ core_fn promises_follow(struct task __arena *t in_arena)
 	return 0;
 }
 
-/* The load of an active task: one CPU's worth where its account is in several queues. */
+/* The load of an active task: one CPU's worth at most where its account is in several queues. */
 static __always_inline u64 load_of(const struct task __arena *t)
 {
 	const struct group __arena *home = group_in(t->home, t->place);

@@ -80,6 +80,36 @@ fn bound_tasks_are_equals_beside_a_heavy_cgroup_that_has_its_cpu() {
     );
 }
 
+const FULL: &str = r#"{"global": {"duration": 6, "warmup": 2}, "machine": {"cpus": 2},
+            "cgroups": {"/one": {"weight": 100}, "/two": {"weight": 50}},
+            "tasks": {"heavy": {"instance": 3, "hog": true, "priority": -10, "cpus": [1]},
+                      "there": {"instance": 2, "hog": true, "cpus": [1], "taskgroup": "/one"},
+                      "here": {"instance": 2, "hog": true, "cpus": [0], "taskgroup": "/one"},
+                      "other": {"hog": true, "cpus": [0], "taskgroup": "/two"}}}"#;
+
+/// What a cgroup's tasks cannot have on a full CPU its others have elsewhere: it kept half of its weight where it had 2 % of a CPU,
+/// and the others had 50.
+#[test]
+fn what_a_full_cpu_does_not_give_a_cgroup_has_elsewhere() {
+    assert_shares(FULL, &[("here", 66.7), ("other", 33.3)]);
+}
+
+/// The same of one that weighs little, with most of its weight on the full CPU: it had a tenth of its share.
+#[test]
+fn a_light_task_has_the_share_that_a_heavy_one_cannot_have() {
+    let text = r#"{"global": {"duration": 10, "warmup": 3}, "machine": {"cpus": 3, "llc": 1},
+        "cgroups": {"/zero": {"weight": 50}, "/one": {"weight": 10}, "/two": {"weight": 1000}},
+        "tasks": {"masked": {"hog": true, "cpus": [0, 2], "taskgroup": "/zero"}, "free": {"hog": true, "taskgroup": "/zero"},
+                  "bound": {"hog": true, "cpus": [2], "taskgroup": "/one"},
+                  "light": {"hog": true, "priority": 10, "taskgroup": "/one"},
+                  "full": {"hog": true, "priority": 10, "cpus": [2], "taskgroup": "/two"},
+                  "hog": {"instance": 2, "hog": true}}}"#;
+    for seed in SEEDS {
+        let had = share(&summary(text, seed), "light");
+        assert!(had > 5.5, "{had:.2} of 6.8");
+    }
+}
+
 const AT_TIMES: &str = r#"{"global": {"duration": 6, "warmup": 2}, "machine": {"cpus": 4, "llc": 1},
             "cgroups": {"/one": {"weight": 100}, "/one/masked": {"weight": 10000}, "/two": {"weight": 200}},
             "tasks": {"agent": {"hog": true, "taskgroup": "/one"},
@@ -120,12 +150,12 @@ fn masked_tasks_over_two_caches_are_equals_beside_heavy_ones() {
 }
 
 /// A bug, a scenario, and a name whose instances have more than that, in percent of a CPU, without the bug alone.
-const BUGS: [(Mutation, &str, &str, f64); 4] = [
+const BUGS: [(Mutation, &str, &str, f64); 5] = [
     (
         Mutation {
             name: "heavy-ones-count-all",
             file: "core/ledger.h",
-            from: "if (cpus <= used || (s64)others <= 0)",
+            from: "if (!cpus || all <= cpus || (s64)others <= 0)",
             to: "if (1)",
         },
         BOUND,
@@ -142,6 +172,17 @@ const BUGS: [(Mutation, &str, &str, f64); 4] = [
         HEAVY_ACCOUNT,
         "bound",
         45.0,
+    ),
+    (
+        Mutation {
+            name: "what-is-served-counts-nothing",
+            file: "core/tree.h",
+            from: "here = here < worth ? here : worth;",
+            to: "(void)worth;",
+        },
+        FULL,
+        "here",
+        62.0,
     ),
     (
         Mutation {
