@@ -30,6 +30,8 @@ enum consort_trace_kind {
 	CONSORT_TRACE_EVENT = 5, /* what a program says, by family and name */
 	CONSORT_TRACE_LOST = 6, /* records that are missing */
 	CONSORT_TRACE_END = 7, /* the last record of a whole file */
+	CONSORT_TRACE_INTERVAL = 8, /* what became of an interval of a plan, or of another function */
+	CONSORT_TRACE_ROLE = 9, /* how a role of a group is called */
 };
 
 /* How a thread left its CPU. */
@@ -53,6 +55,24 @@ enum consort_trace_reason {
 	CONSORT_TRACE_INTERRUPT = 8, /* interrupts, whoever ran then: in reports, not in records */
 };
 
+/* What became of an interval in which a group's function has a member run. */
+enum consort_trace_became {
+	CONSORT_TRACE_BEGAN = 0, /* its thread has the CPU in it, for the first time */
+	CONSORT_TRACE_KEPT = 1, /* it is over, and its thread has run in it, or had nothing more to do */
+	CONSORT_TRACE_MISSED = 2, /* it is over, and its thread has not run */
+	CONSORT_TRACE_PASSED = 3, /* some were missed after that one, before anybody looked */
+	CONSORT_TRACE_DROPPED = 4, /* another one took its place while it was on, and its thread had not run yet */
+};
+
+/* Why one was missed. */
+enum consort_trace_miss {
+	CONSORT_TRACE_VACANT = 0, /* there was no thread of that name */
+	CONSORT_TRACE_ASLEEP = 1, /* its thread did not want the CPU, or another scheduling class had it */
+	CONSORT_TRACE_OUTSIDE = 2, /* its thread had no seat in the account that it is in */
+	CONSORT_TRACE_SHARE = 3, /* its group was as far ahead of its share as it may be */
+	CONSORT_TRACE_OTHERS = 4, /* other due events had the CPU */
+};
+
 /* Where there was no room for records. */
 enum consort_trace_source {
 	CONSORT_TRACE_OF_SCHEDULER = 0, /* the kernel's ring was full */
@@ -64,8 +84,8 @@ struct consort_trace_record {
 	__u64 at_ns;
 	__u16 kind; /* enum consort_trace_kind */
 	__u16 cpu; /* SWITCH: which one; WAKE: on which the thread was put; or CONSORT_TRACE_NO_CPU */
-	__s32 tid; /* the thread that it is about: of SWITCH the next one, 0 is none; of LOST none */
-	__s32 pid; /* its process */
+	__s32 tid; /* the thread that it is about: of SWITCH the next one, 0 is none; of LOST and ROLE none */
+	__s32 pid; /* its process; 0: see other records of the thread */
 	__u32 reserved;
 	union {
 		struct {
@@ -97,6 +117,21 @@ struct consort_trace_record {
 			__u64 count;
 			__u32 source; /* enum consort_trace_source */
 		} lost;
+		struct {
+			__u64 from_ns; /* PASSED: 0, as the next one */
+			__u64 until_ns;
+			__u64 late_ns; /* BEGAN: from its beginning, or its thread's wake-up in it, until that ran */
+			__u32 group; /* a number of the scheduler's */
+			__u32 count; /* PASSED: how many; else 1 */
+			__u16 role; /* which of the group's */
+			__u16 became; /* enum consort_trace_became */
+			__u16 why; /* MISSED, PASSED: enum consort_trace_miss */
+		} interval;
+		struct {
+			__u32 group;
+			__u32 role;
+			char label[CONSORT_TRACE_LABEL_BYTES]; /* "group/member"; 0-terminated if it is shorter */
+		} role;
 		char bytes[40];
 	};
 };

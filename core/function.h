@@ -27,6 +27,14 @@
 #include "seat.h"
 
 /*
+ * Tells the host, if it wants to know, what becomes of a role's interval: enum interval_became. `why`: of those
+ * that are missed, enum miss. `late_ns`: of one that begins. `count`: of those that were passed over, how many.
+ */
+#ifndef role_tells
+#define role_tells(r, became, why, late_ns, count, now_ns) ((void)(became))
+#endif
+
+/*
  * Why a role's thread has not run in the interval that is over. Whenever a thread comes, goes, wakes or sleeps its role is
  * looked at: between two looks it has been one of these.
  */
@@ -51,15 +59,41 @@ static __always_inline u64 function_zero_ns(const struct function __arena *f)
 	return f->is_booted ? f->zero_ns : NEVER_NS;
 }
 
-/* The role's interval is over: what became of it. */
-static __always_inline void role_close(struct role __arena *r, enum miss why)
+/* The role's interval is over, or another one takes its place: what became of it. */
+static __always_inline void role_close(struct role __arena *r, enum miss why, u64 now_ns)
 {
-	if (r->from_ns == NEVER_NS)
+	enum interval_became became = INTERVAL_MISSED;
+
+	/* There was none, or another one takes its place before it begins. */
+	if (r->from_ns == NEVER_NS || r->from_ns > now_ns)
 		return;
-	if (r->has_run || r->is_done)
+	if (r->has_run || r->is_done) {
+		became = INTERVAL_KEPT;
 		r->kept++;
-	else
+	} else if (now_ns < r->until_ns) {
+		became = INTERVAL_DROPPED;
+	} else {
 		r->missed[why]++;
+	}
+	role_tells(r, became, why, 0, 1, now_ns);
+}
+
+/* The role has got another plan, or none. */
+static __always_inline void role_forget(struct role __arena *r, u64 now_ns)
+{
+	role_close(r, role_missed_for(r), now_ns);
+	plan_forget(r);
+}
+
+/* Takes the plan's next interval. Those that nobody has looked at were missed, for the same cause as the one before. */
+static __always_inline void role_follow_plan(struct role __arena *r, u64 zero_ns, enum miss why,
+					     u64 now_ns)
+{
+	u64 passed = plan_advance(r, zero_ns, now_ns);
+
+	r->missed[why] += passed;
+	if (passed)
+		role_tells(r, INTERVAL_PASSED, why, 0, passed, now_ns);
 }
 
 /* Makes the role's interval what it is by now: those that are over are counted, and the next one is taken. */
@@ -72,18 +106,17 @@ core_fn role_advance(struct role __arena *r in_arena, u64 now_ns)
 	if (r->until_ns > now_ns && (r->follows ? !is_asked : r->zero_ns == zero_ns))
 		return 0;
 	why = role_missed_for(r);
-	if (r->until_ns <= now_ns)
-		role_close(r, why);
+	role_close(r, why, now_ns);
 	if (is_asked) {
 		follow_take(r);
 		/* It may not have been told in time. */
 		if (r->until_ns <= now_ns)
-			role_close(r, why);
+			role_close(r, why, now_ns);
 	}
 	if (is_asked && r->until_ns > now_ns) {
 		r->zero_ns = zero_ns;
 	} else if (!r->follows && r->plan && zero_ns != NEVER_NS) {
-		r->missed[why] += plan_advance(r, zero_ns, now_ns);
+		role_follow_plan(r, zero_ns, why, now_ns);
 	} else {
 		plan_rest(r);
 		r->zero_ns = zero_ns;
@@ -261,7 +294,7 @@ static __always_inline int function_sleep(struct member __arena *m, u64 now_ns)
 static __always_inline void function_begin(struct member __arena *m, u64 began_ns, u64 now_ns)
 {
 	struct role __arena *r = m->role;
-	u64 from_ns;
+	u64 from_ns, late_ns;
 
 	if (!r || r->has_run || !role_is_on(r, now_ns))
 		return;
@@ -269,11 +302,11 @@ static __always_inline void function_begin(struct member __arena *m, u64 began_n
 	if (r->follows)
 		r->until_ns = now_ns + r->follow_ns;
 	from_ns = r->from_ns > r->awake_ns ? r->from_ns : r->awake_ns;
-	if (began_ns <= from_ns)
-		return;
-	r->late_ns += began_ns - from_ns;
-	if (began_ns - from_ns > r->late_max_ns)
-		r->late_max_ns = began_ns - from_ns;
+	late_ns = began_ns > from_ns ? began_ns - from_ns : 0;
+	r->late_ns += late_ns;
+	if (late_ns > r->late_max_ns)
+		r->late_max_ns = late_ns;
+	role_tells(r, INTERVAL_BEGAN, 0, late_ns, 1, now_ns);
 }
 
 /*
@@ -288,8 +321,10 @@ static __always_inline void function_ran(struct member __arena *m, u64 total_ns,
 
 	if (!r)
 		return;
-	if (began_ns < now_ns && r->from_ns < now_ns && began_ns < r->until_ns)
+	if (!r->has_run && began_ns < now_ns && r->from_ns < now_ns && began_ns < r->until_ns) {
 		r->has_run = 1;
+		role_tells(r, INTERVAL_BEGAN, 0, 0, 1, now_ns);
+	}
 	if (total_ns <= r->total_ns)
 		return;
 	ran_ns = total_ns - r->total_ns;

@@ -40,6 +40,15 @@ enum miss {
 	NR_MISSES,
 };
 
+/* What becomes of an interval. */
+enum interval_became {
+	INTERVAL_BEGAN, /* its thread has the CPU in it, for the first time */
+	INTERVAL_KEPT, /* it is over, and its thread has run in it, or had nothing more to do */
+	INTERVAL_MISSED, /* it is over, and its thread has not run */
+	INTERVAL_PASSED, /* some were missed after that one, before anybody looked */
+	INTERVAL_DROPPED, /* another one took its place while it was on, and its thread had not run yet */
+};
+
 struct function;
 struct member;
 
@@ -120,6 +129,7 @@ struct function {
 	u8 is_stale; /* something has happened since its last answer */
 	u8 is_off; /* it was slow too often: it is not asked */
 	u32 slowness; /* of late: of slow answers, less others */
+	u32 group; /* its group's number, kept by the host */
 	u64 ask_at_ns; /* when it wants to be asked again; NEVER_NS: when something happens */
 	s64 memory[USER_MEMORY]; /* what it keeps */
 	u64 asked;

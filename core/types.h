@@ -6,6 +6,7 @@
  *   __arena   qualifies pointers to scheduler state (BPF: address space 1; elsewhere: nothing)
  *   core_fn, in_arena  how a function is compiled once, see below
  *   can_loop  true while a loop may go on (BPF: the verifier's may_goto; elsewhere: always)
+ *   role_tells  notes what becomes of a role's interval, see function.h (elsewhere: nothing)
  */
 #ifndef CORE_TYPES_H
 #define CORE_TYPES_H

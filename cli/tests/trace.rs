@@ -184,7 +184,7 @@ fn what_is_wrong_is_said() {
         (
             &["report", "--only", "swich", &text],
             2,
-            "switch,wake,demote,due,event",
+            "switch,wake,demote,interval,due,event",
         ),
         (&["record", "--only", "event"], 2, "behind --"),
         (&["record", "--limit", "0", "--", "true"], 2, "--limit"),

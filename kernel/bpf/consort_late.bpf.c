@@ -40,6 +40,8 @@ struct cpu_log {
 	u32 reason; /* of what it runs */
 	u32 nr; /* runs so far */
 	u32 demotions_seen; /* of those that the scheduler has counted on it */
+	u64 intervals_seen; /* the same */
+	u32 intervals_looked_at; /* 1: ever */
 	struct late_run runs[LATE_RUNS];
 };
 
@@ -142,6 +144,19 @@ static inline u32 reason_on(u32 cpu, struct task_struct *p)
 static inline const struct consort_demoted *demoted_on(u32 cpu)
 {
 	return &reasons[cpu & cpu_mask].demoted;
+}
+
+/* What the scheduler has found on this CPU, whose interrupts are off, since the last time. */
+static inline void look_at_intervals(struct cpu_log *log, u32 cpu)
+{
+	const struct consort_told *told = &reasons[cpu & cpu_mask].told;
+
+	/* Those that are no more there were before the trace. */
+	if (!log->intervals_looked_at && told->count > CONSORT_INTERVALS_TOLD)
+		log->intervals_seen = told->count - CONSORT_INTERVALS_TOLD;
+	log->intervals_looked_at = 1;
+	trace_intervals(told, log->intervals_seen, cpu);
+	log->intervals_seen = told->count;
 }
 
 /* It leaves the queue where it waited for another CPU's. */
@@ -268,6 +283,7 @@ int BPF_PROG(on_switch, bool preempt, struct task_struct *prev, struct task_stru
 		if (log->since_ns)
 			trace_demotion(demoted_on(cpu), log->demotions_seen, prev, cpu, now_ns);
 		log->demotions_seen = demoted_on(cpu)->count;
+		look_at_intervals(log, cpu);
 		trace_switch(prev, next, preempt ? 0 : prev_state, cpu, now_ns,
 			     log->interrupts_ns - log->interrupts_then_ns, reason_on(cpu, next));
 	} else {
@@ -343,6 +359,12 @@ int BPF_PROG(on_softirq_end, unsigned int vector)
 SEC("tp_btf/local_timer_entry")
 int BPF_PROG(on_timer, int vector)
 {
+	u32 cpu = bpf_get_smp_processor_id();
+	struct cpu_log *log = log_of(cpu);
+
+	/* A CPU whose task runs alone does not switch. */
+	if (trace_kinds && log)
+		look_at_intervals(log, cpu);
 	return interrupt_begins();
 }
 

@@ -135,7 +135,7 @@ static inline void plan_commit(struct function __arena *f, u32 role)
 
 	role_hold(&h, r);
 	r->plan = f->staged;
-	plan_forget(r);
+	role_forget(r, bpf_ktime_get_ns());
 	role_let_go(&h);
 	f->staged = NULL;
 	if (role >= f->nr_roles)
@@ -213,7 +213,7 @@ static inline u32 role_terms(struct function __arena *f, struct role __arena *r,
 		return EINVAL;
 	/* Its interval was one of a plan, or is to be one. */
 	if (r->follows != follows)
-		plan_forget(r);
+		role_forget(r, bpf_ktime_get_ns());
 	r->period_ns = args->period_ns;
 	r->budget_ns = args->budget_ns;
 	r->follow_ns = args->follow_ns;

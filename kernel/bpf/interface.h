@@ -109,10 +109,35 @@ struct consort_demoted {
 	unsigned int late_us; /* by how much it polled too late */
 };
 
+/* What became of an interval of a role, or of several that were passed over. */
+struct consort_became {
+	unsigned long long at_ns; /* when that was found */
+	unsigned long long from_ns; /* of those that were passed over: 0, as the next one */
+	unsigned long long until_ns;
+	unsigned long long late_ns; /* of one that begins: by how much its thread had the CPU too late */
+	unsigned int group;
+	unsigned int count;
+	int pid; /* who plays the role; 0: nobody */
+	unsigned char role;
+	unsigned char became; /* enum interval_became of core/role.h */
+	unsigned char why; /* of those that are missed: enum miss */
+	unsigned char reserved;
+};
+
+/* A power of two: of all roles of a group what may be found at once. */
+#define CONSORT_INTERVALS_TOLD 64
+
+/* What was found last on a CPU. */
+struct consort_told {
+	unsigned long long count; /* so far */
+	struct consort_became last[CONSORT_INTERVALS_TOLD];
+};
+
 /* An entry of the map .data.reasons, one for each CPU: what looks on reads it, too. */
 struct consort_reasons {
 	struct consort_chosen chosen;
 	struct consort_demoted demoted;
+	struct consort_told told;
 };
 
 /* The code with which the scheduler leaves when a CPU has come for which it has no room. */

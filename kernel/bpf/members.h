@@ -226,13 +226,15 @@ static inline void domain_set_init(struct domain_set __arena *set, u32 id,
 		___id;                                                 \
 	})
 
-static inline struct function __arena *function_create(u32 kind, u32 user)
+static inline struct function __arena *function_create(u32 kind, u32 user,
+							u32 group)
 {
 	struct function __arena *f = alloc_pages(sizeof(struct function));
 
 	if (!f)
 		return NULL;
 	f->kind = kind;
+	f->group = group;
 	f->zero_ns = NEVER_NS;
 	f->is_booted = 1;
 	f->ask_at_ns = NEVER_NS;
@@ -293,7 +295,7 @@ call_fn consort_domain_create(struct consort_domain_args *args)
 		return 0;
 	args->error = ENOMEM;
 	if (args->function) {
-		function = function_create(args->function, args->user);
+		function = function_create(args->function, args->user, id);
 		if (!function)
 			return 0;
 	}

@@ -14,6 +14,13 @@
 
 #include "kernel.h"
 #include "lock.h"
+#include "role.h"
+
+/* What core tells of intervals is noted: reason.h. */
+static __always_inline void note_interval(const struct role __arena *r, u32 became, u32 why,
+					  u64 late_ns, u32 count, u64 now_ns);
+#define role_tells note_interval
+
 #include "class.h"
 #include "compare.h"
 #include "consort_abi.h"

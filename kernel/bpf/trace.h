@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What `consort trace` records of the scheduler: each switch and wake-up, and members that are demoted.
+ * What `consort trace` records of the scheduler: each switch and wake-up, members that are demoted, and what becomes of
+ * intervals.
  *
  * The loader looks into the ring on time; records wake nobody, since that would be seen, too. Where there is no room they
  * are counted.
@@ -17,6 +18,8 @@
 
 /* What to record: a bit for each enum consort_trace_kind; 0: nothing, `consort late` alone looks on. */
 const volatile u32 trace_kinds;
+/* What was found before is no part of the trace. */
+const volatile u64 trace_from_ns;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -128,6 +131,48 @@ static inline void trace_demotion(const struct consort_demoted *demoted, u32 see
 	r->demoted.why = demoted->why;
 	r->demoted.late_us = demoted->late_us;
 	trace_end(r);
+}
+
+static inline void trace_interval(const struct consort_became *b, u32 cpu)
+{
+	struct consort_trace_record *r;
+
+	if (b->at_ns < trace_from_ns)
+		return;
+	r = trace_begin(CONSORT_TRACE_INTERVAL, cpu, b->at_ns);
+	if (!r)
+		return;
+	r->tid = b->pid;
+	r->interval.from_ns = b->from_ns;
+	r->interval.until_ns = b->until_ns;
+	r->interval.late_ns = b->late_ns;
+	r->interval.group = b->group;
+	r->interval.count = b->count;
+	r->interval.role = b->role;
+	r->interval.became = b->became;
+	r->interval.why = b->why;
+	trace_end(r);
+}
+
+/* What the scheduler has found on this CPU since `seen`. */
+static inline void trace_intervals(const struct consort_told *told, u64 seen, u32 cpu)
+{
+	u64 new = told->count - seen;
+	u32 i;
+
+	if (!new || !traces(CONSORT_TRACE_INTERVAL))
+		return;
+	if (new > CONSORT_INTERVALS_TOLD) {
+		counts_on(cpu)->unrecorded += new - CONSORT_INTERVALS_TOLD;
+		new = CONSORT_INTERVALS_TOLD;
+	}
+	bpf_for(i, 0, CONSORT_INTERVALS_TOLD)
+	{
+		if (i >= new)
+			break;
+		trace_interval(&told->last[(told->count - new + i) & (CONSORT_INTERVALS_TOLD - 1)],
+			       cpu);
+	}
 }
 
 #endif

@@ -7,6 +7,7 @@ use consort_trace::Kinds;
 use libbpf_rs::{RingBuffer, RingBufferBuilder};
 
 use crate::{
+    kernel::monotonic_ns,
     late::{attach, Seen},
     late_skeleton::ConsortLateSkel,
     Error,
@@ -31,7 +32,10 @@ impl Recording {
     /// # Errors
     /// See [`Error`]: not root, a kernel without BTF.
     pub fn start(kinds: Kinds) -> Result<Recording, Error> {
-        let skeleton = attach(|rodata| rodata.trace_kinds = kinds.of_scheduler())?;
+        let skeleton = attach(|rodata| {
+            rodata.trace_kinds = kinds.of_scheduler();
+            rodata.trace_from_ns = monotonic_ns();
+        })?;
         // Lives as long as the process, as what looks on does: there is one of each.
         let buffered: &'static Buffered = Box::leak(Box::default());
         let mut builder = RingBufferBuilder::new();

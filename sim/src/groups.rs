@@ -69,6 +69,38 @@ pub enum Tell {
     Trigger,
 }
 
+/// What became of an interval of a role, or of several that were passed over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Interval {
+    /// When the scheduler found it.
+    pub at_ns: u64,
+    /// Of those that were passed over 0, as the next one.
+    pub from_ns: u64,
+    pub until_ns: u64,
+    /// Of one that begins: by how much its thread had the CPU too late.
+    pub late_ns: u64,
+    /// Of the setup's.
+    pub group: usize,
+    /// Of the group's.
+    pub role: usize,
+    pub count: u32,
+    /// `enum consort_trace_became`.
+    pub became: u32,
+    /// `enum consort_trace_miss`, of those that are missed.
+    pub why: u32,
+}
+
+/// What was found on a CPU.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// How much there has been so far.
+    pub count: u64,
+    /// Each with the number of the thread that plays the role.
+    pub intervals: Vec<(i32, Interval)>,
+    /// There was no room for these.
+    pub lost: u64,
+}
+
 /// What became of a role's intervals.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct RoleTotal {

@@ -4,7 +4,7 @@
 
 use crate::error::Error;
 use crate::ffi::{consort_chosen, consort_demoted, consort_slot, consort_variables};
-use crate::groups::RoleTotal;
+use crate::groups::{RoleTotal, Told};
 use crate::kernel::Kernel;
 use crate::rates::RateRequest;
 use crate::setup::{Call, Cpu, Tunables};
@@ -105,6 +105,10 @@ pub trait Scheduler {
     /// The member that was demoted last on a CPU.
     fn demoted(&self, _cpu: Cpu) -> consort_demoted {
         consort_demoted::default()
+    }
+    /// What became of roles' intervals, found on a CPU since there were `seen`.
+    fn told(&self, _cpu: Cpu, _seen: u64) -> Told {
+        Told::default()
     }
     fn set_tunables(&mut self, _tunables: Tunables) {}
     fn counters(&self) -> Vec<(&'static str, u64)> {

@@ -2,7 +2,7 @@
 //! What a run emits while it runs, and what it ends with.
 
 use crate::fluid::Behind;
-use crate::groups::RoleTotal;
+use crate::groups::{Interval, RoleTotal};
 use crate::setup::{Cpu, TaskIndex};
 use serde::Serialize;
 
@@ -54,6 +54,14 @@ pub enum What {
         why: u32,
         late_us: u32,
     },
+    /// The scheduler found what became of an interval of a role.
+    Interval {
+        /// Of the role; none: it is vacant.
+        task: Option<TaskId>,
+        interval: Interval,
+    },
+    /// It found more at once than it keeps.
+    IntervalsLost(u64),
     /// Became runnable; `on` is the CPU it was put on.
     Woken {
         task: TaskId,

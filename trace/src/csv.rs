@@ -8,7 +8,8 @@ use crate::{
     Filter, Trace,
 };
 
-const HEAD: &str = "time_ns,kind,cpu,tid,pid,command,other_tid,left,reason,label,value\n";
+const HEAD: &str =
+    "time_ns,kind,cpu,tid,pid,command,other_tid,left,reason,label,value,from_ns,until_ns\n";
 
 /// Writes the records that `filter` wants. What the columns mean is in docs/reference/trace.md.
 ///
@@ -21,10 +22,11 @@ pub fn write_csv(trace: &Trace, filter: &Filter, mut to: impl Write) -> io::Resu
 }
 
 fn write_line(row: &TableRow, to: &mut impl Write) -> io::Result<()> {
+    let time = |ns: Option<i64>| ns.map_or_else(String::new, |it| it.to_string());
     let number = |number: Option<i32>| number.map_or_else(String::new, |it| it.to_string());
     writeln!(
         to,
-        "{},{},{},{},{},{},{},{},{},{},{}",
+        "{},{},{},{},{},{},{},{},{},{},{},{},{}",
         row.time_ns,
         row.kind,
         number(row.cpu),
@@ -36,6 +38,8 @@ fn write_line(row: &TableRow, to: &mut impl Write) -> io::Result<()> {
         row.reason,
         quoted(row.label),
         row.value,
+        time(row.from_ns),
+        time(row.until_ns),
     )
 }
 
@@ -52,7 +56,13 @@ fn quoted(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{file::tests::event, report::tests::traced, waits::tests::two_tasks, Record};
+    use crate::{
+        file::tests::event,
+        interval::tests::{interval, name},
+        report::tests::traced,
+        waits::tests::two_tasks,
+        Became, Miss, Record,
+    };
 
     fn lines(records: &[Record], filter: &Filter) -> Vec<String> {
         let mut text = Vec::new();
@@ -66,10 +76,34 @@ mod tests {
         let mut records = two_tasks();
         records.push(event(500, -3));
         let lines = lines(&records, &Filter::default());
-        assert_eq!(lines[0], "100,switch,0,1,1,task1,0,preempted,slice,,0");
-        assert_eq!(lines[1], "150,wake,0,2,2,task2,0,,,,0");
-        assert_eq!(lines[5], "500,event,,7,7,,,,,test/value,-3");
+        assert_eq!(lines[0], "100,switch,0,1,1,task1,0,preempted,slice,,0,,");
+        assert_eq!(lines[1], "150,wake,0,2,2,task2,0,,,,0,,");
+        assert_eq!(lines[5], "500,event,,7,7,,,,,test/value,-3,,");
         assert_eq!(lines.len(), 6);
+    }
+
+    /// Its role has a name wherever the trace says it.
+    #[test]
+    fn an_interval_has_its_times_and_its_cause() {
+        let why = Miss::Share;
+        let mut records: Vec<Record> = [
+            Became::Began { late_ns: 7 },
+            Became::Kept,
+            Became::Missed(why),
+            Became::Passed { count: 3, why },
+        ]
+        .map(|became| interval(300, became))
+        .into();
+        records.push(name("video/decoder"));
+        let lines = lines(&records, &Filter::default());
+        let expected = [
+            "300,interval,0,1,0,,,began,,video/decoder,7,100,200",
+            "300,interval,0,1,0,,,kept,,video/decoder,1,100,200",
+            "300,interval,0,1,0,,,missed,share,video/decoder,1,100,200",
+            "300,interval,0,1,0,,,missed,share,video/decoder,3,,",
+            "1000,role,,0,0,,,,,video/decoder,0,,",
+        ];
+        assert_eq!(lines, expected);
     }
 
     #[test]

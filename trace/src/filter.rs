@@ -16,14 +16,16 @@ pub enum Kind {
     Switch,
     Wake,
     Demote,
+    Interval,
     Due,
     Event,
 }
 
-const ALL: [(Kind, u32, &str); 5] = [
+const ALL: [(Kind, u32, &str); 6] = [
     (Kind::Switch, CONSORT_TRACE_SWITCH, "switch"),
     (Kind::Wake, CONSORT_TRACE_WAKE, "wake"),
     (Kind::Demote, CONSORT_TRACE_DEMOTE, "demote"),
+    (Kind::Interval, CONSORT_TRACE_INTERVAL, "interval"),
     (Kind::Due, CONSORT_TRACE_DUE, "due"),
     (Kind::Event, CONSORT_TRACE_EVENT, "event"),
 ];
@@ -37,12 +39,15 @@ impl Kinds {
         1 << CONSORT_TRACE_SWITCH
             | 1 << CONSORT_TRACE_WAKE
             | 1 << CONSORT_TRACE_DEMOTE
+            | 1 << CONSORT_TRACE_INTERVAL
             | 1 << CONSORT_TRACE_DUE
             | 1 << CONSORT_TRACE_EVENT,
     );
     /// What the scheduler tells.
-    const OF_SCHEDULER: u32 =
-        1 << CONSORT_TRACE_SWITCH | 1 << CONSORT_TRACE_WAKE | 1 << CONSORT_TRACE_DEMOTE;
+    const OF_SCHEDULER: u32 = 1 << CONSORT_TRACE_SWITCH
+        | 1 << CONSORT_TRACE_WAKE
+        | 1 << CONSORT_TRACE_DEMOTE
+        | 1 << CONSORT_TRACE_INTERVAL;
 
     pub fn has(self, kind: Kind) -> bool {
         ALL.iter()
@@ -67,7 +72,9 @@ impl Kinds {
             What::Demote { .. } => self.has(Kind::Demote),
             What::Due { .. } => self.has(Kind::Due),
             What::Event { .. } => self.has(Kind::Event),
-            What::Lost { .. } | What::End => true,
+            What::Interval(_) => self.has(Kind::Interval),
+            // What others are called by, or miss.
+            What::Role { .. } | What::Lost { .. } | What::End => true,
         }
     }
 }
@@ -82,7 +89,7 @@ impl FromStr for Kinds {
             let found = ALL.iter().find(|(.., it)| *it == word);
             let (_, number, _) = found.ok_or_else(|| {
                 format!(
-                    "{word:?} is no kind of records: expected some of switch,wake,demote,due,event"
+                    "{word:?} is no kind of records: expected some of switch,wake,demote,interval,due,event"
                 )
             })?;
             kinds |= 1 << number;
@@ -143,6 +150,10 @@ impl Filter {
             return true;
         };
         match of.parse::<i32>() {
+            // The scheduler does not know the process of each thread.
+            Ok(number) if pid == 0 => {
+                number == tid || threads.get(tid).is_some_and(|it| it.pid == number)
+            }
             Ok(number) => number == tid || number == pid,
             Err(_) => threads.command(tid).contains(of.as_str()),
         }

@@ -36,6 +36,8 @@ const SCHEMA: &str = "
         OPTIONAL BYTE_ARRAY reason (STRING);
         OPTIONAL BYTE_ARRAY label (STRING);
         REQUIRED INT64 value;
+        OPTIONAL INT64 from_ns;
+        OPTIONAL INT64 until_ns;
     }
 ";
 /// So many are in memory before they are written.
@@ -91,6 +93,8 @@ struct Columns {
     reason: Nullable<ByteArray>,
     label: Nullable<ByteArray>,
     value: Vec<i64>,
+    from_ns: Nullable<i64>,
+    until_ns: Nullable<i64>,
 }
 
 impl Columns {
@@ -108,6 +112,8 @@ impl Columns {
         self.reason.push(text(row.reason));
         self.label.push(text(row.label));
         self.value.push(row.value);
+        self.from_ns.push(row.from_ns);
+        self.until_ns.push(row.until_ns);
     }
 
     /// In the order of the schema.
@@ -127,6 +133,8 @@ impl Columns {
         self.reason.write::<_, ByteArrayType>(&mut group)?;
         self.label.write::<_, ByteArrayType>(&mut group)?;
         column::<_, Int64Type>(&mut group, &self.value, None)?;
+        self.from_ns.write::<_, Int64Type>(&mut group)?;
+        self.until_ns.write::<_, Int64Type>(&mut group)?;
         group.close().map(drop)
     }
 }
@@ -181,7 +189,10 @@ mod tests {
     };
 
     use super::*;
-    use crate::{file::tests::event, report::tests::traced, waits::tests::two_tasks, Record};
+    use crate::{
+        file::tests::event, interval::tests::interval, report::tests::traced,
+        waits::tests::two_tasks, Became, Miss, Record,
+    };
 
     fn file(records: &[Record], filter: &Filter) -> SerializedFileReader<bytes::Bytes> {
         let mut bytes = Vec::new();
@@ -193,13 +204,14 @@ mod tests {
     fn each_record_is_a_row_with_types() {
         let mut records = two_tasks();
         records.push(event(500, -3));
+        records.push(interval(600, Became::Missed(Miss::Share)));
         let file = file(&records, &Filter::default());
         let rows: Vec<_> = file
             .get_row_iter(None)
             .unwrap()
             .map(Result::unwrap)
             .collect();
-        assert_eq!(rows.len(), 6);
+        assert_eq!(rows.len(), 7);
         assert_eq!(rows[0].get_long(0).unwrap(), 100);
         assert_eq!(rows[0].get_string(1).unwrap(), "switch");
         assert_eq!(rows[0].get_int(2).unwrap(), 0);
@@ -208,6 +220,12 @@ mod tests {
         assert!(rows[5].get_int(2).is_err() && rows[5].get_string(7).is_err());
         assert_eq!(rows[5].get_string(9).unwrap(), "test/value");
         assert_eq!(rows[5].get_long(10).unwrap(), -3);
+        assert!(rows[5].get_long(11).is_err() && rows[5].get_long(12).is_err());
+        assert_eq!(rows[6].get_string(8).unwrap(), "share");
+        assert_eq!(
+            (rows[6].get_long(11).unwrap(), rows[6].get_long(12).unwrap()),
+            (100, 200)
+        );
     }
 
     #[test]

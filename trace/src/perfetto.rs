@@ -12,11 +12,13 @@ use serde_json::{json, Value};
 use crate::{
     record::{Record, What},
     table::why_word,
-    Filter, Reason, Threads, Trace, Waits,
+    Became, Filter, Interval, Miss, Reason, Role, Roles, Threads, Trace, Waits,
 };
 
 /// The group of CPUs, a "process" in the format: no process has this number.
 const CPUS: i64 = 1 << 32;
+/// That of groups' members with intervals, the same.
+const ROLES: i64 = CPUS + 1;
 
 /// Writes the records that `filter` wants, in microseconds after the first one.
 ///
@@ -28,6 +30,8 @@ pub fn write_perfetto(trace: &Trace, filter: &Filter, to: impl Write) -> io::Res
         begin_ns: trace.span_ns().0,
         filter,
         threads: Threads::default(),
+        roles: Roles::of(trace),
+        tracks: BTreeMap::new(),
         waits: Waits::default(),
         running: BTreeMap::new(),
         named: HashSet::new(),
@@ -42,6 +46,9 @@ struct Export<'a, W: Write> {
     begin_ns: u64,
     filter: &'a Filter,
     threads: Threads,
+    roles: Roles,
+    /// Those of roles that have one.
+    tracks: BTreeMap<Role, i64>,
     waits: Waits,
     /// Each CPU's thread, its process, since when, and why.
     running: BTreeMap<u16, (i32, i32, u64, Reason)>,
@@ -169,11 +176,36 @@ impl<W: Write> Export<'_, W> {
             What::Lost { source, count } => {
                 ("records lost", json!({"of": source.word(), "count": count}))
             }
-            What::Switch { .. } | What::End => return Ok(()),
+            What::Interval(it) => return self.interval(record, it),
+            What::Switch { .. } | What::Role { .. } | What::End => return Ok(()),
         };
         let ts = self.ts(record.at_ns);
         self.event(json!({
             "ph": "i", "s": "t", "pid": record.pid, "tid": record.tid, "name": name, "args": args, "ts": ts,
+        }))
+    }
+
+    /// On its role's track: when its thread got the CPU in it, and when it was over what had become of it.
+    fn interval(&mut self, record: &Record, interval: &Interval) -> io::Result<()> {
+        let next = self.tracks.len() as i64 + 1;
+        let track = *self.tracks.entry(interval.of).or_insert(next);
+        let label = self.roles.label(interval.of);
+        self.name_track(ROLES, track, label.as_str())?;
+        let tid = record.tid;
+        let (name, args) = match interval.became {
+            Became::Began { late_ns } => ("runs", json!({"tid": tid, "late_us": us(late_ns)})),
+            Became::Passed { count, why } => ("missed", json!({"count": count, "why": why.word()})),
+            became => {
+                let why = became.why().map(Miss::word);
+                let args = json!({"tid": tid, "why": why});
+                let from_ns = interval.from_ns.max(self.begin_ns);
+                let until_ns = interval.until_ns.min(record.at_ns);
+                return self.slice(ROLES, track, became.word(), from_ns, until_ns, args);
+            }
+        };
+        let ts = self.ts(record.at_ns);
+        self.event(json!({
+            "ph": "i", "s": "t", "pid": ROLES, "tid": track, "name": name, "args": args, "ts": ts,
         }))
     }
 
@@ -215,10 +247,12 @@ impl<W: Write> Export<'_, W> {
         if !self.named.insert((group, track)) {
             return Ok(());
         }
-        if group == CPUS && self.named.insert((CPUS, 0)) {
-            self.event(
-                json!({"ph": "M", "pid": CPUS, "name": "process_name", "args": {"name": "CPUs"}}),
-            )?;
+        for (own, name) in [(CPUS, "CPUs"), (ROLES, "groups")] {
+            if group == own && self.named.insert((own, 0)) {
+                self.event(
+                    json!({"ph": "M", "pid": own, "name": "process_name", "args": {"name": name}}),
+                )?;
+            }
         }
         self.event(json!({
             "ph": "M", "pid": group, "tid": track, "name": "thread_name", "args": {"name": name},
@@ -248,7 +282,12 @@ fn us(ns: u64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{file::tests::event, report::tests::traced, waits::tests::two_tasks};
+    use crate::{
+        file::tests::event,
+        interval::tests::{interval, name},
+        report::tests::traced,
+        waits::tests::two_tasks,
+    };
 
     fn exported(records: &[Record], filter: &Filter) -> Vec<Value> {
         let mut text = Vec::new();
@@ -311,6 +350,25 @@ mod tests {
             .map(|it| it["args"]["value"].as_i64().unwrap())
             .collect();
         assert_eq!(values, [5, 6]);
+    }
+
+    #[test]
+    fn a_groups_member_has_a_track_of_intervals() {
+        let records = [
+            interval(150, Became::Began { late_ns: 50 }),
+            interval(200, Became::Kept),
+            name("video/decoder"),
+        ];
+        let events = exported(&records, &Filter::default());
+        assert_eq!(
+            slices(&events, ROLES, 1),
+            [("kept".to_owned(), 0, 50)],
+            "what was before the first record is not on the track"
+        );
+        let named = |name: &str| events.iter().any(|it| it["args"]["name"] == name);
+        assert!(named("groups") && named("video/decoder"), "{events:?}");
+        let runs = events.iter().find(|it| it["name"] == "runs").unwrap();
+        assert_eq!((&runs["pid"], &runs["tid"]), (&json!(ROLES), &json!(1)));
     }
 
     #[test]

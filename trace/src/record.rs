@@ -5,7 +5,7 @@ use std::fmt;
 
 use consort_abi::*;
 
-use crate::Reason;
+use crate::{interval, Interval, Reason, Role};
 
 /// Bytes of a record, in files and in memory.
 pub const RECORD_BYTES: usize = CONSORT_TRACE_RECORD_BYTES as usize;
@@ -53,6 +53,10 @@ pub enum What {
     Due { due_ns: u64 },
     /// What a program says of itself.
     Event { label: Label, value: i64 },
+    /// What became of an interval of a group's member.
+    Interval(Interval),
+    /// How a role is called: "group/member".
+    Role { of: Role, label: Label },
     /// Records that are missing.
     Lost { source: Source, count: u64 },
     /// The last one of a whole file.
@@ -208,6 +212,14 @@ fn what(raw: &consort_trace_record) -> Option<What> {
             label: Label(text(&bytes_of(unsafe { &it.event.label }))),
             value: unsafe { it.event.value },
         },
+        (CONSORT_TRACE_INTERVAL, it) => interval::parse(it)?,
+        (CONSORT_TRACE_ROLE, it) => What::Role {
+            of: Role {
+                group: unsafe { it.role.group },
+                role: u16::try_from(unsafe { it.role.role }).ok()?,
+            },
+            label: Label(text(&bytes_of(unsafe { &it.role.label }))),
+        },
         (CONSORT_TRACE_LOST, it) => What::Lost {
             source: *Source::ALL.get(unsafe { it.lost.source } as usize)?,
             count: unsafe { it.lost.count },
@@ -266,6 +278,16 @@ fn fill(raw: &mut consort_trace_record, what: &What) {
             it.label = chars(text_bytes::<LABEL_BYTES>(label.as_str()));
             CONSORT_TRACE_EVENT
         }
+        What::Interval(it) => {
+            interval::fill(&mut raw.__bindgen_anon_1, it);
+            CONSORT_TRACE_INTERVAL
+        }
+        What::Role { of, label } => {
+            let it = unsafe { &mut it.role };
+            (it.group, it.role) = (of.group, of.role.into());
+            it.label = chars(text_bytes::<LABEL_BYTES>(label.as_str()));
+            CONSORT_TRACE_ROLE
+        }
         What::Lost { source, count } => {
             let it = unsafe { &mut it.lost };
             (it.source, it.count) = (*source as u32, *count);
@@ -318,6 +340,7 @@ pub(crate) fn text_bytes<const N: usize>(text: &str) -> [u8; N] {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::{Became, Miss};
     use proptest::prelude::*;
 
     fn kept(what: What) {
@@ -361,6 +384,26 @@ pub(crate) mod tests {
             count: 1,
         });
         kept(What::End);
+        let of = Role { group: 3, role: 31 };
+        for became in [
+            Became::Began { late_ns: 5 },
+            Became::Kept,
+            Became::Missed(Miss::Share),
+            Became::Passed {
+                count: 7,
+                why: Miss::Vacant,
+            },
+            Became::Dropped,
+        ] {
+            kept(What::Interval(Interval {
+                of,
+                from_ns: 1,
+                until_ns: u64::MAX,
+                became,
+            }));
+        }
+        let label = Label::new("video", "decoder");
+        kept(What::Role { of, label });
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::{cmp::Reverse, collections::BTreeMap};
 use serde_json::{json, Value};
 
 use crate::{
+    interval::{Intervals, OfRole, Roles},
     record::{Label, Record, Source, What},
     table::why_word,
     waits::{Waited, OTHERS},
@@ -44,6 +45,8 @@ pub struct Report {
     pub wakes: u64,
     /// Those that waited or ran, who waited longest first.
     pub threads: Vec<OfThread>,
+    /// What became of the intervals of groups' members.
+    pub roles: Vec<OfRole>,
     pub labels: Vec<OfLabel>,
     /// Records that are missing, by who had no room for them.
     pub lost: BTreeMap<&'static str, u64>,
@@ -60,6 +63,8 @@ struct Collected {
     waits: Waits,
     tardiness_ns: BTreeMap<i32, Histogram>,
     demotions: BTreeMap<i32, (u64, u32)>,
+    names: Roles,
+    intervals: Intervals,
     labels: BTreeMap<Label, Histogram>,
     lost: BTreeMap<&'static str, u64>,
     span_ns: Option<(u64, u64)>,
@@ -69,7 +74,10 @@ struct Collected {
 
 impl Collected {
     fn of(trace: &Trace, filter: &Filter) -> Collected {
-        let mut all = Collected::default();
+        let mut all = Collected {
+            names: Roles::of(trace),
+            ..Collected::default()
+        };
         for source in Source::ALL {
             all.lost.insert(source.word(), 0);
         }
@@ -107,12 +115,16 @@ impl Collected {
             What::Event { label, value } => {
                 self.labels.entry(label.clone()).or_default().add(*value)
             }
+            What::Interval(interval) => {
+                let label = self.names.label(interval.of);
+                self.intervals.add(record, interval, label);
+            }
             What::Lost { source, count } => {
                 let sum = self.lost.entry(source.word()).or_default();
                 *sum = sum.saturating_add(*count);
                 return;
             }
-            What::End => return,
+            What::Role { .. } | What::End => return,
         }
         let (from_ns, _) = self.span_ns.unwrap_or((record.at_ns, 0));
         self.span_ns = Some((from_ns, record.at_ns));
@@ -154,6 +166,7 @@ impl Report {
             switches: all.switches,
             wakes: all.wakes,
             threads,
+            roles: all.intervals.into_roles(),
             labels: labels
                 .map(|(label, values)| OfLabel { label, values })
                 .collect(),
@@ -215,13 +228,27 @@ impl Report {
                 "octaves": octaves,
             })
         };
+        let intervals: Vec<Value> = self.roles.iter_mut().map(of_role).collect();
         let events: Vec<Value> = self.labels.iter_mut().map(label).collect();
         json!({
             "version": 1, "system": self.system, "simulated": self.is_simulated, "span_ns": self.span_ns,
-            "switches": self.switches, "wakes": self.wakes, "threads": threads, "events": events,
+            "switches": self.switches, "wakes": self.wakes, "threads": threads, "intervals": intervals,
+            "events": events,
             "lost": self.lost, "strange": self.strange, "whole": self.is_whole,
         })
     }
+}
+
+fn of_role(it: &mut OfRole) -> Value {
+    let missed: BTreeMap<&str, u64> = it
+        .missed
+        .iter()
+        .map(|(why, count)| (why.word(), *count))
+        .collect();
+    json!({
+        "group": it.label.family(), "member": it.label.name(), "tid": it.tid, "kept": it.kept,
+        "missed": missed, "dropped": it.dropped, "late_ns": spread(&mut it.late_ns),
+    })
 }
 
 /// The numbers of a table's row.
@@ -237,8 +264,9 @@ pub(crate) mod tests {
     use super::*;
     use crate::{
         file::{tests::event, Header, Writer},
+        interval::tests::{interval, name},
         waits::tests::two_tasks,
-        Reason,
+        Became, Miss, Reason,
     };
     use proptest::{collection::vec, prelude::*};
 
@@ -311,12 +339,57 @@ pub(crate) mod tests {
         assert_eq!((report.switches, report.wakes, report.span_ns), (4, 1, 300));
     }
 
+    #[test]
+    fn intervals_are_kept_or_missed_for_a_cause() {
+        let (share, vacant) = (Miss::Share, Miss::Vacant);
+        let mut records: Vec<Record> = [
+            Became::Began { late_ns: 7 },
+            Became::Kept,
+            Became::Missed(share),
+            Became::Passed {
+                count: 3,
+                why: share,
+            },
+            Became::Missed(vacant),
+            Became::Dropped,
+        ]
+        .map(|became| interval(300, became))
+        .into();
+        let json = Report::of(&traced(&records), &Filter::default()).to_json();
+        let nameless = &json["intervals"][0];
+        assert_eq!(
+            (&nameless["group"], &nameless["member"]),
+            (&json!("group 1"), &json!("role 0"))
+        );
+        records.push(name("video/decoder"));
+        let json = Report::of(&traced(&records), &Filter::default()).to_json();
+        let it = &json["intervals"][0];
+        assert_eq!(
+            (&it["group"], &it["member"], &it["tid"]),
+            (&json!("video"), &json!("decoder"), &json!(1))
+        );
+        assert_eq!(
+            (&it["kept"], &it["missed"], &it["dropped"]),
+            (&json!(1), &json!({"share": 4, "vacant": 1}), &json!(1))
+        );
+        assert_eq!(
+            (&it["late_ns"]["count"], &it["late_ns"]["max"]),
+            (&json!(1), &json!(7))
+        );
+        let others = Filter {
+            kinds: "switch".parse().unwrap(),
+            ..Filter::default()
+        };
+        let json = Report::of(&traced(&records), &others).to_json();
+        assert_eq!(json["intervals"], json!([]));
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         /// Whatever is in a file, it is shown, or is not: nothing breaks.
         #[test]
         fn any_records_have_a_report_and_exports(
-            records in vec((any::<[u8; 32]>(), any::<[u8; 32]>(), 0..9u8, 0..3u8, 0..3u8), 0..40)
+            records in vec((any::<[u8; 32]>(), any::<[u8; 32]>(), 0..11u8, 0..3u8, 0..3u8), 0..40)
         ) {
             let mut bytes = header();
             for (first, last, kind, cpu, tid) in records {

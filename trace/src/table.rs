@@ -3,7 +3,7 @@
 
 use crate::{
     record::{Record, What},
-    Filter, Threads, Trace,
+    Became, Filter, Interval, Label, Miss, Roles, Threads, Trace,
 };
 
 /// The columns of a record.
@@ -20,6 +20,9 @@ pub(crate) struct TableRow<'a> {
     pub reason: &'static str,
     pub label: &'a str,
     pub value: i64,
+    /// Of an interval.
+    pub from_ns: Option<i64>,
+    pub until_ns: Option<i64>,
 }
 
 /// Hands each record that `filter` wants to `take`.
@@ -32,18 +35,32 @@ pub(crate) fn each_row<E>(
     mut take: impl FnMut(TableRow) -> Result<(), E>,
 ) -> Result<(), E> {
     let mut threads = Threads::default();
+    let roles = Roles::of(trace);
     let (begin_ns, _) = trace.span_ns();
     for record in trace.records() {
         threads.follow(&record);
         if filter.keeps(&record, record.at_ns - begin_ns, &threads) {
-            take(row(&record, threads.command(record.tid)))?;
+            let label = label_of(&record, &roles);
+            let label = label.as_ref().map_or("", Label::as_str);
+            take(row(&record, threads.command(record.tid), label))?;
         }
     }
     Ok(())
 }
 
-fn row<'a>(record: &'a Record, command: &'a str) -> TableRow<'a> {
-    let clipped = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+fn label_of(record: &Record, roles: &Roles) -> Option<Label> {
+    match &record.what {
+        What::Event { label, .. } | What::Role { label, .. } => Some(label.clone()),
+        What::Interval(interval) => Some(roles.label(interval.of)),
+        _ => None,
+    }
+}
+
+fn clipped(ns: u64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX)
+}
+
+fn row<'a>(record: &Record, command: &'a str, label: &'a str) -> TableRow<'a> {
     let plain = TableRow {
         time_ns: record.at_ns,
         kind: "end",
@@ -54,8 +71,10 @@ fn row<'a>(record: &'a Record, command: &'a str) -> TableRow<'a> {
         other_tid: None,
         left: "",
         reason: "",
-        label: "",
+        label,
         value: 0,
+        from_ns: None,
+        until_ns: None,
     };
     match &record.what {
         What::Switch {
@@ -89,10 +108,14 @@ fn row<'a>(record: &'a Record, command: &'a str) -> TableRow<'a> {
             value: clipped(record.at_ns.saturating_sub(*due_ns)),
             ..plain
         },
-        What::Event { label, value } => TableRow {
+        What::Event { value, .. } => TableRow {
             kind: "event",
-            label: label.as_str(),
             value: *value,
+            ..plain
+        },
+        What::Interval(interval) => row_of_interval(interval, plain),
+        What::Role { .. } => TableRow {
+            kind: "role",
             ..plain
         },
         What::Lost { source, count } => TableRow {
@@ -102,6 +125,24 @@ fn row<'a>(record: &'a Record, command: &'a str) -> TableRow<'a> {
             ..plain
         },
         What::End => plain,
+    }
+}
+
+fn row_of_interval<'a>(interval: &Interval, plain: TableRow<'a>) -> TableRow<'a> {
+    let value = match interval.became {
+        Became::Began { late_ns } => clipped(late_ns),
+        Became::Passed { count, .. } => i64::from(count),
+        _ => 1,
+    };
+    let is_known = !matches!(interval.became, Became::Passed { .. });
+    TableRow {
+        kind: "interval",
+        left: interval.became.word(),
+        reason: interval.became.why().map_or("", Miss::word),
+        value,
+        from_ns: is_known.then(|| clipped(interval.from_ns)),
+        until_ns: is_known.then(|| clipped(interval.until_ns)),
+        ..plain
     }
 }
 

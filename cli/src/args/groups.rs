@@ -59,8 +59,9 @@ Examples:
 
 A group runs (a member has a CPU), waits (one wants it), is beyond its share (it wants more than it may have now), sleeps,
 is untriggered (it sleeps, and its plans stand still), or is unbound (no thread has a member's name).
-The JSON has files, a list of: name, uid, groups: a list of name, parent, function, class, rate, period_ns, used, doing,
-members: a list of name, terms, rule, count, bound, waiting, threads: a list of name, uid, pid, tid, command, source
+The JSON has files, a list of: name, uid, groups: a list of name, number (as in traces), parent, function, class, rate,
+period_ns, used, doing, members: a list of name, terms, rule, role (as in traces), count, bound, waiting, missed_vacant
+(intervals while no thread had the name), threads: a list of name, uid, pid, tid, command, source
 (announced, launched, rule), bound, refused, ps, role (or null): runs, awake, on, outside, blocked, state, control,
 begins_in_ns, kept, missed, late_max_ns, ran_ns; and strays: threads whose names no file has.")]
 pub struct ShowArgs {

@@ -11,6 +11,7 @@ use std::{
     path::Path,
 };
 
+pub(crate) use self::show::rows;
 pub use self::{
     files::{accessors, apply, delete},
     plan::plan,

@@ -32,7 +32,7 @@ pub fn show(args: &ShowArgs) -> Result<(), Failure> {
 }
 
 /// All rows of the daemon's.
-pub(super) fn rows(connection: &Connection) -> Result<Vec<Value>, Failure> {
+pub(crate) fn rows(connection: &Connection) -> Result<Vec<Value>, Failure> {
     let mut all: Vec<Value> = Vec::new();
     loop {
         let after = all.last().map_or(Value::Null, |row| row["row"].clone());
@@ -188,6 +188,10 @@ fn describe_member(member: &Value, indent: &str, paint: Paint, text: &mut String
     if waiting > 0 {
         parts.push(paint.bad(&format!("{waiting} without a place")));
     }
+    let missed = number("missed_vacant");
+    if missed > 0 {
+        parts.push(format!("{missed} intervals missed: vacant"));
+    }
     let separator = if parts.is_empty() { "" } else { ": " };
     *text += &format!(
         "{indent}{}{separator}{}\n",
@@ -321,6 +325,11 @@ names that no group file has
   show: 3 (player), not bound
 ";
         assert_eq!(text, expected);
+        let mut vacant = example();
+        vacant["files"][0]["groups"][1]["members"][0]["missed_vacant"] = json!(5);
+        let text = describe(&vacant, Paint(false));
+        let missed = "1 without a place, 5 intervals missed: vacant\n";
+        assert!(text.contains(missed), "{text}");
         let mut users = example();
         users["files"][0]["groups"][1]["user"] = json!({"asked": 90, "corrected": 3, "missing": 0, "slow": 16, "took_max_ns": 60_000, "off": true});
         let text = describe(&users, Paint(false));

@@ -15,12 +15,14 @@ const FILE: &str = "consort.trace";
 pub enum TraceCommand {
     /// Record what happens while a command runs, or for a while, into a file.
     ///
-    /// Records each switch of each CPU, why the next thread was picked, wake-ups, and members that were demoted, of the
-    /// whole machine, under whatever scheduler is in charge; and of the command and all that it starts, their own events
-    /// (`consort_trace_event`) and when their due events began. Nothing waits for the recorder: where there is no room,
-    /// records are counted as lost, and the count is in the file.
+    /// Records each switch of each CPU, why the next thread was picked, wake-ups, members that were demoted, and what
+    /// became of the intervals of groups' members, of the whole machine, under whatever scheduler is in charge; and of
+    /// the command and all that it starts, their own events (`consort_trace_event`) and when their due events began.
+    /// Nothing waits for the recorder: where there is no room, records are counted as lost, and the count is in the
+    /// file.
     Record(RecordArgs),
-    /// Say what a trace holds: who waited for whom, how late due events were, how values are spread.
+    /// Say what a trace holds: who waited for whom, how late due events were, which intervals were missed and why, how
+    /// values are spread.
     Report(ReportArgs),
     /// Write a trace as comma-separated values, or for Perfetto (ui.perfetto.dev).
     Export(ExportArgs),
@@ -45,12 +47,12 @@ pub struct RecordArgs {
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_ns, conflicts_with = "command")]
     pub time: Option<u64>,
 
-    /// Only these kinds of records, with commas between them: switch, wake, demote (the scheduler's), due, event (the
-    /// command's own)
+    /// Only these kinds of records, with commas between them: switch, wake, demote, interval (the scheduler's), due,
+    /// event (the command's own)
     #[arg(
         long,
         value_name = "KINDS",
-        default_value = "switch,wake,demote,due,event"
+        default_value = "switch,wake,demote,interval,due,event"
     )]
     pub only: Kinds,
 
@@ -70,7 +72,7 @@ pub struct Wanted {
     #[arg(value_name = "FILE", default_value = FILE)]
     pub file: PathBuf,
 
-    /// Only these kinds of records, with commas between them: switch, wake, demote, due, event
+    /// Only these kinds of records, with commas between them: switch, wake, demote, interval, due, event
     #[arg(long, value_name = "KINDS")]
     pub only: Option<Kinds>,
 
@@ -113,11 +115,14 @@ Examples:
 
 A wait begins when a thread wakes, or loses its CPU while it still wants one, and ends when it has one. Whoever ran on
 that CPU meanwhile is to blame, for as long as that was. A due event is late by the time from when it was due to when
-its program began it.
+its program began it. An interval of a group's member is kept if its thread has run in it or has said that it is done,
+missed for a cause if not, and dropped if another one took its place before it was over.
 The JSON has: version, system, simulated, span_ns, switches, wakes, threads: a list of tid, pid, command, ran_ns, switches,
-preemptions, waits_ns, blame (a list of tid, command, why, ns), tardiness_ns, demotions, why; events: a list of family,
+preemptions, waits_ns, blame (a list of tid, command, why, ns), tardiness_ns, demotions, why; intervals: a list of group,
+member, tid, kept, missed (by cause: vacant, asleep, outside, share, others), dropped, late_ns; events: a list of family,
 name, values, octaves (a list of below, count); lost (by source: scheduler, programs, file), strange (records of no known
-kind), whole (the recorder came to its end). waits_ns, tardiness_ns and values have: count, mean, p50, p95, p99, max.")]
+kind), whole (the recorder came to its end). waits_ns, tardiness_ns, late_ns and values have: count, mean, p50, p95, p99,
+max.")]
 pub struct ReportArgs {
     #[command(flatten)]
     pub wanted: Wanted,

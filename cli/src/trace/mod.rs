@@ -3,6 +3,7 @@
 
 pub mod args;
 mod export;
+mod names;
 mod record;
 mod report;
 

@@ -16,14 +16,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::args::RecordArgs;
+use super::{args::RecordArgs, names};
 use crate::{
     failure::Failure,
     run::{command_of, failed_to_run},
     table::count,
 };
 use consort_kernel::{attached_scheduler, kernel_release, trace::Recording};
-use consort_trace::{Header, Kinds, Rings, Source, Writer, RINGS_VARIABLE};
+use consort_trace::{Header, Kind, Kinds, Rings, Source, Writer, RINGS_VARIABLE};
 use nix::{
     sys::signal::{kill, sigaction, SaFlags, SigAction, SigHandler, SigSet, Signal},
     sys::time::TimeValLike,
@@ -196,6 +196,13 @@ impl Recorder {
 
     /// What is still in the rings, and what is missing; says how it went.
     fn finish(mut self, args: &RecordArgs) -> Result<(), Failure> {
+        if self.kernel.is_some() && args.only.has(Kind::Interval) {
+            for record in names::records(now_ns()) {
+                self.writer.write(&record).map_err(writing(args))?;
+            }
+            // The daemon has had the scheduler look at all intervals; that is told when the daemon's CPU switches, or ticks.
+            sleep(LOOK);
+        }
         self.look(args)?;
         let seen = self
             .kernel

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use consort_trace::{read, Blame, Histogram, Reason, Report};
+use consort_trace::{read, Blame, Histogram, Miss, Reason, Report};
 
 use super::args::ReportArgs;
 use crate::{
@@ -40,6 +40,7 @@ fn describe(report: &mut Report, histograms: bool, paint: Paint) -> String {
     for part in [
         waits(report, paint),
         tardiness(report, paint),
+        intervals(report, paint),
         labels(report, paint),
     ] {
         if !part.is_empty() {
@@ -142,6 +143,55 @@ fn tardiness(report: &mut Report, paint: Paint) -> String {
     match table.is_empty() {
         true => String::new(),
         false => table.text(paint),
+    }
+}
+
+/// What became of the intervals of groups' members.
+fn intervals(report: &mut Report, paint: Paint) -> String {
+    let mut table = Table::new(&[
+        ("intervals of", Side::Left),
+        ("thread", Side::Right),
+        ("kept", Side::Right),
+        ("began late by", Side::Right),
+        ("p99", Side::Right),
+        ("most", Side::Right),
+        ("missed", Side::Right),
+        ("dropped", Side::Right),
+        ("missed because", Side::Left),
+    ]);
+    for it in &mut report.roles {
+        let causes = it.missed.iter();
+        let causes: Vec<String> = causes
+            .map(|(why, count)| format!("{count} {}", missed_because(*why)))
+            .collect();
+        table.row(vec![
+            it.label.to_string(),
+            // Nobody has played it.
+            Some(it.tid)
+                .filter(|tid| *tid != 0)
+                .map_or_else(String::new, |tid| tid.to_string()),
+            it.kept.to_string(),
+            time(it.late_ns.mean() as i64),
+            time(it.late_ns.percentile(99)),
+            time(it.late_ns.max()),
+            it.missed.values().sum::<u64>().to_string(),
+            it.dropped.to_string(),
+            causes.join("; "),
+        ]);
+    }
+    match table.is_empty() {
+        true => String::new(),
+        false => table.text(paint),
+    }
+}
+
+fn missed_because(why: Miss) -> &'static str {
+    match why {
+        Miss::Vacant => "no thread had its name",
+        Miss::Asleep => "it slept",
+        Miss::Outside => "it had no seat",
+        Miss::Share => "its group had had its share",
+        Miss::Others => "other due events had the CPU",
     }
 }
 

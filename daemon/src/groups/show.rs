@@ -48,6 +48,8 @@ pub struct GroupRow {
     pub file: String,
     pub uid: u32,
     pub name: String,
+    /// The scheduler's, as traces have it; `null`: the scheduler does not know the group.
+    pub number: Option<u32>,
     pub parent: Option<String>,
     /// With its parameters.
     pub function: String,
@@ -89,11 +91,15 @@ pub struct MemberRow {
     /// What the function knows of it; empty: nothing.
     pub terms: String,
     pub rule: Option<String>,
+    /// The scheduler's number of the first of its `count` roles, as traces have it; `null`: it has none.
+    pub role: Option<u32>,
     /// Threads that may have the name.
     pub count: u32,
     pub bound: usize,
     /// Threads that have the name, and no place.
     pub waiting: usize,
+    /// Intervals that passed while no thread had the name, of those of its `count` places that nobody has.
+    pub missed_vacant: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -207,6 +213,7 @@ impl Service {
             file: file.name.clone(),
             uid: file.uid,
             name: group.name.clone(),
+            number: made.id,
             parent: group.parent.clone(),
             function: group.function.to_string(),
             class: promise.map(|promise| promise.class.clone()),
@@ -296,10 +303,25 @@ impl Service {
             interval_ns: member.terms.interval_ns,
             terms: member.terms.to_string(),
             rule: member.rule.as_ref().map(ToString::to_string),
+            role: made.roles(index).map(|roles| roles.start),
             count: member.count,
             bound,
             waiting: named.saturating_sub(bound),
+            missed_vacant: self.missed_vacant(made, index),
         }
+    }
+
+    /// The scheduler looks at the intervals of a place that nobody has when it is asked, and not before.
+    fn missed_vacant(&self, made: &Made, index: usize) -> u64 {
+        let (Some(id), Some(roles)) = (made.id, made.roles(index)) else {
+            return 0;
+        };
+        roles
+            .zip(&made.seats[index])
+            .filter(|(_, tid)| tid.is_none())
+            .filter_map(|(role, _)| self.host.role_status(id, role).ok())
+            .map(|told| told.missed.vacant)
+            .sum()
     }
 
     fn describe_thread(&self, tid: i32) -> ThreadRow {

@@ -3,12 +3,12 @@
 
 use super::{members::new_mapping, Consort};
 use crate::ffi::{
-    self, consort_domain_args, consort_interval, consort_join_args, consort_leave_args,
-    consort_mapping, consort_plan_args, consort_role_args, consort_variables, CONSORT_NO_ROLE,
-    CONSORT_PLAN_PART, CONSORT_ROLE_BEGIN, CONSORT_ROLE_STATE, CONSORT_ROLE_STATUS,
-    CONSORT_ROLE_TELL, CONSORT_ROLE_TERMS,
+    self, consort_became, consort_domain_args, consort_interval, consort_join_args,
+    consort_leave_args, consort_mapping, consort_plan_args, consort_role_args, consort_told,
+    consort_variables, CONSORT_NO_ROLE, CONSORT_PLAN_PART, CONSORT_ROLE_BEGIN, CONSORT_ROLE_STATE,
+    CONSORT_ROLE_STATUS, CONSORT_ROLE_TELL, CONSORT_ROLE_TERMS,
 };
-use crate::groups::{Group, Missed, Role, RoleTotal};
+use crate::groups::{Group, Interval, Missed, Role, RoleTotal, Told};
 use crate::kernel::{Kernel, Life};
 use crate::setup::{any_step, Program, RoleCall, Step, TaskIndex};
 use crate::trace::{TaskId, What};
@@ -328,6 +328,23 @@ impl Consort {
         totals
     }
 
+    /// What the scheduler has found since there were `seen`.
+    pub(super) fn intervals_told(&self, told: &consort_told, seen: u64) -> Told {
+        let room = told.last.len() as u64;
+        let lost = (told.count - seen).saturating_sub(room);
+        let numbers = &self.groups.numbers;
+        let interval = |number: u64| {
+            let it = &told.last[(number % room) as usize];
+            let group = numbers.iter().position(|number| *number == it.group)?;
+            Some((it.pid, interval_of(it, group)))
+        };
+        Told {
+            count: told.count,
+            intervals: (seen + lost..told.count).filter_map(interval).collect(),
+            lost,
+        }
+    }
+
     /// At the end of a run: nobody plays anything any more.
     pub(super) fn end_groups(&mut self, k: &mut Kernel) {
         for number in std::mem::take(&mut self.groups.numbers) {
@@ -371,6 +388,20 @@ fn publishes(program: &Program) -> bool {
     match program {
         Program::Steps(steps) => any_step(steps, &tells),
         _ => false,
+    }
+}
+
+fn interval_of(it: &consort_became, group: usize) -> Interval {
+    Interval {
+        at_ns: it.at_ns,
+        from_ns: it.from_ns,
+        until_ns: it.until_ns,
+        late_ns: it.late_ns,
+        group,
+        role: it.role.into(),
+        count: it.count,
+        became: it.became.into(),
+        why: it.why.into(),
     }
 }
 

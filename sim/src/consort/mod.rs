@@ -17,7 +17,7 @@ pub(crate) use library::Turn;
 
 use crate::error::Error;
 use crate::ffi::{self, sched_ext_ops, sim_scheduler};
-use crate::groups::RoleTotal;
+use crate::groups::{RoleTotal, Told};
 use crate::kernel::Kernel;
 use crate::rates::RateRequest;
 use crate::scheduler::Scheduler;
@@ -393,6 +393,14 @@ impl Scheduler for Consort {
     fn demoted(&self, cpu: Cpu) -> ffi::consort_demoted {
         // SAFETY: as above.
         unsafe { (*self.scheduler.reasons.add(cpu as usize)).demoted }
+    }
+
+    fn told(&self, cpu: Cpu, seen: u64) -> Told {
+        // SAFETY: as above.
+        self.intervals_told(
+            unsafe { &(*self.scheduler.reasons.add(cpu as usize)).told },
+            seen,
+        )
     }
 
     fn set_tunables(&mut self, tunables: Tunables) {

@@ -247,6 +247,8 @@ pub(crate) struct CpuState {
     pub idle_since_ns: u64,
     /// Of those that the scheduler has counted here; none: nobody has looked yet.
     pub demotions_seen: Option<u32>,
+    /// Of the intervals that the scheduler has found something about here.
+    pub intervals_seen: u64,
     /// How often it has been where nobody waits for it: between two things that it does in the kernel.
     pub pauses: u64,
     /// Waits for the others to be there, and is itself as good as there.
@@ -286,6 +288,7 @@ impl CpuState {
             spinning_since_ns: 0,
             idle_since_ns: 0,
             demotions_seen: None,
+            intervals_seen: 0,
             pauses: 0,
             synchronizes: false,
             fibre: None,

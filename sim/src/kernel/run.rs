@@ -146,6 +146,7 @@ impl Kernel {
             };
             self.now_ns = self.now_ns.max(at_ns);
             self.happen(what);
+            self.emit_intervals();
             self.check_step();
         }
         self.now_ns = self.now_ns.max(self.end_ns);
@@ -159,6 +160,7 @@ impl Kernel {
         }
         if self.violation.is_none() {
             roles = self.role_totals();
+            self.emit_intervals();
             self.unload();
         }
         Ok(self.outcome(totals, roles, ended_ns))

@@ -211,8 +211,7 @@ impl Kernel {
             .demotions_seen
             .replace(demoted.count);
         if seen.is_some_and(|seen| seen != demoted.count) {
-            let number = usize::try_from(demoted.pid - 1).unwrap_or(usize::MAX);
-            if let Some(task) = self.numbers.get(number).copied().flatten() {
+            if let Some(task) = self.task_of_number(demoted.pid) {
                 let (why, late_us) = (demoted.why, demoted.late_us);
                 self.emit(What::Demoted { task, why, late_us });
             }
@@ -224,6 +223,33 @@ impl Kernel {
             }
             _ => {}
         }
+    }
+
+    /// What has become of roles' intervals since the last time.
+    pub(crate) fn emit_intervals(&mut self) {
+        if !self.observed || self.setup.groups.is_empty() {
+            return;
+        }
+        let scheduler = self.scheduler();
+        for cpu in 0..self.machine.cpus() {
+            let seen = self.cpus[cpu as usize].intervals_seen;
+            // SAFETY: the scheduler lives as long as the kernel.
+            let told = unsafe { (*scheduler).told(cpu, seen) };
+            self.cpus[cpu as usize].intervals_seen = told.count;
+            if told.lost > 0 {
+                self.emit_of(cpu, What::IntervalsLost(told.lost));
+            }
+            for (pid, interval) in told.intervals {
+                let task = self.task_of_number(pid);
+                self.emit_of(cpu, What::Interval { task, interval });
+            }
+        }
+    }
+
+    /// The task with a number of the scheduler's.
+    fn task_of_number(&self, pid: i32) -> Option<TaskId> {
+        let index = usize::try_from(pid - 1).ok()?;
+        self.numbers.get(index).copied().flatten()
     }
 
     pub(crate) fn set_current(&mut self, cpu: Cpu, task: Option<TaskId>) {

@@ -19,19 +19,19 @@ pub const IN_GROUPS: [Mutation; 21] = [
     Mutation {
         name: "passed-over-and-not-counted",
         file: "core/function.h",
-        from: "r->missed[why] += plan_advance(r, zero_ns, now_ns);",
-        to: "plan_advance(r, zero_ns, now_ns);",
+        from: "\tr->missed[why] += passed;\n",
+        to: "",
     },
     Mutation {
         name: "closed-and-not-counted",
         file: "core/function.h",
-        from: "\telse\n\t\tr->missed[why]++;",
-        to: "\telse if (why != MISS_ASLEEP)\n\t\tr->missed[why]++;",
+        from: "\t} else {\n\t\tr->missed[why]++;",
+        to: "\t} else if (why != MISS_ASLEEP) {\n\t\tr->missed[why]++;",
     },
     Mutation {
         name: "kept-interval-of-the-old-plan",
         file: "kernel/bpf/functions.h",
-        from: "\tr->plan = f->staged;\n\tplan_forget(r);\n",
+        from: "\tr->plan = f->staged;\n\trole_forget(r, bpf_ktime_get_ns());\n",
         to: "\tr->plan = f->staged;\n",
     },
     Mutation {

@@ -204,6 +204,8 @@ impl<W: Write> Observer for Trace<W> {
             What::Switch { .. }
             | What::Picked { .. }
             | What::Demoted { .. }
+            | What::Interval { .. }
+            | What::IntervalsLost(_)
             | What::Woken { .. }
             | What::Ended { .. }
             | What::Refused { .. } => {}

@@ -270,6 +270,8 @@ impl Observer for Recorder {
             What::Ended { .. }
             | What::Picked { .. }
             | What::Demoted { .. }
+            | What::Interval { .. }
+            | What::IntervalsLost(_)
             | What::Membership { .. }
             | What::Callback { .. }
             | What::Refused { .. }

@@ -3,10 +3,12 @@
 
 use std::io::{self, Write};
 
-use consort_trace::{Header, Left, Reason, Record, What as Recorded, Writer};
+use consort_trace::{
+    Became, Header, Interval, Label, Left, Reason, Record, Role, Source, What as Recorded, Writer,
+};
 
 use crate::{
-    ffi,
+    ffi, groups,
     setup::{Cpu, Setup},
     trace::{self, Event, Observer, TaskId, What},
 };
@@ -29,8 +31,12 @@ impl<W: Write> Recording<W> {
     /// # Errors
     /// `to` cannot be written to.
     pub fn new(setup: &Setup, system: &str, to: W, bytes_max: u64) -> io::Result<Self> {
+        let mut writer = Writer::new(to, &Header::of_simulator(system), bytes_max)?;
+        for record in names_of_roles(setup) {
+            writer.write(&record)?;
+        }
         Ok(Self {
-            writer: Writer::new(to, &Header::of_simulator(system), bytes_max)?,
+            writer,
             names: setup.tasks.iter().map(|task| task.name.clone()).collect(),
             of: Vec::new(),
             picked: vec![None; setup.machine.cpus() as usize],
@@ -132,6 +138,20 @@ impl<W: Write> Observer for Recording<W> {
                     Recorded::Demote { why, late_us },
                 );
             }
+            What::Interval { task, interval } => {
+                if let Some(recorded) = interval_of(&interval) {
+                    self.write(
+                        interval.at_ns,
+                        event.cpu,
+                        task,
+                        Recorded::Interval(recorded),
+                    );
+                }
+            }
+            What::IntervalsLost(count) => {
+                let source = Source::Scheduler;
+                self.write(at_ns, event.cpu, None, Recorded::Lost { source, count });
+            }
             What::Served { task, due_ns } => {
                 self.write(at_ns, event.cpu, Some(task), Recorded::Due { due_ns });
             }
@@ -157,7 +177,7 @@ impl<W: Write> Recording<W> {
     /// What a program on a machine would say of itself.
     fn event_of(&mut self, event: &Event, task: TaskId, family: &str, name: &str, value: bool) {
         let what = Recorded::Event {
-            label: consort_trace::Label::new(family, name),
+            label: Label::new(family, name),
             value: i64::from(value),
         };
         self.write(event.at_ns, event.cpu, Some(task), what);
@@ -166,6 +186,36 @@ impl<W: Write> Recording<W> {
 
 fn number(task: TaskId) -> i32 {
     i32::try_from(task).unwrap_or(i32::MAX - 1) + 1
+}
+
+/// The members of the setup's groups, as its file calls them.
+fn names_of_roles(setup: &Setup) -> impl Iterator<Item = Record> + '_ {
+    let groups = (0..).zip(&setup.groups);
+    groups.flat_map(move |(group, it)| {
+        (0..).zip(&it.roles).map(move |(role, terms)| Record {
+            at_ns: 0,
+            cpu: None,
+            tid: 0,
+            pid: 0,
+            what: Recorded::Role {
+                of: Role { group, role },
+                label: Label::new(&it.name, &setup.tasks[terms.task].name),
+            },
+        })
+    })
+}
+
+/// None: its numbers mean nothing.
+fn interval_of(it: &groups::Interval) -> Option<Interval> {
+    Some(Interval {
+        of: Role {
+            group: u32::try_from(it.group).ok()?,
+            role: u16::try_from(it.role).ok()?,
+        },
+        from_ns: it.from_ns,
+        until_ns: it.until_ns,
+        became: Became::of_numbers(it.became, it.late_ns, it.count, it.why)?,
+    })
 }
 
 fn left_of(left: trace::Left) -> Left {

@@ -74,7 +74,7 @@ impl Drop for Applied {
 }
 
 /// A file that every user can read.
-fn file(name: &str, text: &str) -> Result<String, String> {
+pub fn file(name: &str, text: &str) -> Result<String, String> {
     let path = format!("/tmp/{name}");
     let written = fs::write(&path, text)
         .and_then(|()| fs::set_permissions(&path, fs::Permissions::from_mode(0o644)));
@@ -98,20 +98,28 @@ fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     value[name].as_array().into_iter().flatten()
 }
 
-/// The threads that are bound to a member.
-pub fn bound(member: &str) -> Result<Vec<Value>, String> {
+/// What `consort show` says of the members of that name.
+pub fn members(member: &str) -> Result<Vec<Value>, String> {
     let shown = shown()?;
     let groups = list(&shown, "files").flat_map(|file| list(file, "groups"));
     let members = groups.flat_map(|group| list(group, "members"));
-    let named = members.filter(|one| one["name"] == member);
-    let threads = named.flat_map(|one| list(one, "threads"));
+    Ok(members
+        .filter(|one| one["name"] == member)
+        .cloned()
+        .collect())
+}
+
+/// The threads that are bound to a member.
+pub fn bound(member: &str) -> Result<Vec<Value>, String> {
+    let members = members(member)?;
+    let threads = members.iter().flat_map(|one| list(one, "threads"));
     Ok(threads
         .filter(|one| one["bound"] == true)
         .cloned()
         .collect())
 }
 
-fn await_bound(member: &str, role: &Role) -> Outcome {
+pub fn await_bound(member: &str, role: &Role) -> Outcome {
     wait_until(PATIENCE, &format!("{member} to be bound"), || {
         let threads = bound(member)?;
         match threads.iter().any(|one| one["pid"] == role.pid()) {

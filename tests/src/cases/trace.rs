@@ -1,22 +1,29 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `consort trace` has what a program did, said and waited for, in order and on one clock, under whatever scheduler.
 
-use std::{fs, path::Path};
+use std::{fs, path::Path, thread};
 
 use serde_json::Value;
 
 use crate::{
+    cases::groups::{apply, await_bound, bound, file, members},
     check,
     suite::{
         consort::{consort, consort_as},
-        process::{Role, ALICE},
-        Needs, Outcome, Test,
+        process::{wait_until, Role, ALICE, PATIENCE},
+        Cpus, Needs, Outcome, Test,
     },
 };
 
 pub const TESTS: &[Test] = &[
     Test::on_one("trace.consort", Needs::SteadyDaemon, scheduled),
     Test::on_one("trace.stock_scheduler", Needs::NoDaemon, stock),
+    Test {
+        name: "trace.intervals",
+        cpus: Cpus::Any,
+        needs: Needs::Daemon,
+        run: intervals,
+    },
 ];
 
 const FILE: &str = "/tmp/told.trace";
@@ -187,4 +194,73 @@ fn scheduled() -> Outcome {
         "of the hog it says {ran}"
     );
     Ok(())
+}
+
+/// A group's member that runs in its intervals, and one whose thread never comes: the trace has each interval, and for each
+/// that was missed why, as `consort show` counts them.
+fn intervals() -> Outcome {
+    const FRAMES: u64 = 50;
+    let _hog = Role::ready("hog")?;
+    let show = Role::ready_as(ALICE, "named show")?;
+    let text =
+        "[group.film]\nfunction = \"plan\"\nmembers = [{ name = \"show\", interval = \"4ms\" }, \
+                { name = \"never\", interval = \"4ms\" }]\nstate = { work = 0 }";
+    let _applied = apply(ALICE, "film", text)?;
+    await_bound("show", &show)?;
+    let frames = format!("delay_ms\n{}", "20\n".repeat(FRAMES as usize));
+    let frames = file("frames.csv", &frames)?;
+    let done = |words: &[&str]| consort_as(ALICE, words)?.expect(0, &[]);
+    for member in ["show", "never"] {
+        done(&["plan", "load", &frames, "--member", member])?;
+    }
+    // What the plans do before recording begins is no part of it; the file is made when it has begun.
+    let _ = fs::remove_file(FILE);
+    let recorder = thread::spawn(|| consort(&["trace", "record", "-o", FILE, "--for", "5s"]));
+    wait_until(PATIENCE, "recording to begin", || {
+        Ok(Path::new(FILE).exists())
+    })?;
+    done(&["plan", "trigger", "show"])?;
+    let said = recorder.join().map_err(|_| "the recorder broke")??;
+    said.expect(0, &[" 0 lost"])?;
+    let report = report()?;
+    let found = |member: &str| {
+        let mut all = report["intervals"].as_array().into_iter().flatten();
+        let it = all.find(|it| it["group"] == "film" && it["member"] == member);
+        it.ok_or_else(|| format!("{member} is not in {}", report["intervals"]))
+    };
+    let (shown, never) = (found("show")?, found("never")?);
+    let counted = bound("show")?.into_iter().next().unwrap_or_default();
+    let counted = &counted["role"];
+    let number = |value: &Value| value.as_u64().unwrap_or_default();
+    let causes = ["vacant", "asleep", "outside", "share", "others"];
+    let missed: u64 = causes
+        .iter()
+        .map(|why| number(&shown["missed"][*why]))
+        .sum();
+    check!(
+        number(&shown["kept"]) == number(&counted["kept"])
+            && causes
+                .iter()
+                .all(|why| number(&shown["missed"][*why]) == number(&counted["missed"][*why])),
+        "the trace has {shown}, and counted are {counted}"
+    );
+    check!(
+        number(&shown["kept"]) + missed == FRAMES && number(&shown["kept"]) > FRAMES / 2,
+        "of {FRAMES} intervals the trace has {shown}"
+    );
+    check!(
+        number(&shown["late_ns"]["count"]) == number(&shown["kept"]) && shown["tid"] == show.pid(),
+        "those that are kept have begun, but the trace has {shown}"
+    );
+    check!(
+        number(&never["missed"]["vacant"]) == FRAMES && number(&never["kept"]) == 0,
+        "nobody was there, and the trace has {never}"
+    );
+    let member = members("never")?.into_iter().next().unwrap_or_default();
+    check!(
+        member["missed_vacant"] == FRAMES,
+        "nobody was there, and it is shown as {member}"
+    );
+    done(&["plan", "unload", "show"])?;
+    done(&["plan", "unload", "never"])
 }

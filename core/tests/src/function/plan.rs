@@ -172,6 +172,29 @@ proptest! {
     }
 }
 
+/// One that is cut short, as its plan stands from then on, is kept if its thread has run in it, and else it is neither.
+#[test]
+fn an_interval_that_is_cut_short_is_kept_if_its_thread_has_run() {
+    for has_run in [true, false] {
+        let mut g = Group::new(FUNCTION_PLAN, 1);
+        g.give_plan(0, &[(MS, 5 * MS)], 0);
+        unsafe { core_function_start(&mut *g.function, 0, 0) };
+        g.wake(0, 0);
+        if has_run {
+            unsafe { core_function_begin(g.member(0), 2 * MS, 2 * MS) };
+        }
+        unsafe { core_function_start(&mut *g.function, NEVER_NS, 3 * MS) };
+        g.publish(0, 3 * MS);
+        assert_eq!((g.role(0).kept, g.missed(0)), (has_run.into(), 0));
+        // Before it begins it is none.
+        unsafe { core_function_start(&mut *g.function, 4 * MS, 4 * MS) };
+        g.publish(0, 4 * MS);
+        unsafe { core_function_start(&mut *g.function, NEVER_NS, 4 * MS) };
+        g.publish(0, 4 * MS);
+        assert_eq!((g.role(0).kept, g.missed(0)), (has_run.into(), 0));
+    }
+}
+
 type Change = fn(&mut Group);
 
 #[test]
