@@ -58,16 +58,16 @@ enum consort_trace_reason {
 /* What became of an interval in which a group's function has a member run. */
 enum consort_trace_became {
 	CONSORT_TRACE_BEGAN = 0, /* its thread has the CPU in it, for the first time */
-	CONSORT_TRACE_KEPT = 1, /* it is over, and its thread has run in it, or had nothing more to do */
+	CONSORT_TRACE_KEPT = 1, /* it is over, and its thread has run in it, or was done before */
 	CONSORT_TRACE_MISSED = 2, /* it is over, and its thread has not run */
 	CONSORT_TRACE_PASSED = 3, /* some were missed after that one, before anybody looked */
-	CONSORT_TRACE_DROPPED = 4, /* another one took its place while it was on, and its thread had not run yet */
+	CONSORT_TRACE_DROPPED = 4, /* another one took its place before its thread had run */
 };
 
 /* Why one was missed. */
 enum consort_trace_miss {
 	CONSORT_TRACE_VACANT = 0, /* there was no thread of that name */
-	CONSORT_TRACE_ASLEEP = 1, /* its thread did not want the CPU, or another scheduling class had it */
+	CONSORT_TRACE_ASLEEP = 1, /* its thread did not want the CPU, or another class had it */
 	CONSORT_TRACE_OUTSIDE = 2, /* its thread had no seat in the account that it is in */
 	CONSORT_TRACE_SHARE = 3, /* its group was as far ahead of its share as it may be */
 	CONSORT_TRACE_OTHERS = 4, /* other due events had the CPU */

@@ -226,8 +226,7 @@ static inline void domain_set_init(struct domain_set __arena *set, u32 id,
 		___id;                                                 \
 	})
 
-static inline struct function __arena *function_create(u32 kind, u32 user,
-							u32 group)
+static inline struct function __arena *function_create(u32 kind, u32 user, u32 group)
 {
 	struct function __arena *f = alloc_pages(sizeof(struct function));
 
