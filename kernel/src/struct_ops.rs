@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0-only
 //! Where the kernel's BTF has what programs of a scheduler are loaded for.
 
-use std::ffi::CStr;
+use std::{ffi::CStr, sync::OnceLock};
 
 use crate::Error;
 
 /// The kernel's numbers of `struct sched_ext_ops` and of its member `dispatch`.
 pub(crate) fn dispatch() -> Result<(u32, u32), Error> {
-    member(c"dispatch").ok_or_else(|| Error::Load {
+    // Reading the kernel's BTF takes longer than it takes the kernel to verify a small function.
+    static KNOWN: OnceLock<(u32, u32)> = OnceLock::new();
+    if let Some(known) = KNOWN.get() {
+        return Ok(*known);
+    }
+    let found = member(c"dispatch").ok_or_else(|| Error::Load {
         doing: "name the type of its decision functions",
         detail: "there is no struct sched_ext_ops in its BTF".to_owned(),
-    })
+    })?;
+    Ok(*KNOWN.get_or_init(|| found))
 }
 
 /// Whether the kernel has a scheduler's operation of this name.
