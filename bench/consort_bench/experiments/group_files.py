@@ -12,9 +12,9 @@ from ..workloads import Length
 from .rates import run
 
 MEMBERS = 1000
-SWAPS, QUICK_SWAPS = 500, 20
-# What one takes: a process, and the kernel's verification, for which the user pays: as much as it wants here.
-SWAP_S = 0.6
+SWAPS, QUICK_SWAPS = 10_000, 20
+# What one takes: two processes, and the kernel's verification, for which the user pays: as much as it wants here.
+SWAP_S = 0.1
 PATIENT = Settings(classes="[limits]\ncpu_percent = 90\n")
 BUILT = ROOT / "target" / "bench-functions"
 
@@ -27,7 +27,9 @@ def function(name: str, source: str) -> GuestFile:
 
 
 IN_TURNS = function("in_turns", "bench/rates/functions/in_turns.c")
-LAXITY = function("laxity", "df/examples/laxity.c")
+# Small ones, that the kernel has soon verified: so many swaps are made.
+NEXT = function("next", "bench/rates/functions/next.c")
+PREVIOUS = function("previous", "bench/rates/functions/previous.c")
 
 
 def experiment(length: Length) -> Experiment:
@@ -35,10 +37,10 @@ def experiment(length: Length) -> Experiment:
 
     def made(name: str, guest_s: float, *words: str, settings: Settings = PATIENT) -> Run:
         ours = run(name, Scheduler.CONSORT, guest_s, *words, settings=settings)
-        return replace(ours, files=(IN_TURNS, LAXITY))
+        return replace(ours, files=(IN_TURNS, NEXT, PREVIOUS))
 
     own = ("--object", IN_TURNS.guest_path)
-    objects = f"{IN_TURNS.guest_path},{LAXITY.guest_path}"
+    objects = f"{NEXT.guest_path},{PREVIOUS.guest_path}"
     runs = (
         made("apply", 2, "apply", "--members", str(MEMBERS)),
         made("fair", 4, "group-switches", "--decides", "fair", *own),
