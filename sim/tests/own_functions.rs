@@ -28,9 +28,14 @@ fn urgent(name: &str, does: &str) -> String {
 
 /// Six members on four CPUs, whose function puts the earliest deadline first. `a` does something; the others want a CPU always.
 fn six(a: &str, beside: &str) -> String {
+    six_in_order(MEMBERS, a, beside)
+}
+
+/// The same, in another order in the file, in which they start.
+fn six_in_order(order: [&str; 6], a: &str, beside: &str) -> String {
     let does = |name| if name == "a" { a } else { r#""run": "1ms""# };
-    let tasks = MEMBERS.map(|name| urgent(name, does(name))).join(", ");
-    let members = MEMBERS.map(|name| format!(r#""{name}": {{}}"#)).join(", ");
+    let tasks = order.map(|name| urgent(name, does(name))).join(", ");
+    let members = order.map(|name| format!(r#""{name}": {{}}"#)).join(", ");
     format!(
         r#"{{"global": {{"duration": 4, "warmup": 1}}, "machine": {{"cpus": 4}},
             "cgroups": {{"/own": {{"weight": 100}}, "/others": {{"weight": 100}}}},
@@ -75,6 +80,77 @@ fn of_the_best_members_no_more_run_than_the_group_has_cpus_for() {
         let own: f64 = all.iter().sum();
         assert!((own - 200.0).abs() < 1.0, "{own}");
         assert!((share(&summary, "others") - 200.0).abs() < 1.0);
+    }
+}
+
+/// The same scenario on two caches of two CPUs, from when all have run, and so have told their deadlines.
+fn over_two_caches(order: [&str; 6], a: &str, window: &str) -> [f64; 6] {
+    let text = six_in_order(order, a, "")
+        .replace(r#""cpus": 4"#, r#""cpus": 4, "llc": 2"#)
+        .replace(r#""duration": 4, "warmup": 1"#, window);
+    shares(&summary(&text, 1))
+}
+
+/// Whichever came first: the best that waits is the first that another cache takes.
+#[test]
+fn the_best_members_run_at_once_over_two_caches() {
+    let orders = [
+        MEMBERS,
+        ["f", "e", "d", "c", "b", "a"],
+        ["a", "e", "b", "f", "c", "d"],
+        ["a", "c", "e", "b", "d", "f"],
+    ];
+    let window = r#""duration": 6, "warmup": 3"#;
+    for order in orders {
+        let all = over_two_caches(order, r#""run": "1ms""#, window);
+        assert!(all[..4].iter().all(|had| *had > 99.0), "{order:?}: {all:?}");
+        let all = over_two_caches(order, r#""run": "10ms", "sleep": "10ms""#, window);
+        assert!((all[0] - 50.0).abs() < 1.0, "{order:?}: {all:?}");
+        assert!(
+            all[1..4].iter().all(|had| *had > 98.0),
+            "{order:?}: {all:?}"
+        );
+        assert!(
+            (all[4] - 50.0).abs() < 3.0 && all[5] < 3.0,
+            "{order:?}: {all:?}"
+        );
+    }
+}
+
+/// The first two of them put themselves last, half a second before this looks. Members are moved between caches by what each
+/// cache is owed: where both have as many, one may go on waiting, as those that it would go before are in the other one.
+#[test]
+fn a_new_order_holds_in_each_cache() {
+    let then = r#""run": "1ms""#;
+    let put_last = |text: String, name: &str| {
+        let then = format!(r#""then": {{"loop": -1, {then}}}"#);
+        let begin = text.find(&format!(r#""{name}": {{"taskgroup""#)).unwrap();
+        let changed = format!(
+            r#""then": {{"loop": 3500, "run": "1ms"}}, "last": {{"state": {{"value": {}}}, "yield": ""}}, "end": {{"loop": -1, "run": "1ms"}}"#,
+            1_000_000 * SECOND_NS
+        );
+        text[..begin].to_owned() + &text[begin..].replacen(&then, &changed, 1)
+    };
+    let orders = [
+        (MEMBERS, 4),
+        (["a", "b", "c", "d", "e", "f"], 4),
+        (["a", "b", "e", "f", "c", "d"], 3),
+    ];
+    for (order, served) in orders {
+        let text = six_in_order(order, then, "")
+            .replace(r#""cpus": 4"#, r#""cpus": 4, "llc": 2"#)
+            .replace(
+                r#""duration": 4, "warmup": 1"#,
+                r#""duration": 6, "warmup": 4"#,
+            );
+        let all = shares(&summary(&put_last(put_last(text, "a"), "b"), 1));
+        assert_eq!(
+            all[2..].iter().filter(|had| **had > 99.0).count(),
+            served,
+            "{order:?}: {all:?}"
+        );
+        let own: f64 = all.iter().sum();
+        assert!((own - 400.0).abs() < 1.0, "{order:?}: {all:?}");
     }
 }
 
