@@ -68,6 +68,14 @@ fn a_trace_has_what_the_scheduler_counts() {
         let late_ms = it.late_ns.clone().max() as f64 / 1e6;
         assert_eq!(late_ms, total.late_max_ms, "{total:?}");
     }
+    // It works for 2 ms from its frame's time on, which is when its interval begins, and sleeps then.
+    let display = of(&report, &totals[0]);
+    let mut completed_ns = display.completed_ns.clone();
+    assert_eq!(completed_ns.count() as u64, display.kept);
+    assert!(
+        (2_000_000..5_000_000).contains(&completed_ns.percentile(50)),
+        "{display:?}"
+    );
     let kept: u64 = totals.iter().map(|it| it.kept).sum();
     assert!(kept > 200, "{totals:?}");
     for why in [Miss::Vacant, Miss::Asleep, Miss::Others] {

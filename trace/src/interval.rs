@@ -190,28 +190,63 @@ pub struct OfRole {
     pub dropped: u64,
     /// From an interval's beginning, or its thread's wake-up in it, until that ran.
     pub late_ns: Histogram,
+    /// From an interval's beginning until its thread ran: 003's FDTE-S.
+    pub started_ns: Histogram,
+    /// From there until it slept for the first time after it had begun: 003's FDTE-C.
+    pub completed_ns: Histogram,
 }
 
 /// Of all roles.
 #[derive(Debug, Default)]
-pub(crate) struct Intervals(BTreeMap<Label, OfRole>);
+pub(crate) struct Intervals {
+    roles: BTreeMap<Label, OfRole>,
+    /// Threads that run, and since when.
+    running: HashMap<i32, u64>,
+    /// Threads that have begun an interval, and have not slept since: whose it is, and when it began.
+    begun: HashMap<i32, (Label, u64)>,
+}
 
 impl Intervals {
+    /// Learns from any record who runs and who sleeps.
+    pub fn follow(&mut self, record: &Record) {
+        let What::Switch { prev_tid, left, .. } = record.what else {
+            return;
+        };
+        self.running.remove(&prev_tid);
+        self.running.insert(record.tid, record.at_ns);
+        if left.waits() {
+            return;
+        }
+        if let Some((label, from_ns)) = self.begun.remove(&prev_tid) {
+            if let Some(it) = self.roles.get_mut(&label) {
+                it.completed_ns
+                    .add(signed(record.at_ns.saturating_sub(from_ns)));
+            }
+        }
+    }
+
     pub fn add(&mut self, record: &Record, interval: &Interval, label: Label) {
-        let it = self.0.entry(label.clone()).or_insert_with(|| OfRole {
-            label,
+        let (from_ns, tid) = (interval.from_ns, record.tid);
+        let it = self.roles.entry(label.clone()).or_insert_with(|| OfRole {
+            label: label.clone(),
             tid: 0,
             kept: 0,
             missed: BTreeMap::new(),
             dropped: 0,
             late_ns: Histogram::default(),
+            started_ns: Histogram::default(),
+            completed_ns: Histogram::default(),
         });
         if record.tid != 0 {
             it.tid = record.tid;
         }
         match interval.became {
             Became::Began { late_ns } => {
-                it.late_ns.add(i64::try_from(late_ns).unwrap_or(i64::MAX));
+                it.late_ns.add(signed(late_ns));
+                // One that runs already has begun when the interval did, or when its run did.
+                let since_ns = self.running.get(&tid).copied().unwrap_or(record.at_ns);
+                it.started_ns.add(signed(since_ns.saturating_sub(from_ns)));
+                self.begun.insert(tid, (label, from_ns));
             }
             Became::Kept => it.kept += 1,
             Became::Missed(why) => *it.missed.entry(why).or_default() += 1,
@@ -223,8 +258,12 @@ impl Intervals {
     }
 
     pub fn into_roles(self) -> Vec<OfRole> {
-        self.0.into_values().collect()
+        self.roles.into_values().collect()
     }
+}
+
+fn signed(ns: u64) -> i64 {
+    i64::try_from(ns).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

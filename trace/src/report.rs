@@ -88,6 +88,7 @@ impl Collected {
             let is_in_time = (filter.from_ns..=filter.to_ns).contains(&after_ns);
             if is_in_time {
                 all.waits.follow(&record);
+                all.intervals.follow(&record);
             }
             if filter.keeps(&record, after_ns, &all.threads) {
                 all.add(&record);
@@ -248,6 +249,7 @@ fn of_role(it: &mut OfRole) -> Value {
     json!({
         "group": it.label.family(), "member": it.label.name(), "tid": it.tid, "kept": it.kept,
         "missed": missed, "dropped": it.dropped, "late_ns": spread(&mut it.late_ns),
+        "fdte_s_ns": spread(&mut it.started_ns), "fdte_c_ns": spread(&mut it.completed_ns),
     })
 }
 
@@ -382,6 +384,28 @@ pub(crate) mod tests {
         };
         let json = Report::of(&traced(&records), &others).to_json();
         assert_eq!(json["intervals"], json!([]));
+    }
+
+    /// In `two_tasks` 1 runs from 100 on and sleeps at 400, 2 runs from 200 to 300, when it sleeps. Both intervals begin at 100.
+    #[test]
+    fn an_interval_starts_with_its_thread_and_is_complete_when_that_sleeps() {
+        let mut records = two_tasks();
+        let begins = |at_ns: u64, tid: i32, group: u32| {
+            let mut record = interval(at_ns, Became::Began { late_ns: 0 });
+            record.tid = tid;
+            if let What::Interval(it) = &mut record.what {
+                it.of.group = group;
+            }
+            record
+        };
+        records.push(begins(205, 2, 1));
+        records.push(begins(150, 1, 2));
+        let json = Report::of(&traced(&records), &Filter::default()).to_json();
+        let [one, two] = [0, 1].map(|index| &json["intervals"][index]);
+        assert_eq!(one["fdte_s_ns"]["max"], json!(100), "{one}");
+        assert_eq!(one["fdte_c_ns"]["max"], json!(200), "{one}");
+        assert_eq!(two["fdte_s_ns"]["max"], json!(0), "{two}");
+        assert_eq!(two["fdte_c_ns"]["max"], json!(300), "{two}");
     }
 
     proptest! {

@@ -116,13 +116,15 @@ Examples:
 A wait begins when a thread wakes, or loses its CPU while it still wants one, and ends when it has one. Whoever ran on
 that CPU meanwhile is to blame, for as long as that was. A due event is late by the time from when it was due to when
 its program began it. An interval of a group's member is kept if its thread has run in it or has said that it is done,
-missed for a cause if not, and dropped if another one took its place before it was over.
+missed for a cause if not, and dropped if another one took its place before it was over. Its FDTE-S is the time from its
+beginning until its thread ran, its FDTE-C that until its thread slept for the first time afterwards.
 The JSON has: version, system, simulated, span_ns, switches, wakes, threads: a list of tid, pid, command, ran_ns, switches,
 preemptions, waits_ns, blame (a list of tid, command, why, ns), tardiness_ns, demotions, why; intervals: a list of group,
-member, tid, kept, missed (by cause: vacant, asleep, outside, share, others), dropped, late_ns; events: a list of family,
+member, tid, kept, missed (by cause: vacant, asleep, outside, share, others), dropped, late_ns, fdte_s_ns,
+fdte_c_ns; events: a list of family,
 name, values, octaves (a list of below, count); lost (by source: scheduler, programs, file), strange (records of no known
-kind), whole (the recorder came to its end). waits_ns, tardiness_ns, late_ns and values have: count, mean, p50, p95, p99,
-max.")]
+kind), whole (the recorder came to its end). waits_ns, tardiness_ns, late_ns, fdte_s_ns, fdte_c_ns and values
+have: count, mean, p50, p95, p99, max.")]
 pub struct ReportArgs {
     #[command(flatten)]
     pub wanted: Wanted,
