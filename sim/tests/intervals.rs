@@ -71,7 +71,7 @@ fn a_trace_has_what_the_scheduler_counts() {
     // It works for 2 ms from its frame's time on, which is when its interval begins, and sleeps then.
     let display = of(&report, &totals[0]);
     let mut completed_ns = display.completed_ns.clone();
-    assert_eq!(completed_ns.count() as u64, display.kept);
+    assert_eq!(completed_ns.count(), display.kept);
     assert!(
         (2_000_000..5_000_000).contains(&completed_ns.percentile(50)),
         "{display:?}"
