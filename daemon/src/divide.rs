@@ -23,7 +23,7 @@ impl Service {
     /// EBUSY when the class has promised more than it would have, ENOSPC when the machine has not that much.
     pub fn set_class(&mut self, class: Class) -> Result<(), Refusal> {
         let changed = self.reservations.ledger.classes().with(class)?;
-        self.divide(changed)
+        self.divide_by_hand(changed)
     }
 
     /// Removes a class.
@@ -33,7 +33,7 @@ impl Service {
     pub fn remove_class(&mut self, name: &str) -> Result<(), Refusal> {
         let classes = self.reservations.ledger.classes();
         let changed = classes.without(classes.find(name)?);
-        self.divide(changed)
+        self.divide_by_hand(changed)
     }
 
     /// The operator's file, which [`Service::reload`] reads.
@@ -61,10 +61,13 @@ impl Service {
 
     fn apply(&mut self, division: Division) -> Result<(), Refusal> {
         if division.classes != self.reservations.file {
+            let file = division.classes.clone();
             if self.host.mode() == Mode::Full {
-                self.divide(division.classes.clone())?;
+                // Reservations stay in the classes of these names, whatever else the file has.
+                let changed = file.numbered_as(self.reservations.ledger.classes());
+                self.divide(changed, &file)?;
             }
-            self.reservations.file = division.classes.clone();
+            self.reservations.file = file;
         }
         self.limit_users(&division);
         let accounts = division.accounts;
@@ -81,13 +84,18 @@ impl Service {
         self.users.set_accounts(division.accounts.clone());
     }
 
-    fn divide(&mut self, changed: Classes) -> Result<(), Refusal> {
+    fn divide_by_hand(&mut self, changed: Classes) -> Result<(), Refusal> {
+        let file = self.reservations.file.clone();
+        self.divide(changed, &file)
+    }
+
+    /// `file`: what the operator's file says, which this holds until it says something else.
+    fn divide(&mut self, changed: Classes, file: &Classes) -> Result<(), Refusal> {
         self.reservations.ledger.check_classes(&changed)?;
         let before = self.reservations.ledger.classes().clone();
         self.host.set_classes(&changed.table())?;
-        let file = self.reservations.file.clone();
         let entry = Entry::Classes {
-            file,
+            file: file.clone(),
             now: changed.clone(),
         };
         if let Err(refusal) = self.reservations.write(&entry) {

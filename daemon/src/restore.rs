@@ -238,7 +238,8 @@ fn replay<'a>(file: &Classes, entries: &'a [Entry]) -> Replay<'a> {
     for entry in entries {
         match entry {
             Entry::Classes { file: then, now } if then == file => classes = now.clone(),
-            Entry::Classes { .. } => {}
+            // The file said something else meanwhile: what was made before that has been forgotten.
+            Entry::Classes { .. } => classes = file.clone(),
             Entry::Reserve { number, .. } => match held.iter_mut().find(|held| held.0 == *number) {
                 Some(held) => held.1 = entry,
                 None => held.push((*number, entry)),

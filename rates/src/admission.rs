@@ -258,7 +258,9 @@ impl<Target: Clone + Eq + Hash> Ledger<Target> {
     pub fn check_classes(&self, changed: &Classes) -> Result<(), Refusal> {
         for (number, class) in self.classes.iter() {
             let asked = self.asked(number);
-            let order = changed.get(number).map_or(class.order, |to| to.order);
+            // Another one in its place is not it.
+            let to = changed.get(number).filter(|to| to.name == class.name);
+            let order = to.map_or(class.order, |to| to.order);
             if asked > Rate(0) && order != class.order {
                 let text = format!(
                     "class {} has reservations, of {asked} in sum: their order can be changed once they are released",
@@ -266,10 +268,7 @@ impl<Target: Clone + Eq + Hash> Ledger<Target> {
                 );
                 return Err(Refusal::new(Errno::EBUSY, text));
             }
-            let admits = match changed.get(number) {
-                None => Some(Rate(0)),
-                Some(class) => class.admits(),
-            };
+            let admits = to.map_or(Some(Rate(0)), Class::admits);
             let Some(admits) = admits.filter(|admits| *admits < asked) else {
                 continue;
             };

@@ -231,6 +231,33 @@ impl Classes {
         changed
     }
 
+    /// The same classes, where each has the number of its namesake in `before`, and the others have what is free: reservations
+    /// know their class by its number.
+    pub fn numbered_as(&self, before: &Classes) -> Classes {
+        let mut numbered = Classes::none(self.cpus);
+        let (known, new): (Vec<&Class>, Vec<&Class>) = self
+            .iter()
+            .map(|(_, class)| class)
+            .partition(|class| before.number_of(&class.name).is_some());
+        for class in known {
+            if let Some(number) = before.number_of(&class.name) {
+                numbered.put(number, class);
+            }
+        }
+        for class in new {
+            let free = (0..).find(|number| numbered.get(*number).is_none());
+            numbered.put(free.unwrap_or_default(), class);
+        }
+        numbered
+    }
+
+    fn put(&mut self, number: usize, class: &Class) {
+        if number >= self.by_number.len() {
+            self.by_number.resize(number + 1, None);
+        }
+        self.by_number[number] = Some(class.clone());
+    }
+
     /// As the scheduler divides every run queue.
     pub fn table(&self) -> ClassTable {
         let mut table = ClassTable {
@@ -307,6 +334,28 @@ mod tests {
             let refusal = classes.with(class(name, 1)).unwrap_err();
             assert_eq!(refusal.errno, Errno::EINVAL, "{name:?}");
         }
+    }
+
+    #[test]
+    fn classes_keep_their_numbers() {
+        let before = Classes::by_default(1);
+        let file = |names: &[&str]| {
+            let classes = names.iter().map(|name| class(name, 100_000));
+            classes.fold(Classes::none(1), |all, one| all.with(one).unwrap())
+        };
+        let numbered = file(&["a", "adaptive", "b", "guaranteed"]).numbered_as(&before);
+        let names: Vec<&str> = numbered.iter().map(|(_, one)| one.name.as_str()).collect();
+        assert_eq!(names, ["guaranteed", "adaptive", "a", "b"]);
+        let numbered = file(&["a", "adaptive"]).numbered_as(&before);
+        assert_eq!(
+            (numbered.find("adaptive"), numbered.find("a")),
+            (Ok(1), Ok(0))
+        );
+        assert_eq!(
+            file(&["guaranteed"]).numbered_as(&before),
+            file(&["guaranteed"])
+        );
+        assert_eq!(before.numbered_as(&before), before);
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod demand;
 mod heavy;
 mod kills;
 mod programs;
+mod reload;
 mod requests;
 mod restart;
 mod world;
