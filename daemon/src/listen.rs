@@ -41,8 +41,6 @@ pub fn socket_path() -> PathBuf {
 pub struct Listener {
     socket: OwnedFd,
     path: Option<PathBuf>,
-    /// Whether the kernel refuses messages with descriptors.
-    refuses_descriptors: bool,
 }
 
 /// Whether it is a socket of the kind that a daemon listens at.
@@ -88,11 +86,8 @@ impl Listener {
             &socket,
             FcntlArg::F_SETFL(OFlag::O_RDWR | OFlag::O_NONBLOCK),
         )?;
-        Ok(Listener {
-            refuses_descriptors: refuse_descriptors(&socket),
-            socket,
-            path: None,
-        })
+        refuse_descriptors(&socket);
+        Ok(Listener { socket, path: None })
     }
 
     /// Listens at `path`, in place of a daemon that died; the caller holds the lock that says so.
@@ -107,20 +102,14 @@ impl Listener {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
         let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
         bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
-        let refuses_descriptors = refuse_descriptors(&socket);
+        refuse_descriptors(&socket);
         // Everybody may connect: what each may do is decided by who they are, request by request.
         fs::set_permissions(path, fs::Permissions::from_mode(0o666))?;
         listen(&socket, Backlog::new(BACKLOG)?)?;
         Ok(Listener {
             socket,
             path: Some(path.to_owned()),
-            refuses_descriptors,
         })
-    }
-
-    /// Whether no stranger's file can be in a connection: then closing one never waits.
-    pub fn closes_at_once(&self) -> bool {
-        self.refuses_descriptors
     }
 
     /// The next connection that waits; `None` when there is none.
@@ -151,11 +140,12 @@ impl Drop for Listener {
     }
 }
 
+const SO_PASSRIGHTS: libc::c_int = 83;
+
 /// Lets the kernel refuse messages with descriptors (Linux 6.16): who sends one is told EPERM. The last reference to a
 /// stranger's file must never be the daemon's, since giving it up may take as long as the stranger likes. Connections
-/// have it from the socket that they came to. Returns whether it does.
-fn refuse_descriptors(socket: &OwnedFd) -> bool {
-    const SO_PASSRIGHTS: libc::c_int = 83;
+/// have it from the socket that they came to, as it was when they were made.
+fn refuse_descriptors(socket: &OwnedFd) {
     let no: libc::c_int = 0;
     // SAFETY: the pointer is to one int, whose length is given.
     let refused = unsafe {
@@ -171,7 +161,24 @@ fn refuse_descriptors(socket: &OwnedFd) -> bool {
         let error = io::Error::last_os_error();
         tracing::warn!(%error, "this kernel lets programs send descriptors to the daemon: they are closed aside");
     }
-    refused == 0
+}
+
+/// Whether no stranger's file can be in a connection: then closing it never waits. Where a service manager listens before
+/// the daemon does, some are made before descriptors are refused.
+pub(crate) fn closes_at_once(connection: &OwnedFd) -> bool {
+    let (mut passes, mut length): (libc::c_int, _) =
+        (1, size_of::<libc::c_int>() as libc::socklen_t);
+    // SAFETY: the pointers are to one int and its length.
+    let told = unsafe {
+        libc::getsockopt(
+            connection.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            std::ptr::from_mut(&mut passes).cast(),
+            &mut length,
+        )
+    };
+    told == 0 && passes == 0
 }
 
 /// Receives one message into `buffer` and returns its true length: above `buffer`'s when it did not fit,

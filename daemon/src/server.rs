@@ -294,16 +294,18 @@ impl<'a> Server<'a> {
         );
         // With its HELLO unread the kernel would tell the program of a broken connection instead of the answer.
         let unread = listen::shut(socket.as_raw_fd(), &mut self.buffer);
-        for file in unread.into_iter().chain([socket]) {
-            self.close_file(file);
-        }
+        unread.into_iter().for_each(|file| self.closer.close(file));
+        self.close_connection(socket);
     }
 
-    fn close_file(&self, file: OwnedFd) {
-        if self.listener.closes_at_once() {
-            drop(file);
-        } else {
-            self.closer.close(file);
+    fn close_connection(&self, socket: OwnedFd) {
+        match listen::closes_at_once(&socket) {
+            true => drop(socket),
+            false => {
+                // Its program is to know at once.
+                let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
+                self.closer.close(socket);
+            }
         }
     }
 
@@ -412,7 +414,7 @@ impl<'a> Server<'a> {
             if let Some(number) = self.service.number_at(id) {
                 self.tools.store.forget(&client_name(number));
             }
-            self.close_file(socket);
+            self.close_connection(socket);
             self.service.disconnect(id, now);
             self.charge(payer, now);
         }

@@ -9,7 +9,6 @@ use std::{
     net::{TcpListener, TcpStream},
     os::fd::{AsRawFd, BorrowedFd, RawFd},
     path::Path,
-    time::{Duration, Instant},
 };
 
 use common::{gettid, join, request, Daemon, Program, Record};
@@ -20,7 +19,10 @@ use consort_daemon::{
     users::OPERATORS_CLIENTS,
     wire::{self, MESSAGE_BYTES_MAX, REQUEST_BYTES},
 };
-use nix::sys::socket::{getsockname, getsockopt, sockopt::AcceptConn, UnixAddr};
+use nix::sys::{
+    socket::{getsockname, getsockopt, setsockopt, sockopt, UnixAddr},
+    time::{TimeVal, TimeValLike},
+};
 use proptest::prelude::*;
 
 #[test]
@@ -265,26 +267,71 @@ fn descriptors_of_strangers_are_refused() {
     daemon.hello();
 }
 
-/// As on a kernel that lets descriptors through, before Linux 6.16: whatever one of them waits for when it is closed, programs
-/// are answered meanwhile.
+/// As on a kernel that lets descriptors through, before Linux 6.16, and for those who connect before the daemon serves, where a
+/// service manager listens for it. Whatever one of them waits for when it is closed, programs are answered meanwhile: be it in
+/// a message that the daemon has read, or in one that it never will.
 #[test]
 fn what_takes_long_to_close_is_closed_aside() {
-    let daemon = Daemon::start();
+    for messages in [1, 2] {
+        let daemon = Daemon::start();
+        let_descriptors_through(listener_at(&daemon.config.socket));
+        let (hostile, other) = (daemon.connect(), daemon.hello());
+        // The daemon does not get at the messages before ours are closed: its own are the last ones.
+        let held_up = daemon.host.record();
+        let _readers = send_lingering(&hostile, messages);
+        drop(held_up);
+        assert!(hostile.receive().is_none(), "it is not served any more");
+        assert_is_answered(&other);
+        daemon.hello();
+    }
+}
+
+/// The same of a program that is not let in.
+#[test]
+fn what_a_program_has_sent_that_is_refused_is_closed_aside() {
+    let daemon = Daemon::with_limits(Limits {
+        clients: 3,
+        ..Limits::default()
+    });
     let_descriptors_through(listener_at(&daemon.config.socket));
-    let (hostile, other) = (daemon.connect(), daemon.hello());
-    let (lingering, reader) = lingering_socket(10);
-    let hello = wire::request_bytes(request(CONSORT_HELLO));
-    // The daemon does not get at the message before ours is closed: its own is the last one.
+    let all: Vec<Program> = (0..2 + OPERATORS_CLIENTS)
+        .map(|_| daemon.connect())
+        .collect();
+    let (other, _last) = (daemon.hello(), daemon.connect());
     let held_up = daemon.host.record();
-    hostile.send_with(&hello, &[lingering.as_raw_fd()]).unwrap();
-    drop(lingering);
+    other
+        .send(&wire::request_bytes(request(CONSORT_HELLO)))
+        .unwrap();
+    let hostile = daemon.connect();
+    let _readers = send_lingering(&hostile, 2);
     drop(held_up);
-    let sent = Instant::now();
-    assert!(hostile.receive().is_none(), "it is not served any more");
-    assert_eq!(other.ask(&request(99)).error, libc::EOPNOTSUPP);
-    daemon.hello();
-    assert!(sent.elapsed() < Duration::from_secs(5));
-    drop(reader);
+    assert_eq!(other.receive().unwrap().error, libc::EISCONN);
+    assert_eq!(hostile.receive().unwrap().error, libc::EDQUOT);
+    assert!(hostile.receive().is_none());
+    assert_is_answered(&other);
+    drop(all);
+}
+
+/// Messages with the last reference to a socket each that takes an hour to close, unless its reader is dropped.
+fn send_lingering(program: &Program, messages: u32) -> Vec<TcpStream> {
+    let hello = wire::request_bytes(request(CONSORT_HELLO));
+    let send = |_| {
+        let (lingering, reader) = lingering_socket(3600);
+        let sent = program.send_with(&hello, &[lingering.as_raw_fd()]);
+        sent.unwrap();
+        reader
+    };
+    (0..messages).map(send).collect()
+}
+
+fn assert_is_answered(program: &Program) {
+    // SAFETY: the program has it open.
+    let socket = unsafe { BorrowedFd::borrow_raw(program.as_raw_fd()) };
+    setsockopt(&socket, sockopt::ReceiveTimeout, &TimeVal::seconds(60)).unwrap();
+    let unknown = wire::request_bytes(request(99));
+    program.send(&unknown).unwrap();
+    let reply = program.receive().expect("an answer while files are closed");
+    assert_eq!(reply.error, libc::EOPNOTSUPP);
 }
 
 /// Of this process, where the daemon is a thread: the socket that listens at `path`.
@@ -294,7 +341,8 @@ fn listener_at(path: &Path) -> RawFd {
     let found = numbers.into_iter().find(|fd| {
         let name = getsockname::<UnixAddr>(*fd);
         // SAFETY: no other thread closes the listener of a daemon that serves.
-        let is_listening = || getsockopt(&unsafe { BorrowedFd::borrow_raw(*fd) }, AcceptConn);
+        let is_listening =
+            || getsockopt(&unsafe { BorrowedFd::borrow_raw(*fd) }, sockopt::AcceptConn);
         name.is_ok_and(|name| name.path() == Some(path)) && is_listening() == Ok(true)
     });
     found.expect("a daemon that listens")
@@ -323,7 +371,7 @@ fn lingering_socket(seconds: libc::c_int) -> (TcpStream, TcpStream) {
         l_onoff: 1,
         l_linger: seconds,
     };
-    nix::sys::socket::setsockopt(&sender, nix::sys::socket::sockopt::Linger, &linger).unwrap();
+    setsockopt(&sender, sockopt::Linger, &linger).unwrap();
     (sender, reader)
 }
 
