@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `consort keep`.
 
-use std::{fs, io, path::Path};
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::Path,
+};
 
 use serde_json::json;
 
@@ -35,6 +39,8 @@ fn replace(path: &Path, text: &str) -> io::Result<()> {
         fs::create_dir_all(folder)?;
     }
     let new = path.with_extension("toml.new");
-    fs::write(&new, text)?;
+    let mut file = File::create(&new)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
     fs::rename(&new, path)
 }

@@ -150,12 +150,13 @@ impl Journal {
     /// Replaces the whole journal at once, or not at all.
     ///
     /// # Errors
-    /// When a new file cannot be written or put in the old one's place.
+    /// When a new file cannot be written or put in the old one's place; when it is there, and may not survive the machine.
     pub fn rewrite(&mut self, entries: &[Entry]) -> io::Result<()> {
         let path = self.path.with_extension("journal.new");
         let mut options = OpenOptions::new();
-        options.create(true).write(true).truncate(true).mode(0o600);
+        options.create(true).append(true).mode(0o600);
         let mut file = options.open(&path)?;
+        file.set_len(0)?;
         let mut text = line(&Entry::Journal { version: VERSION })?;
         for entry in entries
             .iter()
@@ -166,12 +167,13 @@ impl Journal {
         file.write_all(&text)?;
         file.sync_data()?;
         fs::rename(&path, &self.path)?;
-        if let Some(folder) = self.path.parent().filter(|folder| folder.is_dir()) {
-            File::open(folder)?.sync_all()?;
-        }
-        self.file = OpenOptions::new().append(true).open(&self.path)?;
+        // From here on this is the journal, whatever else fails: the file before has no name any more.
+        self.file = file;
         (self.length, self.lines) = (text.len() as u64, entries.len());
-        Ok(())
+        match self.path.parent().filter(|folder| folder.is_dir()) {
+            Some(folder) => File::open(folder)?.sync_all(),
+            None => Ok(()),
+        }
     }
 }
 
@@ -240,6 +242,7 @@ fn keep_aside(path: &Path, unknown: usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     /// In memory where that is possible: each step is written through.
     fn path(name: &str) -> PathBuf {
@@ -322,6 +325,35 @@ mod tests {
         journal.append(&Entry::Release { number: 3 }).unwrap();
         assert_eq!(said(&path), [reserve(3), Entry::Release { number: 3 }]);
         fs::remove_file(&path).unwrap();
+    }
+
+    /// A daemon may be out of descriptors when it wants to open the folder, to write the name through; here it may not read it.
+    #[test]
+    fn what_follows_a_new_journal_is_in_it_whatever_failed() {
+        let folder = path("unreadable");
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("consort.journal");
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o333)).unwrap();
+        // As a user who is nobody special, for this thread alone.
+        let appended = std::thread::spawn(move || {
+            // SAFETY: plain system calls; not the C library's, which are for all threads.
+            let is_plain = unsafe {
+                libc::geteuid() != 0
+                    || libc::syscall(libc::SYS_setresuid, 65_533, 65_533, 65_533) == 0
+            };
+            assert!(is_plain);
+            let mut journal = Journal::open(&path).1.unwrap();
+            let rewritten = journal.rewrite(&[reserve(1)]);
+            assert_eq!(
+                rewritten.unwrap_err().kind(),
+                io::ErrorKind::PermissionDenied
+            );
+            journal.append(&reserve(2)).unwrap();
+            said(&path)
+        });
+        let appended = appended.join();
+        fs::remove_dir_all(&folder).unwrap();
+        assert_eq!(appended.unwrap(), [reserve(1), reserve(2)]);
     }
 
     /// A line of a later version, and one that was damaged: the others hold, and the file is kept aside.
