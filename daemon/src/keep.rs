@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What holds now, written as the operator's file: a daemon that reads it starts with the same.
+//! What holds now, kept for another scheduler of this daemon's, or written as the operator's file: a daemon that reads it
+//! starts with the same.
 
 use std::fmt::Write as _;
 
-use consort_kernel::{format_ns, Tunables};
+use consort_kernel::{format_ns, Tunables, TunablesChange};
+use tracing::warn;
 
 use crate::{
     admission::UserLimits,
     classes::{Classes, Order, Overbooking},
     config::Division,
+    ejection::Mode,
     limits::Limits,
     rate::Rate,
     service::Service,
@@ -27,6 +30,26 @@ impl Service {
             ..Division::by_default(self.host.cpus())
         };
         text(&division, self.host.tunables())
+    }
+
+    /// What can be set of a scheduler, as it is now; `None` for one that has nothing to set.
+    pub(crate) fn tunables_set(&self) -> Option<TunablesChange> {
+        let held = self.host.tunables();
+        (self.host.mode() == Mode::Full).then_some(TunablesChange {
+            granularity_ns: Some(held.granularity_ns),
+            min_slice_ns: Some(held.min_slice_ns),
+        })
+    }
+
+    /// What was set of the scheduler before holds for this one.
+    pub(crate) fn set_again(&mut self, set: Option<TunablesChange>) {
+        let Some(set) = set else {
+            return;
+        };
+        let tunables = set.apply(self.host.tunables());
+        if let Err(error) = tunables.and_then(|tunables| self.host.set_tunables(tunables)) {
+            warn!(%error, "granularity and min-slice are as the daemon was started");
+        }
     }
 }
 

@@ -14,6 +14,7 @@ mod bills;
 pub mod clients;
 pub mod config;
 pub mod control;
+mod descriptors;
 mod divide;
 pub mod division;
 pub mod domains;

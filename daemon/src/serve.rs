@@ -10,14 +10,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use consort_kernel::{Error as KernelError, ExitReport};
+use consort_kernel::{Error as KernelError, ExitReport, TunablesChange};
 use nix::{
     errno::Errno,
-    sys::{
-        resource::{getrlimit, setrlimit, Resource},
-        signal::Signal,
-        signalfd::SignalFd,
-    },
+    sys::{signal::Signal, signalfd::SignalFd},
 };
 use tracing::{error, info, warn};
 
@@ -25,7 +21,7 @@ use crate::{
     adopt,
     clients::ConnectionId,
     config::Division,
-    dumps,
+    descriptors, dumps,
     ejection::{Ejections, Mode, Restarts, Step},
     estate::{client_name, Connection, Estate, LISTENER},
     handover::{HandoverError, Successor},
@@ -44,10 +40,6 @@ use crate::{
 
 /// How long a service manager may take to close what it was told to forget.
 const LETTING_GO: Duration = Duration::from_secs(5);
-
-/// Descriptors for every client that the scheduler has room for, and some.
-/// Two each: its connection, and its process.
-const DESCRIPTORS: u64 = 16384;
 
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -114,7 +106,7 @@ pub enum ServeError {
 /// # Errors
 /// When another daemon runs, the scheduler cannot be loaded, or the socket cannot be made.
 pub fn serve(config: &Config, mut loader: impl Loader) -> Result<End, ServeError> {
-    raise_descriptor_limit();
+    descriptors::raise_limit();
     let (mut estate, successor) = inherit(config, &mut loader)?;
     let lock = match estate.lock.take() {
         Some(file) => Lock::inherit(file, &config.socket)?,
@@ -130,6 +122,7 @@ pub fn serve(config: &Config, mut loader: impl Loader) -> Result<End, ServeError
         is_stored: false,
         listener: None,
         division: config.division.clone(),
+        tunables: None,
         started: Instant::now(),
         totals: Totals::default(),
         ejections: Ejections::new(config.restarts),
@@ -208,6 +201,8 @@ struct Life<'a> {
     /// Of the service manager's, or of the daemon before: and whether its file goes with the daemon.
     listener: Option<(OwnedFd, bool)>,
     division: Division,
+    /// Of the last full scheduler: what was set at run time holds until the daemon ends.
+    tunables: Option<TunablesChange>,
     started: Instant,
     totals: Totals,
     ejections: Ejections,
@@ -309,6 +304,7 @@ impl Life<'_> {
                 path: journal,
                 source,
             })?;
+            service.set_again(self.tunables);
         }
         let adopted = service.adopt_programs(connections, Instant::now());
         let connections = adopted.map_err(ServeError::Adopt)?;
@@ -382,6 +378,7 @@ impl Life<'_> {
             }
             Stop::Signal(_) | Stop::Replaced => notify("STOPPING=1"),
             Stop::Exited(_) => {
+                self.tunables = server.service.tunables_set().or(self.tunables);
                 server.close_all();
                 if server.listener.is_own() {
                     self.listener = None;
@@ -482,18 +479,5 @@ impl Life<'_> {
             ),
         }
         notify("STATUS=the scheduler was ejected, and will be loaded again");
-    }
-}
-
-fn raise_descriptor_limit() {
-    let raised = getrlimit(Resource::RLIMIT_NOFILE).and_then(|(soft, hard)| {
-        if soft >= DESCRIPTORS {
-            return Ok(());
-        }
-        setrlimit(Resource::RLIMIT_NOFILE, DESCRIPTORS, hard.max(DESCRIPTORS))
-            .or_else(|_| setrlimit(Resource::RLIMIT_NOFILE, hard, hard))
-    });
-    if let Err(error) = raised {
-        warn!(%error, "cannot raise the limit of open files: fewer programs can connect");
     }
 }

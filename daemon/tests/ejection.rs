@@ -55,6 +55,20 @@ fn the_scheduler_comes_back_and_programs_join_again() {
     assert_eq!(daemon.host.record().loads, [Mode::Full, Mode::Full]);
 }
 
+/// It holds until the daemon ends, be the scheduler another one.
+#[test]
+fn what_was_set_is_set_again() {
+    let daemon = Daemon::start();
+    let set = r#"{"command": "set", "granularity_ns": 10000000, "min_slice_ns": 300000}"#;
+    daemon.connect().control(set).unwrap();
+    let held = daemon.host.record().tunables;
+    for fault in [stall("hog[77] failed to run for 30.001s"), other_fault()] {
+        daemon.eject_and_await(fault);
+        daemon.hello();
+        assert_eq!(daemon.host.record().tunables, held);
+    }
+}
+
 #[test]
 fn status_tells_of_the_last_ejection() {
     let daemon = Daemon::start();

@@ -64,6 +64,13 @@ pub struct Record {
     next: u32,
 }
 
+/// Of a scheduler that has just been loaded.
+const TUNABLES: Tunables = Tunables {
+    granularity_ns: 20_000_000,
+    min_slice_ns: 500_000,
+    window_ns: 4_000_000,
+};
+
 /// A reservation as the scheduler knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promise {
@@ -114,6 +121,7 @@ impl FakeHost {
             return Err(refusal("load", libc::ENOMEM));
         }
         record.loads.push(mode);
+        record.tunables = TUNABLES;
         record.exit = None;
         record.domains.clear();
         record.members.clear();
@@ -181,7 +189,6 @@ impl Loader for FakeLoader {
 
 const IDENTITY: &str = "fake";
 
-/// What the fake scheduler hands on.
 fn link() -> BorrowedFd<'static> {
     static LINK: OnceLock<OwnedFd> = OnceLock::new();
     LINK.get_or_init(|| memfd_create("link", MFdFlags::MFD_CLOEXEC).unwrap())

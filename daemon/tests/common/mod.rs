@@ -19,7 +19,7 @@ use consort_daemon::{
     limits::Limits,
     serve, Config, End, Host, ServeError,
 };
-use consort_kernel::{ExitReport, Tunables};
+use consort_kernel::ExitReport;
 
 pub use host::{FakeGroup, FakeHost, FakeLoader, Promise, Record};
 pub use program::{gettid, join, leave, request, Program};
@@ -107,11 +107,6 @@ impl Daemon {
             replaces: false,
         };
         let host = FakeHost::default();
-        host.record().tunables = Tunables {
-            granularity_ns: 20_000_000,
-            min_slice_ns: 500_000,
-            window_ns: 4_000_000,
-        };
         let (of_thread, for_thread) = (config.clone(), host.clone());
         let thread = std::thread::spawn(move || serve(&of_thread, |mode| for_thread.load(mode)));
         let daemon = Daemon {
