@@ -47,6 +47,12 @@ impl Default for Restarts {
     }
 }
 
+/// Whether somebody has taken the scheduler out of the kernel by its link: the kernel's `SCX_EXIT_UNREG`.
+pub(crate) fn was_detached(report: &ExitReport) -> bool {
+    const UNREG: u64 = 64;
+    report.kind == UNREG
+}
+
 /// What is done about an ejection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {

@@ -134,12 +134,13 @@ pub fn serve(config: &Config, mut loader: impl Loader) -> Result<End, ServeError
     loop {
         let mode = host.mode();
         let taken_over = (std::mem::take(&mut connections), successor.take());
-        let report = match life.serve_one(host, taken_over)? {
+        let (step, report) = match life.serve_one(host, taken_over)? {
             Stop::Signal(signal) => return Ok(End::Signal(signal)),
             Stop::Replaced => return Ok(End::Replaced),
-            Stop::Exited(report) => report,
+            Stop::Exited(report) => (life.eject(mode, &report), report),
+            Stop::Detached(report) => (life.replaced_in_vain(mode), report),
         };
-        host = match life.eject(mode, &report) {
+        host = match step {
             Step::End => {
                 let count = life.ejections.count;
                 return Ok(End::Ejected {
@@ -377,7 +378,7 @@ impl Life<'_> {
                 notify("STOPPING=1");
             }
             Stop::Signal(_) | Stop::Replaced => notify("STOPPING=1"),
-            Stop::Exited(_) => {
+            Stop::Exited(_) | Stop::Detached(_) => {
                 self.tunables = server.service.tunables_set().or(self.tunables);
                 server.close_all();
                 if server.listener.is_own() {
@@ -443,6 +444,15 @@ impl Life<'_> {
         step
     }
 
+    /// Another daemon has detached the scheduler, and has ended before its own was in charge.
+    fn replaced_in_vain(&self, mode: Mode) -> Step {
+        warn!("the scheduler has gone with a daemon that did not take over");
+        // That one's may be about to go.
+        self.await_free();
+        let after = Duration::ZERO;
+        Step::Load { mode, after }
+    }
+
     /// Waits for so long, or until a signal ends the daemon; the file is read again after it anyway.
     fn pause(&self, after: Duration) -> Result<Option<Signal>, Errno> {
         let until = Instant::now() + after;
@@ -468,7 +478,7 @@ impl Life<'_> {
     fn announce(&self, mode: Mode, after: Duration) {
         match mode {
             Mode::Full if after.is_zero() => {
-                notify("STATUS=the scheduler is loaded again, for more CPUs");
+                notify("STATUS=the scheduler is loaded again");
                 return;
             }
             Mode::Full => warn!(?after, "the scheduler will be loaded again"),

@@ -29,6 +29,7 @@ use tracing::{debug, info, warn};
 use crate::{
     bills,
     clients::ConnectionId,
+    ejection,
     estate::{client_name, Belongings},
     handover,
     limits::Bucket,
@@ -67,6 +68,8 @@ pub(crate) enum Stop {
     Signal(Signal),
     /// The scheduler has left the kernel.
     Exited(ExitReport),
+    /// Another daemon has taken it out of the kernel, and has not taken over.
+    Detached(ExitReport),
     /// Another daemon has taken over.
     Replaced,
 }
@@ -95,6 +98,8 @@ pub(crate) struct Server<'a> {
     closer: Closer,
     /// A daemon that takes over from this one.
     hands_over_to: Option<ConnectionId>,
+    /// A daemon that has not taken over had detached the scheduler by then.
+    was_detached: bool,
     /// Turning strangers away costs time that nobody pays for, so it is done only so often.
     turned_away: Bucket,
     watchdog: Watchdog,
@@ -135,6 +140,7 @@ impl<'a> Server<'a> {
             paused: BinaryHeap::new(),
             ended: VecDeque::new(),
             hands_over_to: None,
+            was_detached: false,
             closer: Closer::start()
                 .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EAGAIN)))?,
             turned_away: Bucket::of_size(TURNED_AWAY_PER_S, TURNED_AWAY_BURST, Instant::now()),
@@ -153,7 +159,10 @@ impl<'a> Server<'a> {
             if now >= self.next_tick {
                 self.next_tick = now + TICK;
                 if let Some(report) = self.service.exited() {
-                    return Ok(Stop::Exited(report));
+                    return Ok(match self.was_detached {
+                        true => Stop::Detached(report),
+                        false => Stop::Exited(report),
+                    });
                 }
                 self.service.tick(now);
                 self.watchdog.feed(now);
@@ -216,6 +225,8 @@ impl<'a> Server<'a> {
             Err(errno) => {
                 warn!(%errno, "the other daemon did not take over: this one serves on");
                 drop(named);
+                let report = self.service.exited();
+                self.was_detached = report.as_ref().is_some_and(ejection::was_detached);
                 priority::raise();
                 self.close(id);
                 self.service.reservations.take_journal_back();

@@ -104,6 +104,20 @@ fn a_daemon_whose_successor_fails_serves_on() {
     assert!(next.join().unwrap().is_ok());
 }
 
+/// A daemon that exchanges the scheduler may fail when it has detached the one before, and not put its own in charge.
+#[test]
+fn a_daemon_whose_scheduler_was_detached_in_vain_loads_another() {
+    let daemon = Daemon::start();
+    daemon.host.record().refuse.insert("follow", libc::ENOMEM);
+    let failed = daemon.replace().join().unwrap();
+    assert!(matches!(failed, Err(ServeError::Kernel(_))), "{failed:?}");
+    daemon.wait_until("loaded again", |record| record.loads.len() == 2);
+    assert_eq!(daemon.hello().ask(&join(gettid(), 0, "video")).error, 0);
+    // Who detaches it later does not want it back.
+    daemon.eject(unloaded());
+    assert!(matches!(daemon.end(), Ok(End::Ejected { .. })));
+}
+
 #[test]
 fn without_a_daemon_there_is_nobody_to_replace() {
     let folder = Folder::new();

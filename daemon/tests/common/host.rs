@@ -2,6 +2,7 @@
 //! A host that records what it is told.
 
 mod groups;
+mod loader;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -18,6 +19,9 @@ use consort_kernel::{
     LeaveArgs, Membership, ReservationUsage, Tardiness, Terms, Thread, Tunables, RATE_ONE,
 };
 use nix::sys::memfd::{memfd_create, MFdFlags};
+
+pub use loader::FakeLoader;
+use loader::{link, IDENTITY};
 
 /// What the fake scheduler was told, and what it shall answer.
 #[derive(Debug, Default)]
@@ -165,34 +169,6 @@ impl Record {
 
 fn refusal(doing: &'static str, errno: i32) -> Error {
     Error::Refused { doing, errno }
-}
-
-/// Puts a fake scheduler in charge, or takes it over as it is.
-pub struct FakeLoader(pub FakeHost);
-
-impl Loader for FakeLoader {
-    fn load(&mut self, mode: Mode) -> Result<Box<dyn Host>, Error> {
-        self.0.load(mode)
-    }
-
-    fn succeed(&mut self, kept: &Kept, heir: Heir) -> Result<Box<dyn Host>, Error> {
-        assert!(kept.is(IDENTITY));
-        FakeHost::refused(&self.0.record(), "succeed")?;
-        let record = self.0.record();
-        assert!(heir.clients.is_subset(&record.pages));
-        let threads: BTreeSet<i32> = heir.threads.iter().map(|thread| thread.tid).collect();
-        assert!(record.members.keys().all(|tid| threads.contains(tid)));
-        drop(record);
-        Ok(Box::new(self.0.clone()))
-    }
-}
-
-const IDENTITY: &str = "fake";
-
-fn link() -> BorrowedFd<'static> {
-    static LINK: OnceLock<OwnedFd> = OnceLock::new();
-    LINK.get_or_init(|| memfd_create("link", MFdFlags::MFD_CLOEXEC).unwrap())
-        .as_fd()
 }
 
 impl Host for FakeHost {
