@@ -48,6 +48,9 @@ pub struct Users {
     /// As the daemon was started.
     at_start: Limits,
     accounts: Accounts,
+    /// On whose account each user number is that is known: what is counted there is given back there.
+    on: HashMap<u32, u32>,
+    /// By account.
     by_uid: HashMap<u32, User>,
     /// Clients, members and domains of all but root.
     strangers: [usize; 2],
@@ -74,6 +77,7 @@ impl Users {
             limits,
             at_start: limits,
             accounts: Accounts::default(),
+            on: HashMap::new(),
             by_uid: HashMap::new(),
             strangers: [0; 2],
         }
@@ -88,16 +92,15 @@ impl Users {
         self.limits = limits.unwrap_or(self.at_start);
     }
 
-    /// Only before anybody holds anything, or with the same subordinate numbers.
+    /// Whose subordinate numbers are. User numbers that are known stay on their account until it holds and owes nothing.
     pub fn set_accounts(&mut self, accounts: Accounts) {
-        if self.by_uid.values().all(|user| user.clients == 0) {
-            self.accounts = accounts;
-        }
+        self.accounts = accounts;
     }
 
     pub fn entry(&mut self, uid: u32, now: Instant) -> &mut User {
         let limits = self.limits;
-        let account = self.accounts.of(uid);
+        let accounts = &self.accounts;
+        let account = *self.on.entry(uid).or_insert_with(|| accounts.of(uid));
         self.by_uid.entry(account).or_insert_with(|| {
             let cpu_ns = limits.cpu_per_s.as_nanos() as f64;
             User {
@@ -116,7 +119,8 @@ impl Users {
 
     /// Whose account a user is on.
     pub fn account(&self, uid: u32) -> u32 {
-        self.accounts.of(uid)
+        let known = self.on.get(&uid).copied();
+        known.unwrap_or_else(|| self.accounts.of(uid))
     }
 
     /// All users, by account.
@@ -154,7 +158,7 @@ impl Users {
 
     /// Makes `uid` pay for a request that cost more than one.
     pub fn charge(&mut self, uid: u32, cost: u32) {
-        if let Some(user) = self.by_uid.get_mut(&self.accounts.of(uid)) {
+        if let Some(user) = self.by_uid.get_mut(&self.account(uid)) {
             user.requests.charge(f64::from(cost));
         }
     }
@@ -290,6 +294,8 @@ impl Users {
             user.clients + user.members + user.domains > 0
                 || owed.into_iter().any(|bucket| !bucket.is_full(now))
         });
+        let by_uid = &self.by_uid;
+        self.on.retain(|_, account| by_uid.contains_key(account));
     }
 }
 

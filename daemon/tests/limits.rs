@@ -283,6 +283,34 @@ fn subordinate_users_share_their_owners_limits() {
     users.admit_connection(70_002, now).unwrap();
 }
 
+/// A user that was made while the daemon runs gets subordinate numbers, which the daemon reads when it reads its file again.
+#[test]
+fn subordinate_numbers_that_come_later_count_while_others_are_connected() {
+    let now = Instant::now();
+    let mut users = Users::new(Limits {
+        clients: 2,
+        ..Limits::default()
+    });
+    users.add_client(70_002, now);
+    users.add_client(500_000, now);
+    users.set_accounts(Accounts::parse("70001:500000:65536\n", ""));
+    for uid in [70_001, 500_001] {
+        users.admit_connection(uid, now).unwrap();
+        users.add_client(uid, now);
+    }
+    let refusal = users.admit_connection(500_002, now).unwrap_err();
+    assert_eq!(refusal.errno as i32, libc::EDQUOT);
+    // What was counted before is given back where it was.
+    users.remove_client(500_000, now);
+    assert!(users.admit_connection(500_002, now).is_err());
+    users.forget_idle(now + Duration::from_secs(3600));
+    assert_eq!(users.account(500_000), 70_001);
+    for uid in [70_001, 500_001, 70_002] {
+        users.remove_client(uid, now);
+    }
+    users.admit_connection(500_002, now).unwrap();
+}
+
 /// However many users come, the next one and root still get something.
 #[test]
 fn many_users_leave_something_to_the_next_one_and_to_root() {
