@@ -28,7 +28,7 @@ use crate::{
     limits::Limits,
     listen::Listener,
     lock::{Lock, LockError},
-    notify::notify,
+    notify::{begin_aside, end_aside, notify},
     peer::Processes,
     priority, privileges,
     server::{Server, Stop, Tools},
@@ -341,6 +341,7 @@ impl Life<'_> {
         if self.config.drops_privileges {
             privileges::drop_most();
         }
+        begin_aside();
         service.host.begin()?;
         self.store_scheduler(&service, &connections);
         let tools = Tools {
@@ -390,6 +391,7 @@ impl Life<'_> {
                 self.is_stored = false;
             }
         }
+        end_aside();
         Ok(stop)
     }
 

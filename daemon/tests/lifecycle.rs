@@ -12,6 +12,7 @@ use std::{
 };
 
 use common::{gettid, join, Daemon, FakeHost, Program};
+use consort_abi::CONSORT_HELLO;
 use consort_daemon::{
     config::Division,
     listen::Listener,
@@ -224,6 +225,7 @@ fn managed(name: &str, socket: &Path) -> Child {
         .args([name, "--exact"])
         .env(IS_MANAGED, "yes")
         .env("NOTIFY_SOCKET", socket)
+        .env("FDSTORE", "100")
         .env("WATCHDOG_USEC", "500000")
         .env_remove("WATCHDOG_PID")
         .stdin(Stdio::piped())
@@ -253,9 +255,51 @@ fn a_service_manager_is_told_that_the_daemon_serves_and_that_its_loop_goes_round
     };
     let name = "a_service_manager_is_told_that_the_daemon_serves_and_that_its_loop_goes_round";
     let mut daemon = managed(name, &path);
-    assert_eq!(heard(), "READY=1\nSTATUS=serving");
+    while heard() != "READY=1\nSTATUS=serving" {}
     for _ in 0..3 {
         assert_eq!(heard(), "WATCHDOG=1");
+    }
+    drop(daemon.stdin.take());
+    assert!(daemon.wait().unwrap().success());
+}
+
+/// Everybody may send to a manager's socket, and so keep it busy. Whoever is answered meanwhile is with the next daemon, too.
+#[test]
+fn a_service_manager_that_is_behind_is_told_later() {
+    if env::var_os(IS_MANAGED).is_some() {
+        let _daemon = Daemon::start();
+        io::copy(&mut io::stdin(), &mut io::sink()).unwrap();
+        return;
+    }
+    let folder = common::Folder::new();
+    let path = folder.0.join("manager.sock");
+    let manager = UnixDatagram::bind(&path).unwrap();
+    let patience = Some(Duration::from_secs(30));
+    manager.set_read_timeout(patience).unwrap();
+    let name = "a_service_manager_that_is_behind_is_told_later";
+    let mut daemon = managed(name, &path);
+    let heard = || {
+        let mut buffer = [0; 256];
+        let length = manager.recv(&mut buffer).expect("a word within 30 s");
+        String::from_utf8_lossy(&buffer[..length]).into_owned()
+    };
+    while heard() != "READY=1\nSTATUS=serving" {}
+    let busy = UnixDatagram::unbound().unwrap();
+    busy.set_nonblocking(true).unwrap();
+    while busy.send_to(b"X=1", &path).is_ok() {}
+    let of_the_child = format!("consort-test-{}-0/consort.sock", daemon.id());
+    let socket = env::temp_dir().join(of_the_child);
+    let greet = || {
+        let program = Program::try_connect(&socket).unwrap();
+        let reply = program.ask(&common::request(CONSORT_HELLO));
+        assert_eq!(reply.error, 0, "{}", reply.text);
+        (program, reply.client)
+    };
+    let programs: Vec<(Program, u32)> = (0..3).map(|_| greet()).collect();
+    for (_, client) in &programs {
+        let kept = format!("FDSTORE=1\nFDNAME=client-{client}");
+        let mut words = std::iter::repeat_with(heard).filter(|word| word != "X=1");
+        assert!(words.by_ref().take(40).any(|word| word == kept), "{kept}");
     }
     drop(daemon.stdin.take());
     assert!(daemon.wait().unwrap().success());
