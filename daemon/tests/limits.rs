@@ -13,7 +13,10 @@ use consort_daemon::{
 use consort_rates::accounts::Accounts;
 use nix::{
     errno::Errno,
-    sys::socket::{socketpair, AddressFamily, SockFlag, SockType},
+    sys::{
+        inotify::{AddWatchFlags, InitFlags, Inotify},
+        socket::{socketpair, AddressFamily, SockFlag, SockType},
+    },
     unistd::getuid,
 };
 
@@ -187,24 +190,34 @@ fn reconnecting_does_not_renew_the_allowance() {
 /// Who connects too often is refused by the user number that the kernel tells: looking at who it is costs far more.
 #[test]
 fn who_connects_too_often_is_not_looked_at() {
-    // Nobody is in it: whoever is looked for there is not found.
-    let empty = Folder::new();
-    let processes = Processes::at(&empty.0);
+    // In it this process is another user's: whoever is looked for there is not found.
+    let proc_root = Folder::new();
+    let own = std::process::id() as i32;
+    write_thread(&proc_root.0, own, &[own], getuid().as_raw() + 1, 5);
+    let opened = Inotify::init(InitFlags::IN_NONBLOCK).unwrap();
+    let folder = proc_root.0.join(own.to_string());
+    let watched = opened.add_watch(&folder, AddWatchFlags::IN_OPEN);
+    watched.unwrap();
+    let processes = Processes::at(&proc_root.0);
     let host = Box::new(FakeHost::default());
     let mut service = Service::new(host, processes, Limits::default());
     let (kind, flags) = (SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
     let (_program, socket) = socketpair(AddressFamily::Unix, kind, None, flags).unwrap();
     let now = Instant::now();
-    let refusals: Vec<Errno> = (0..2000)
-        .map(|_| service.connect_from(GREEDY, &socket, now).unwrap_err())
-        .map(|refusal| refusal.errno)
-        .collect();
+    let mut refused = || service.connect_from(GREEDY, &socket, now).unwrap_err();
     let most = match getuid().is_root() {
         true => 1000 + 200,
         false => 1000,
     };
-    assert!(refusals[..most].iter().all(|errno| *errno == Errno::EACCES));
-    assert!(refusals[most..].iter().all(|errno| *errno == Errno::EAGAIN));
+    for _ in 0..most {
+        assert_eq!(refused().errno, Errno::EACCES);
+        assert!(opened.read_events().is_ok(), "nobody has looked");
+        while opened.read_events().is_ok() {}
+    }
+    for _ in 0..800 {
+        assert_eq!(refused().errno, Errno::EAGAIN);
+    }
+    assert!(opened.read_events().is_err(), "somebody has looked");
 }
 
 #[test]
