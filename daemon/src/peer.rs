@@ -168,16 +168,15 @@ impl Processes {
         &self.root
     }
 
-    /// The Unix groups that a process is in.
+    /// The Unix groups that a process is in; not one that it has from its program's file, as any user may have who starts it.
     pub(crate) fn groups_of(&self, pid: i32) -> Vec<u32> {
         let folder = self.root.join(pid.to_string());
-        let status = Status::read(&folder);
-        let status = status.iter();
-        let numbers = status
-            .flat_map(|status| ["Gid:", "Groups:"].map(|label| status.numbers(label)))
-            .flatten()
-            .flatten();
-        numbers
+        let Some(status) = Status::read(&folder) else {
+            return Vec::new();
+        };
+        let real = status.number("Gid:").into_iter();
+        let others = status.numbers("Groups:").unwrap_or_default();
+        real.chain(others)
             .filter_map(|number| number.try_into().ok())
             .collect()
     }

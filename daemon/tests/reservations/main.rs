@@ -8,6 +8,7 @@ mod credits;
 mod demand;
 mod heavy;
 mod kills;
+mod limits;
 mod programs;
 mod reload;
 mod requests;

@@ -4,7 +4,6 @@
 use std::{collections::BTreeMap, fs, os::unix::fs::MetadataExt, time::Instant};
 
 use consort_daemon::{
-    admission::UserLimits,
     config::Division,
     division::ReservationPage,
     rate::Rate,
@@ -294,39 +293,6 @@ fn cgroups_reserve() {
     let gone = world.killed();
     fs::remove_dir_all(&folder).unwrap();
     assert_eq!(rates(&World::beside(gone)), []);
-}
-
-/// The limits of a Unix group are those of the processes that are in it, where they are more generous.
-#[test]
-fn groups_have_limits() {
-    let world = World::new();
-    let (member, group) = (USER + 1, 44);
-    let status = world.folder.0.join(format!("{member}/status"));
-    let text = fs::read_to_string(&status).unwrap();
-    fs::write(
-        &status,
-        format!("{text}Gid:\t9\t9\t9\t9\nGroups:\t7 {group}\n"),
-    )
-    .unwrap();
-    let limits = UserLimits {
-        rate: Rate(600_000),
-        reservations: 1,
-    };
-    let mut world = World::beside_with(world.killed(), |division| {
-        division.group_limits.insert(group, limits);
-    });
-    // Others of the same user have what everybody has: 0.5.
-    let refused = world.reserve(USER, 0, "adaptive", 0.42).map(drop);
-    assert_eq!(refused, Ok(()));
-    let refused = world.reserve(USER, 0, "guaranteed", 0.51).unwrap_err();
-    assert_eq!(refused.0, Errno::ENOSPC);
-    let refused = world
-        .reserve(USER, USER + 2, "guaranteed", 0.1)
-        .unwrap_err();
-    assert!(refused.1.contains("rates of 0.5 in sum"), "{}", refused.1);
-    world.reserve(member, 0, "guaranteed", 0.18).unwrap();
-    let refused = world.reserve(member, 0, "guaranteed", 0.19).unwrap_err();
-    assert!(refused.1.contains("rates of 0.6 in sum"), "{}", refused.1);
 }
 
 /// A thread shares what its process has reserved: it can have one of its own if that came first.
