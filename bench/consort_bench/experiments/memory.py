@@ -8,7 +8,7 @@ from ..workloads import Length
 
 IN_A_CGROUP = Settings(own_cgroup=True)
 THREADS = ("memory", "--kind", "threads", "--count", "4000", "--cgroup", SERVE_CGROUP)
-# The kernel counts by batches of 64 pages, and a member's mapping is two: 224 fill seven batches.
+# The kernel counts by batches of 64 pages, and a member's mapping is four, one of which is the map's own.
 MEMBERS = ("memory", "--kind", "members", "--count", "224", "--cgroup", SERVE_CGROUP)
 IDLE = ("memory", "--kind", "idle", "--cgroup", SERVE_CGROUP)
 FEW, MANY = 4, 16
