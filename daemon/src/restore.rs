@@ -88,6 +88,59 @@ impl Service {
         Ok(kept)
     }
 
+    /// Another daemon may have divided the machine otherwise, and ended what did not fit, and has not taken over: what this
+    /// one has admitted is in force again.
+    pub(crate) fn take_reservations_back(&mut self) {
+        let classes = self.reservations.ledger.classes().clone();
+        let kept = self.host.reservations().and_then(|all| {
+            // Those of groups have no numbers, and are made anew with these.
+            let numbered = all
+                .into_iter()
+                .filter_map(|(id, number)| Some((number?, id)));
+            let mut kept = numbered.collect();
+            self.divide_anew(&classes, &mut kept)?;
+            Ok(kept)
+        });
+        let mut kept: HashMap<u32, u32> = match kept {
+            Ok(kept) => kept,
+            Err(error) => return warn!(%error, "reservations may be other ones than are in force"),
+        };
+        let numbers: Vec<u32> = self.reservations.in_force.keys().copied().collect();
+        for number in numbers {
+            if let Err(refusal) = self.take_back_one(number, kept.remove(&number)) {
+                warn!(number, %refusal, "a reservation that another daemon has ended");
+                self.drop_reservation(number);
+            }
+        }
+        kept.into_values().for_each(|id| self.end(id));
+    }
+
+    /// `kept`: the scheduler's number of it, where that has it still.
+    fn take_back_one(&mut self, number: u32, kept: Option<u32>) -> Result<(), Refusal> {
+        let balance = self.reservations.balance(number).max(RATE_MIN);
+        let Some((_, held)) = self.held(number) else {
+            return Ok(());
+        };
+        if matches!(held.target, Target::Group { .. }) {
+            return Ok(());
+        }
+        let (mut search, mut left) = (Search::new(&held.target), THREADS_AT_ONCE);
+        let id = match kept {
+            Some(id) => {
+                self.host.change_reservation(id, terms(&held, balance))?;
+                id
+            }
+            None => self.put_in_force(number, (&held, balance), &mut search, &mut left)?,
+        };
+        if let Some(in_force) = self.reservations.in_force.get_mut(&number) {
+            in_force.id = id;
+            if kept.is_none() {
+                in_force.search = search;
+            }
+        }
+        Ok(())
+    }
+
     /// Divides the machine. What stands in the way of another division is reserved anew.
     fn divide_anew(&mut self, now: &Classes, kept: &mut HashMap<u32, u32>) -> Result<(), Error> {
         let is_busy = |outcome: &Result<(), Error>| matches!(outcome, Err(Error::Refused { errno, .. }) if *errno == libc::EBUSY);

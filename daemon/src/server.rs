@@ -229,6 +229,7 @@ impl<'a> Server<'a> {
                 self.was_detached = report.as_ref().is_some_and(ejection::was_detached);
                 priority::raise();
                 self.close(id);
+                self.service.take_reservations_back();
                 self.service.reservations.take_journal_back();
                 self.service.take_groups_back();
                 false

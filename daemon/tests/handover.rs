@@ -12,10 +12,12 @@ use std::{
 use common::{
     gettid, join, leave, request, stall, unloaded, Daemon, FakeHost, FakeLoader, Folder, Program,
 };
-use consort_abi::{consort_request, CONSORT_HELLO, CONSORT_RESERVE};
+use consort_abi::{
+    consort_request, CONSORT_HELLO, CONSORT_RELEASE, CONSORT_RESERVE, CONSORT_RESERVE_THREAD,
+};
 use consort_daemon::{
-    estate::Connection, limits::Limits, peer::Processes, serve, service::Service, wire, End, Host,
-    ServeError,
+    estate::Connection, limits::Limits, peer::Processes, serve, service::Service, wire, Config,
+    End, Host, ServeError,
 };
 use nix::{
     poll::{poll, PollFd, PollFlags, PollTimeout},
@@ -104,6 +106,50 @@ fn a_daemon_whose_successor_fails_serves_on() {
     assert!(next.join().unwrap().is_ok());
 }
 
+/// Also after it has read another file, without the class in which somebody has reserved.
+#[test]
+fn a_daemon_whose_successor_fails_has_its_reservations() {
+    let daemon = Daemon::start();
+    let (program, other) = (daemon.hello(), daemon.connect());
+    // Of one thread: the others of this process come and go.
+    let (tid, flags) = (gettid(), CONSORT_RESERVE_THREAD);
+    let wanted = consort_request {
+        tid,
+        flags,
+        ..reserve()
+    };
+    assert_eq!(program.ask(&wanted).error, 0);
+    let in_force = || {
+        let record = daemon.host.record();
+        format!("{:?} {:?}", record.reservations.values(), record.classes)
+    };
+    let (before, status) = (in_force(), r#"{"command": "reservations"}"#);
+    let told = || {
+        let told = other.control(status).unwrap();
+        let one = told["reservations"][0].clone();
+        ["reservation", "class", "asked", "given", "threads"].map(|name| one[name].to_string())
+    };
+    let told_before = told();
+    daemon.host.record().refuse.insert("begin", libc::EIO);
+    let mut config = Config {
+        replaces: true,
+        ..daemon.config.clone()
+    };
+    config.division.classes = config.division.classes.without(0);
+    let failed = serve(&config, FakeLoader(daemon.host.clone()));
+    assert!(matches!(failed, Err(ServeError::Kernel(_))), "{failed:?}");
+    daemon.host.record().refuse.clear();
+    assert_eq!(told(), told_before);
+    assert_eq!(in_force(), before);
+    let release = consort_request {
+        tid,
+        flags,
+        ..request(CONSORT_RELEASE)
+    };
+    assert_eq!(program.ask(&release).error, 0);
+    assert!(daemon.host.record().reservations.is_empty());
+}
+
 /// A daemon that exchanges the scheduler may fail when it has detached the one before, and not put its own in charge.
 #[test]
 fn a_daemon_whose_scheduler_was_detached_in_vain_loads_another() {
@@ -112,6 +158,9 @@ fn a_daemon_whose_scheduler_was_detached_in_vain_loads_another() {
     let failed = daemon.replace().join().unwrap();
     assert!(matches!(failed, Err(ServeError::Kernel(_))), "{failed:?}");
     daemon.wait_until("loaded again", |record| record.loads.len() == 2);
+    while Program::try_connect(&daemon.config.socket).is_none() {
+        thread::yield_now();
+    }
     assert_eq!(daemon.hello().ask(&join(gettid(), 0, "video")).error, 0);
     // Who detaches it later does not want it back.
     daemon.eject(unloaded());

@@ -355,8 +355,9 @@ impl Host for FakeHost {
         let sum: u32 = table.capacity.iter().sum();
         assert_eq!(sum + table.flexible, RATE_ONE);
         assert!(table.flexible > 0);
-        for promise in record.reservations.values() {
-            assert!(table.capacity[promise.class as usize] > 0);
+        let mut promises = record.reservations.values();
+        if promises.any(|promise| table.capacity[promise.class as usize] == 0) {
+            return Err(refusal("set_classes", libc::EBUSY));
         }
         record.classes = Some(*table);
         Ok(())
