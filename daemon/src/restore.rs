@@ -106,12 +106,20 @@ impl Service {
             Err(error) => return warn!(%error, "reservations may be other ones than are in force"),
         };
         let numbers: Vec<u32> = self.reservations.in_force.keys().copied().collect();
+        let mut gone = Vec::new();
         for number in numbers {
-            if let Err(refusal) = self.take_back_one(number, kept.remove(&number)) {
+            let id = kept.remove(&number);
+            if let Err(refusal) = self.take_back_one(number, id) {
                 warn!(number, %refusal, "a reservation that another daemon has ended");
-                self.drop_reservation(number);
+                id.into_iter().for_each(|id| self.end(id));
+                // The number that it had in the scheduler may be another's by now.
+                self.reservations.in_force.remove(&number);
+                gone.push(number);
             }
         }
+        // Only now: whose credits they are have their own numbers again.
+        gone.into_iter()
+            .for_each(|number| self.drop_reservation(number));
         kept.into_values().for_each(|id| self.end(id));
     }
 

@@ -150,6 +150,31 @@ fn a_daemon_whose_successor_fails_has_its_reservations() {
     assert!(daemon.host.record().reservations.is_empty());
 }
 
+/// What cannot be in force again ends, rather than to be promised and not kept.
+#[test]
+fn a_daemon_whose_successor_fails_promises_no_more_than_is_in_force() {
+    let daemon = Daemon::start();
+    let (program, other) = (daemon.hello(), daemon.connect());
+    assert_eq!(program.ask(&reserve()).error, 0);
+    let mut record = daemon.host.record();
+    record.refuse.insert("begin", libc::EIO);
+    record.refuse.insert("create_reservation", libc::ENOMEM);
+    drop(record);
+    let mut config = Config {
+        replaces: true,
+        ..daemon.config.clone()
+    };
+    config.division.classes = config.division.classes.without(0);
+    let failed = serve(&config, FakeLoader(daemon.host.clone()));
+    assert!(matches!(failed, Err(ServeError::Kernel(_))), "{failed:?}");
+    let told = other.control(r#"{"command": "reservations"}"#).unwrap();
+    assert_eq!(told["reservations"], serde_json::json!([]));
+    assert!(daemon.host.record().reservations.is_empty());
+    daemon.host.record().refuse.clear();
+    assert_eq!(program.ask(&reserve()).error, 0);
+    assert_eq!(daemon.host.record().reservations.len(), 1);
+}
+
 /// A daemon that exchanges the scheduler may fail when it has detached the one before, and not put its own in charge.
 #[test]
 fn a_daemon_whose_scheduler_was_detached_in_vain_loads_another() {
