@@ -107,8 +107,9 @@ static __always_inline u64 node_weight(const struct tree_node __arena *n)
 	if (n->kind < NODE_FAIR)
 		return n->weight;
 	g = outer_of(n, struct group, node);
-	return g->ledger && !g->nominal_weight ? ledger_part(g->ledger, n->weight, g->load, g->load_here) :
-						 n->weight;
+	return g->ledger && !g->nominal_weight ?
+		       ledger_part(g->ledger, n->weight, g->load, g->load_here) :
+		       n->weight;
 }
 
 /*
