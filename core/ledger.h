@@ -37,7 +37,7 @@
 #define LEDGER_CPU 65536
 
 /* By one in so many more than it is served a queue's load may be worth: measurements are never quite the same. */
-#define LEDGER_MORE 32
+#define LEDGER_MORE 8
 
 /* How many CPUs somebody has had lately. */
 struct served {
