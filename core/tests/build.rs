@@ -5,9 +5,10 @@ use std::{env, path::PathBuf};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("cargo:rerun-if-changed=shim.c");
+    println!("cargo:rerun-if-changed=shim_domains.c");
     println!("cargo:rerun-if-changed=..");
     cc::Build::new()
-        .file("shim.c")
+        .files(["shim.c", "shim_domains.c"])
         .include("..")
         .std("gnu11")
         .warnings(true)
@@ -16,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .try_compile("core")?;
     let out = PathBuf::from(env::var("OUT_DIR")?).join("policy.rs");
     bindgen::Builder::default()
-        .header("shim.c")
+        .headers(["shim.c", "shim_domains.c"])
         .clang_arg("-I..")
         .allowlist_function("core_.*")
         .allowlist_type(
