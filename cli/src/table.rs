@@ -65,6 +65,14 @@ impl Table {
         self.rows.is_empty()
     }
 
+    /// All lines; nothing if there are only headings.
+    pub fn text_if_any(&self, paint: Paint) -> String {
+        match self.is_empty() {
+            true => String::new(),
+            false => self.text(paint),
+        }
+    }
+
     /// All lines, each with its end.
     pub fn text(&self, paint: Paint) -> String {
         let width = |column: usize| {

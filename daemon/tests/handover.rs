@@ -106,6 +106,17 @@ fn a_daemon_whose_successor_fails_serves_on() {
     assert!(next.join().unwrap().is_ok());
 }
 
+/// A successor that has read another file, without a class in which somebody has reserved, and whose kernel refuses it.
+fn a_successor_without_a_class_fails(daemon: &Daemon) {
+    let mut config = Config {
+        replaces: true,
+        ..daemon.config.clone()
+    };
+    config.division.classes = config.division.classes.without(0);
+    let failed = serve(&config, FakeLoader(daemon.host.clone()));
+    assert!(matches!(failed, Err(ServeError::Kernel(_))), "{failed:?}");
+}
+
 /// Also after it has read another file, without the class in which somebody has reserved.
 #[test]
 fn a_daemon_whose_successor_fails_has_its_reservations() {
@@ -131,13 +142,7 @@ fn a_daemon_whose_successor_fails_has_its_reservations() {
     };
     let told_before = told();
     daemon.host.record().refuse.insert("begin", libc::EIO);
-    let mut config = Config {
-        replaces: true,
-        ..daemon.config.clone()
-    };
-    config.division.classes = config.division.classes.without(0);
-    let failed = serve(&config, FakeLoader(daemon.host.clone()));
-    assert!(matches!(failed, Err(ServeError::Kernel(_))), "{failed:?}");
+    a_successor_without_a_class_fails(&daemon);
     daemon.host.record().refuse.clear();
     assert_eq!(told(), told_before);
     assert_eq!(in_force(), before);
@@ -160,13 +165,7 @@ fn a_daemon_whose_successor_fails_promises_no_more_than_is_in_force() {
     record.refuse.insert("begin", libc::EIO);
     record.refuse.insert("create_reservation", libc::ENOMEM);
     drop(record);
-    let mut config = Config {
-        replaces: true,
-        ..daemon.config.clone()
-    };
-    config.division.classes = config.division.classes.without(0);
-    let failed = serve(&config, FakeLoader(daemon.host.clone()));
-    assert!(matches!(failed, Err(ServeError::Kernel(_))), "{failed:?}");
+    a_successor_without_a_class_fails(&daemon);
     let told = other.control(r#"{"command": "reservations"}"#).unwrap();
     assert_eq!(told["reservations"], serde_json::json!([]));
     assert!(daemon.host.record().reservations.is_empty());

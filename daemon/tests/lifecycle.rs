@@ -6,7 +6,7 @@ mod common;
 use std::{
     env, fs, io,
     os::{fd::AsRawFd, unix::fs::PermissionsExt, unix::net::UnixDatagram},
-    path::Path,
+    path::PathBuf,
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -219,19 +219,49 @@ fn a_file_is_read_again_as_a_whole_or_not_at_all() {
 
 const IS_MANAGED: &str = "CONSORT_TEST_IS_MANAGED";
 
-/// The test `name` once more, in a process with the environment of a service manager's daemon.
-fn managed(name: &str, socket: &Path) -> Child {
-    Command::new(env::current_exe().unwrap())
-        .args([name, "--exact"])
-        .env(IS_MANAGED, "yes")
-        .env("NOTIFY_SOCKET", socket)
-        .env("FDSTORE", "100")
-        .env("WATCHDOG_USEC", "500000")
-        .env_remove("WATCHDOG_PID")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap()
+/// What a service manager is to the daemon: a socket that it tells.
+struct Manager {
+    path: PathBuf,
+    socket: UnixDatagram,
+    _folder: common::Folder,
+}
+
+impl Manager {
+    fn new() -> Manager {
+        let folder = common::Folder::new();
+        let path = folder.0.join("manager.sock");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        let patience = Some(Duration::from_secs(30));
+        socket.set_read_timeout(patience).unwrap();
+        Manager {
+            path,
+            socket,
+            _folder: folder,
+        }
+    }
+
+    fn heard(&self) -> String {
+        let mut buffer = [0; 256];
+        let length = self.socket.recv(&mut buffer).expect("a word within 30 s");
+        String::from_utf8_lossy(&buffer[..length]).into_owned()
+    }
+
+    /// The test `name` once more, in a process with the environment of a service manager's daemon, that serves.
+    fn starts(&self, name: &str) -> Child {
+        let daemon = Command::new(env::current_exe().unwrap())
+            .args([name, "--exact"])
+            .env(IS_MANAGED, "yes")
+            .env("NOTIFY_SOCKET", &self.path)
+            .env("FDSTORE", "100")
+            .env("WATCHDOG_USEC", "500000")
+            .env_remove("WATCHDOG_PID")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        while self.heard() != "READY=1\nSTATUS=serving" {}
+        daemon
+    }
 }
 
 #[test]
@@ -242,22 +272,11 @@ fn a_service_manager_is_told_that_the_daemon_serves_and_that_its_loop_goes_round
         io::copy(&mut io::stdin(), &mut io::sink()).unwrap();
         return;
     }
-    let folder = common::Folder::new();
-    let path = folder.0.join("manager.sock");
-    let manager = UnixDatagram::bind(&path).unwrap();
-    manager
-        .set_read_timeout(Some(Duration::from_secs(30)))
-        .unwrap();
-    let heard = || {
-        let mut buffer = [0; 256];
-        let length = manager.recv(&mut buffer).expect("a word within 30 s");
-        String::from_utf8_lossy(&buffer[..length]).into_owned()
-    };
+    let manager = Manager::new();
     let name = "a_service_manager_is_told_that_the_daemon_serves_and_that_its_loop_goes_round";
-    let mut daemon = managed(name, &path);
-    while heard() != "READY=1\nSTATUS=serving" {}
+    let mut daemon = manager.starts(name);
     for _ in 0..3 {
-        assert_eq!(heard(), "WATCHDOG=1");
+        assert_eq!(manager.heard(), "WATCHDOG=1");
     }
     drop(daemon.stdin.take());
     assert!(daemon.wait().unwrap().success());
@@ -271,22 +290,11 @@ fn a_service_manager_that_is_behind_is_told_later() {
         io::copy(&mut io::stdin(), &mut io::sink()).unwrap();
         return;
     }
-    let folder = common::Folder::new();
-    let path = folder.0.join("manager.sock");
-    let manager = UnixDatagram::bind(&path).unwrap();
-    let patience = Some(Duration::from_secs(30));
-    manager.set_read_timeout(patience).unwrap();
-    let name = "a_service_manager_that_is_behind_is_told_later";
-    let mut daemon = managed(name, &path);
-    let heard = || {
-        let mut buffer = [0; 256];
-        let length = manager.recv(&mut buffer).expect("a word within 30 s");
-        String::from_utf8_lossy(&buffer[..length]).into_owned()
-    };
-    while heard() != "READY=1\nSTATUS=serving" {}
+    let manager = Manager::new();
+    let mut daemon = manager.starts("a_service_manager_that_is_behind_is_told_later");
     let busy = UnixDatagram::unbound().unwrap();
     busy.set_nonblocking(true).unwrap();
-    while busy.send_to(b"X=1", &path).is_ok() {}
+    while busy.send_to(b"X=1", &manager.path).is_ok() {}
     let of_the_child = format!("consort-test-{}-0/consort.sock", daemon.id());
     let socket = env::temp_dir().join(of_the_child);
     let greet = || {
@@ -298,7 +306,7 @@ fn a_service_manager_that_is_behind_is_told_later() {
     let programs: Vec<(Program, u32)> = (0..3).map(|_| greet()).collect();
     for (_, client) in &programs {
         let kept = format!("FDSTORE=1\nFDNAME=client-{client}");
-        let mut words = std::iter::repeat_with(heard).filter(|word| word != "X=1");
+        let mut words = std::iter::repeat_with(|| manager.heard()).filter(|word| word != "X=1");
         assert!(words.by_ref().take(40).any(|word| word == kept), "{kept}");
     }
     drop(daemon.stdin.take());

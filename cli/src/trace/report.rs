@@ -140,10 +140,7 @@ fn tardiness(report: &mut Report, paint: Paint) -> String {
             it.why.to_owned(),
         ]);
     }
-    match table.is_empty() {
-        true => String::new(),
-        false => table.text(paint),
-    }
+    table.text_if_any(paint)
 }
 
 /// What became of the intervals of groups' members.
@@ -183,10 +180,7 @@ fn intervals(report: &mut Report, paint: Paint) -> String {
             causes.join("; "),
         ]);
     }
-    match table.is_empty() {
-        true => String::new(),
-        false => table.text(paint),
-    }
+    table.text_if_any(paint)
 }
 
 fn missed_because(why: Miss) -> &'static str {
@@ -228,10 +222,7 @@ fn labels(report: &mut Report, paint: Paint) -> String {
             shown(values.max()),
         ]);
     }
-    match table.is_empty() {
-        true => String::new(),
-        false => table.text(paint),
-    }
+    table.text_if_any(paint)
 }
 
 /// A bar for each octave of each label.
