@@ -13,7 +13,7 @@ from .rates import run
 
 MEMBERS = 1000
 SWAPS, QUICK_SWAPS = 10_000, 20
-# What one takes: two processes, and the kernel's verification, for which the user pays: as much as it wants here.
+# What one takes: two processes, and the kernel's verification, for which the user pays.
 SWAP_S = 0.1
 PATIENT = Settings(classes="[limits]\ncpu_percent = 90\n")
 BUILT = ROOT / "target" / "bench-functions"
