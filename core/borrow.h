@@ -51,7 +51,9 @@ struct place {
 	u64 sides_promised; /* and what is promised there; both kept by the host */
 	struct group __arena *classes; /* all that there are, see class.h; NULL: none; kept by the host */
 	u64 classes_want; /* what those in which anybody is runnable would weigh if they left room for the root and each other */
-	u64 more_weight; /* of that, what they have beyond their promises, and */
+	u64 classes_promised; /* and what is promised to them here */
+	u64 classes_left; /* what all of them may weigh beyond that */
+	u64 more_weight; /* of what they want, what they have beyond their promises, and */
 	u64 root_weight; /* what the root weighs beside them; 0: what is left says both; kept by the host */
 	u64 offset; /* what its virtual time is behind that of the place beside which CPUs choose from it; kept by the host */
 	u64 changes; /* of what its slice and window follow: how many of them are in these */

@@ -78,8 +78,8 @@ static __always_inline u64 class_weight_here(const struct group __arena *class, 
 	return active > part ? active : part;
 }
 
-/* What all classes in which anybody is runnable want; returns what is promised to them. */
-static __always_inline u64 class_sum(struct place __arena *pl, u64 cpus_weight)
+/* What all classes in which anybody is runnable want, and what is promised to them. */
+static __always_inline void class_sum(struct place __arena *pl, u64 cpus_weight)
 {
 	struct group __arena *class;
 	u64 promised = 0, want = 0;
@@ -90,19 +90,36 @@ static __always_inline u64 class_sum(struct place __arena *pl, u64 cpus_weight)
 		promised += class_promised(class->load, cpus_weight);
 		want += class_wants(class, cpus_weight);
 	}
+	pl->classes_promised = promised;
 	pl->classes_want = want;
-	return promised;
 }
 
-/* A class weighs what is promised there, and of what is `left` for all that want more, which is `all_more`, its part. */
-core_fn class_weigh_one(struct group __arena *class in_arena, u64 cpus_weight, u64 all_more,
-			u64 left)
+/*
+ * A class weighs what is promised there, and of what is left for all that want more its part. What it needs to know of all it
+ * reads from the place: Linux' verifier cannot follow a number past a call in a loop.
+ */
+core_fn class_weigh_one(struct place __arena *pl in_arena, struct group __arena *class in_arena)
 {
-	u64 own = class_promised(class->load, cpus_weight);
+	u64 cpus_weight = class_cpus_weight(pl), own = class_promised(class->load, cpus_weight);
 	u64 more = class_wants(class, cpus_weight) - own;
+	u64 all_more = pl->classes_want - pl->classes_promised;
 
-	tree_reweigh(&class->node, own + division_more(more, all_more, left));
+	class->weight_here = class_weight_here(class, pl->nr_cpus ?: 1);
+	tree_reweigh(&class->node, own + division_more(more, all_more, pl->classes_left));
 	return 0;
+}
+
+/* What the root weighs beside its classes; what they may have beyond their promises is the place's `classes_left`. */
+static __always_inline u64 class_divide(struct place __arena *pl)
+{
+	u64 promised = pl->classes_promised;
+	u64 root_weight = pl->root_weight ?: division_root(pl->root.nominal_weight, promised);
+	u64 taken = promised + (pl->root.node.active ? root_weight : 0);
+
+	pl->classes_left = pl->root_weight    ? pl->more_weight :
+			   taken < WEIGHT_ONE ? WEIGHT_ONE - taken :
+						0;
+	return root_weight;
 }
 
 /*
@@ -112,20 +129,16 @@ core_fn class_weigh_one(struct group __arena *class in_arena, u64 cpus_weight, u
 static __always_inline void class_weigh_all(struct place __arena *pl)
 {
 	struct tree_node __arena *root = &pl->root.node;
-	u64 cpus_weight = class_cpus_weight(pl), promised = class_sum(pl, cpus_weight);
-	u64 root_weight = pl->root_weight ?: division_root(pl->root.nominal_weight, promised);
-	u64 taken = promised + (root->active ? root_weight : 0);
-	u64 left = pl->root_weight ? pl->more_weight : taken < WEIGHT_ONE ? WEIGHT_ONE - taken : 0;
 	struct group __arena *class;
+	u64 root_weight;
 
-	for (class = pl->classes; class && can_loop; class = class->next_class) {
-		if (!class->load)
-			continue;
-		class->weight_here = class_weight_here(class, pl->nr_cpus ?: 1);
-		class_weigh_one(class, cpus_weight, pl->classes_want - promised, left);
-	}
+	class_sum(pl, class_cpus_weight(pl));
+	root_weight = class_divide(pl);
 	if (root->parent)
 		tree_reweigh(root, root_weight);
+	for (class = pl->classes; class && can_loop; class = class->next_class)
+		if (class->load)
+			class_weigh_one(pl, class);
 }
 
 /* The same as a function. */

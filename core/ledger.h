@@ -8,15 +8,19 @@
  *          of its runnable tasks' weights, and of the weights with which nested accounts compete in this queue: however
  *          many tasks these have, they have no more of it. A queue's load counts beside the others' no more than what the
  *          account is served there is worth to them: their load for each CPU that they have. So a queue in which the
- *          account is served slower than elsewhere keeps its part, and the others have what it does not use.
+ *          account is served slower than elsewhere keeps its part, and the others have what it does not use. Within a queue
+ *          a task, or a nested account, counts no more than the CPUs are worth that it can use.
  * Bound    Where an account is served alike in all queues its weights there sum up to its weight: where its tasks may run
  *          changes where its share is had, never how much it is. Else it has in sum what it is due at the speed of
  *          the fastest.
  * Source   design of the tree; the stock scheduler divides a task group's shares by load. Progressive filling (Bertsekas and
- *          Gallager, Data Networks, 6.5.2): who can have no more is closed, and its siblings go on with the whole rate.
+ *          Gallager, Data Networks, 6.5.2): a queue that can have no more is closed, and its siblings go on with the whole
+ *          rate. Surplus fair scheduling (Chandra et al. 2000) for what a CPU is worth.
  * Limits   What is served is measured, and followed slowly; it is not known of a queue in which the account is seldom
- *          runnable for LEDGER_LOOK_NS: that counts what it weighs. What a nested account adds to the load here follows
- *          what it does elsewhere when a task of it is next charged, woken or put to sleep here.
+ *          runnable for LEDGER_LOOK_NS: that counts what it weighs. So does a cache's queue where there are several: its
+ *          tasks move to where they are served faster, and the clocks by which they do would not say any more that
+ *          they lag. What a nested account adds to the load here follows what it does elsewhere when a task of it is
+ *          next charged, woken or put to sleep here.
  */
 #ifndef CORE_LEDGER_H
 #define CORE_LEDGER_H

@@ -170,7 +170,7 @@ core_fn place_make_room(struct place __arena *pl in_arena, struct seat __arena *
  * above, it would wait for its account's next turn there while the account's others, which are ahead of it, run on other
  * CPUs. So is a reservation that is behind its class' virtual time, unless another one goes before it: else one that is ahead
  * but waits would have what the class has. By the clock (decide/rc.h) nobody gives way for being ahead. It keeps the CPU while
- * no account above it is ahead by more than LAG_MAX_NS; a reservation that has had less than it was promised does even if its class
+ * no account above it is ahead by more than LAG_MAX_NS; a reservation that is owed what it was promised does even if its class
  * is, by what others of it have had: the choice's `task`, NULL if there is none.
  */
 core_fn place_look_kept(struct place __arena *pl in_arena, u64 now_ns,

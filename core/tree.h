@@ -183,8 +183,8 @@ static __always_inline void tree_deactivate(struct tree_node __arena *n)
 }
 
 /*
- * What so many CPUs are worth to those of an account, one of which counts as `own`: who can use no more counts no more. It is known
- * where the account is in several queues.
+ * What so many CPUs are worth to those of an account, one of which counts as `own`: a member that can use no more counts no more.
+ * It is known where the account is in several queues.
  */
 static __always_inline u64 group_worth(const struct group __arena *g, u64 own, u64 nr)
 {
@@ -217,18 +217,13 @@ static __always_inline u64 group_load_above(const struct group __arena *g)
  */
 static __always_inline void group_follow_weight(struct group __arena *g)
 {
-	u64 weight = node_weight(&g->node), was = g->weight_seen, lead;
+	u64 weight = node_weight(&g->node), was = g->weight_seen;
 	struct group __arena *above = g->node.parent;
 
 	g->weight_seen = weight;
 	if (weight == was || !was || g->nominal_weight || above->node.kind != NODE_FAIR)
 		return;
-	lead = node_vtime(&g->node) - above->vmin;
-	if ((s64)lead <= 0)
-		return;
-	node_set_vtime(&g->node, above->vmin + vtime_of_ns(vtime_to_ns(lead, was), weight));
-	if (g->node.ready.queued)
-		fair_follow(above, &g->node);
+	fair_keep_lead(above, &g->node, was, weight);
 }
 
 /* The same of a group and all above it. */
@@ -312,26 +307,20 @@ static __always_inline void tree_set_weight(struct tree_node __arena *n, u64 wei
 	n->weight = weight;
 }
 
-/* Gives an account another weight. */
+/* The same for a member of a fair group, whose lead stays what it is as CPU time. */
+static __always_inline void tree_reweigh(struct tree_node __arena *n, u64 weight)
+{
+	if (weight == n->weight)
+		return;
+	fair_keep_lead(n->parent, n, node_weight(n), weight);
+	tree_set_weight(n, weight);
+}
+
+/* The same for an account, here. */
 static __always_inline void tree_set_account_weight(struct group __arena *g, u64 weight)
 {
 	tree_set_weight(&g->node, weight);
 	tree_follow_weights(g);
-}
-
-/* The same for a member of a fair group, whose lead stays what it is as CPU time. */
-static __always_inline void tree_reweigh(struct tree_node __arena *n, u64 weight)
-{
-	struct group __arena *g = n->parent;
-
-	if (weight == n->weight)
-		return;
-	if (vtime_before(g->vmin, node_vtime(n))) {
-		node_set_vtime(n, g->vmin + vtime_of_ns(fair_lead_ns(g, n), weight));
-		if (n->ready.queued)
-			fair_follow(g, n);
-	}
-	tree_set_weight(n, weight);
 }
 
 /* What a member of a group with periods was promised is another weight and period from now on, whatever it does. */

@@ -228,6 +228,19 @@ static __always_inline u64 fair_lead_ns(const struct group __arena *g,
 	return vtime_to_ns(node_vtime(n) - g->vmin, node_weight(n));
 }
 
+/* A member of one weight has another one: what it is ahead stays what it is as CPU time. */
+static __always_inline void fair_keep_lead(struct group __arena *g, struct tree_node __arena *n,
+					   u64 was, u64 weight)
+{
+	u64 lead = node_vtime(n) - g->vmin;
+
+	if ((s64)lead <= 0)
+		return;
+	node_set_vtime(n, g->vmin + vtime_of_ns(vtime_to_ns(lead, was), weight));
+	if (n->ready.queued)
+		fair_follow(g, n);
+}
+
 /*
  * By how much CPU time, for one of `weight`, the first member that waits is ahead of the minimum, or `running` if none waits (NULL:
  * nobody runs). It is where a member that runs elsewhere holds the minimum back (choice.h). A member that changes places neither

@@ -250,10 +250,10 @@ static __always_inline u64 period_promised(const struct tree_node __arena *n, u6
 	return n->rest_vtime + rc_vtime(now_ns);
 }
 
-/* Whether it has had less. */
+/* Whether it has had less, by half a period: in a full class everybody is behind by less now and then. */
 static __always_inline int period_is_owed(const struct tree_node __arena *n, u64 now_ns)
 {
-	return vtime_before(n->vtime, period_promised(n, now_ns));
+	return vtime_before(n->vtime + n->period_vtime / 2, period_promised(n, now_ns));
 }
 
 /*

@@ -187,7 +187,7 @@ const BUGS: [(Mutation, &str, &str, f64); 5] = [
     (
         Mutation {
             name: "a-lead-stays-as-weights-change",
-            file: "core/tree.h",
+            file: "core/decide/fair.h",
             from: "vtime_of_ns(vtime_to_ns(lead, was), weight)",
             to: "lead",
         },

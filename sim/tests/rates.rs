@@ -106,6 +106,41 @@ fn every_promise_of_a_full_class_is_kept_on_several_cpus() {
     }
 }
 
+/// In full classes on several CPUs nobody who is a little behind keeps a CPU until it has caught up: the others would wait for more
+/// than a period of theirs.
+#[test]
+fn in_a_full_class_everybody_has_its_turn_within_a_period() {
+    let rates = [
+        ("guaranteed", 0.9),
+        ("guaranteed", 0.5),
+        ("guaranteed", 0.3),
+        ("guaranteed", 0.2),
+        ("adaptive", 0.8),
+    ];
+    let reserved: String = rates
+        .iter()
+        .enumerate()
+        .map(|(i, (class, rate))| {
+            format!(
+                r#""r{i}": {{ "hog": true, "reserve": {{ "class": "{class}", "rate": {rate}, "period": "30ms" }} }},"#
+            )
+        })
+        .collect();
+    let summary = summary(&format!(
+        r#"{{ "global": {{ "duration": 8, "warmup": 2 }}, "machine": {{ "cpus": 4 }},
+             "tasks": {{ {reserved} "hog": {{ "instance": 6, "hog": true }} }} }}"#
+    ));
+    assert!(summary.refusals.is_empty(), "{:?}", summary.refusals);
+    for row in summary.tasks.iter().filter(|row| row.name.starts_with('r')) {
+        assert!(
+            row.wait_max_ms < 15.0,
+            "{} waited {} ms of 30",
+            row.name,
+            row.wait_max_ms
+        );
+    }
+}
+
 /// What reservations leave is divided alike, wherever these begin: neither a cache that has made room for more than it has now, nor
 /// one whose reserved tasks have been promised too much to move, keeps others from their part.
 #[test]
