@@ -8,8 +8,8 @@
  *          the one whose period ends first runs, or whose next slice does if that ends later; if all are ahead, the
  *          one that is least. "Ahead" is ahead of the group's virtual time, that of a machine which serves all at
  *          once: it advances by CPU time divided by the weight of all members, and is never before all of them. On
- *          several CPUs those members count that are in the place (class.h). A
- *          member that was behind it when it wakes begins there, and a period with it.
+ *          several CPUs those members count that are in the place (class.h), and one that runs keeps its CPU while it
+ *          is owed half a period (place.h). A member that was behind it when it wakes begins there, and a period with it.
  * Bound    Nobody is ahead of the group by more than quantum / weight. Who is behind has had what its rate makes of a
  *          period when that ends, or the slice that it was in, to within a quantum of the group's (Theorem 1 of 004): it
  *          is behind by its period and quantum / weight at most, by which Lemma 1 of 004 gives way.

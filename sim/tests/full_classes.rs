@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Full classes on several CPUs, where somebody is always a little behind: each promise is kept, and in time.
+
+mod common;
+
+use common::planted::plant;
+use common::summaries;
+use consort_sim::consort::{Consort, Library};
+use consort_sim::mutate::Mutation;
+use consort_sim::report::Summary;
+
+fn summary(library: &Library, text: &str) -> Summary {
+    summaries::summary_under(Box::new(Consort::new(library)), text, None)
+}
+
+/// What each of one class is due may be more than half a CPU, or a twentieth: the small ones, which wait more often, do not take
+/// what the large ones have been promised.
+#[test]
+fn every_promise_of_a_full_class_is_kept_on_several_cpus() {
+    for (cpus, caches, guaranteed, adaptive) in [
+        (2, 1, &[0.9, 0.05][..], &[0.4][..]),
+        (3, 1, &[0.9, 0.2, 0.299, 0.1], &[0.299, 0.15]),
+        (4, 1, &[0.7, 0.7, 0.25, 0.25], &[]),
+        // One of the other class cannot use what that has: the large ones had 74 % of their rates, the others 210.
+        (6, 1, &[0.9, 0.05, 0.1, 0.9, 0.2, 0.2, 0.3, 0.1], &[0.75]),
+        (8, 1, &[0.7, 0.9, 0.9, 0.9, 0.2], &[0.2, 0.9, 0.099]),
+        (8, 2, &[0.9, 0.9, 0.7, 0.5, 0.3], &[0.9, 0.2, 0.2]),
+        (16, 4, &[0.7; 8], &[0.25; 8]),
+    ] {
+        let promised: Vec<(String, f64)> = [("guaranteed", guaranteed), ("adaptive", adaptive)]
+            .iter()
+            .flat_map(|(class, rates)| {
+                let named = |(i, rate): (usize, &f64)| (format!("{class}{i}"), *rate);
+                rates.iter().enumerate().map(named).collect::<Vec<_>>()
+            })
+            .collect();
+        let reserved: String = promised
+            .iter()
+            .enumerate()
+            .map(|(i, (name, rate))| {
+                let (class, period_ms) = (name.trim_end_matches(char::is_numeric), [5, 30, 100][i % 3]);
+                format!(
+                    r#""{name}": {{ "hog": true, "reserve": {{ "class": "{class}", "rate": {rate}, "period": "{period_ms}ms" }} }},"#
+                )
+            })
+            .collect();
+        let summary = summary(
+            &Library::built_in(),
+            &format!(
+                r#"{{ "global": {{ "duration": 5, "warmup": 2 }}, "machine": {{ "cpus": {cpus}, "llc": {caches} }},
+                 "tasks": {{ {reserved} "hog": {{ "instance": {}, "hog": true }} }} }}"#,
+                2 * cpus
+            ),
+        );
+        assert!(summary.refusals.is_empty(), "{:?}", summary.refusals);
+        for (name, rate) in promised {
+            let had = summaries::share(&summary, &name) / 100.0;
+            assert!(
+                had > 0.985 * rate,
+                "{cpus} CPUs, {caches} caches: {name} had {had:.3} of {rate}"
+            );
+        }
+    }
+}
+
+/// Full classes on several CPUs: how many, classes, rates and periods in ms, other hogs, and more than anybody waits, in ms.
+type Full = (u64, &'static [(&'static str, f64, u64)], &'static str, f64);
+
+const FULL: [Full; 3] = [
+    (
+        4,
+        &[
+            ("guaranteed", 0.9, 30),
+            ("guaranteed", 0.5, 30),
+            ("guaranteed", 0.3, 30),
+            ("guaranteed", 0.2, 30),
+            ("adaptive", 0.8, 30),
+        ],
+        r#""hog": { "instance": 6, "hog": true }"#,
+        15.0,
+    ),
+    (
+        2,
+        &[
+            ("guaranteed", 0.7, 200),
+            ("guaranteed", 0.299, 200),
+            ("adaptive", 0.298, 10),
+        ],
+        r#""hog": { "instance": 4, "hog": true }, "bound": { "hog": true, "cpus": [0] }"#,
+        10.0,
+    ),
+    (
+        2,
+        &[
+            ("guaranteed", 0.7, 100),
+            ("guaranteed", 0.2, 100),
+            ("guaranteed", 0.05, 100),
+            ("guaranteed", 0.049, 100),
+            ("adaptive", 0.298, 100),
+        ],
+        r#""hog": { "hog": true }, "bound": { "hog": true, "cpus": [0] }"#,
+        100.0,
+    ),
+];
+
+fn longest_wait_ms(library: &Library, (cpus, promised, others, _): Full) -> f64 {
+    let reserved: String = promised
+        .iter()
+        .enumerate()
+        .map(|(i, (class, rate, period_ms))| {
+            format!(
+                r#""reserved{i}": {{ "hog": true, "reserve": {{ "class": "{class}", "rate": {rate}, "period": "{period_ms}ms" }} }},"#
+            )
+        })
+        .collect();
+    let text = format!(
+        r#"{{ "global": {{ "duration": 8, "warmup": 2 }}, "machine": {{ "cpus": {cpus} }},
+             "tasks": {{ {reserved} {others} }} }}"#
+    );
+    let summary = summary(library, &text);
+    assert!(summary.refusals.is_empty(), "{:?}", summary.refusals);
+    let rows = summary.tasks.iter();
+    let waits: Vec<f64> = rows
+        .filter(|row| row.name.starts_with("reserved"))
+        .map(|row| row.wait_max_ms)
+        .collect();
+    assert_eq!(waits.len(), promised.len());
+    waits.into_iter().fold(0.0, f64::max)
+}
+
+/// A reservation that is a little behind does not keep its CPU until it has caught up: in a full class somebody always is, and
+/// the others would wait for more than a period.
+#[test]
+fn in_a_full_class_everybody_has_its_turn_within_a_period() {
+    for full in FULL {
+        let waited_ms = longest_wait_ms(&Library::built_in(), full);
+        assert!(waited_ms < full.3, "{full:?}: {waited_ms} ms");
+    }
+}
+
+#[test]
+fn a_reservation_that_always_catches_up_first_is_seen() {
+    let library = plant(&Mutation {
+        name: "owed-as-soon-as-behind",
+        file: "core/decide/period.h",
+        from: "n->vtime + n->period_vtime / 2, period_promised",
+        to: "n->vtime, period_promised",
+    });
+    for full in &FULL[1..] {
+        let waited_ms = longest_wait_ms(&library, *full);
+        assert!(waited_ms > full.3, "{full:?}: {waited_ms} ms");
+    }
+}
