@@ -80,6 +80,19 @@ static inline void sides_forget(struct consort_cpu __arena *c)
 	c->own_lead_ns = 0;
 }
 
+/* What a CPU's own side has had beyond its part, by a run of a task of it or, if not `is_beside`, of the shard's place. */
+core_fn lead_charge(struct consort_cpu __arena *c in_arena, u32 cpu, s64 by_ns, int is_beside)
+{
+	s64 bound_ns = lead_max_ns(), lead_ns = c->own_lead_ns + by_ns;
+
+	/* What the other side waits for is owed to it, however long the run was that took it. */
+	if (is_beside ? !!place_head(&shard_at(c->shard)->place)->ready.top :
+			waits_beside(c, cpu))
+		bound_ns *= 2;
+	c->own_lead_ns = lead_ns > bound_ns ? bound_ns : lead_ns < -bound_ns ? -bound_ns : lead_ns;
+	return 0;
+}
+
 /*
  * A task has run, and is about to be charged: its side has had that much. What one did not want is not owed to it later, nor to a
  * reservation what it could not use until then. Its load still counts.
@@ -92,7 +105,7 @@ core_fn divide(struct task __arena *t in_arena, u64 ran_ns)
 	bool is_beside = t->place >= SHARDS_MAX;
 	struct tree_node __arena *promise;
 	u64 asleep = 0;
-	s64 bound_ns = lead_max_ns(), lead_ns = c->own_lead_ns;
+	s64 by_ns;
 
 	/* Without reservations nothing is divided by this. */
 	if (!class_table.shortest_period_ns)
@@ -119,11 +132,9 @@ core_fn divide(struct task __arena *t in_arena, u64 ran_ns)
 	/* What classes and the root weigh in the CPU's own place is what they have of the CPU: from the next charge there on. */
 	c->place.root_weight = d.own_root;
 	c->place.more_weight = d.own_more;
-	if (is_beside)
-		lead_ns += ran_ns * part_of_both(d.shared_weight, d.own_weight) >> 16;
-	else
-		lead_ns -= ran_ns * part_of_both(d.own_weight, d.shared_weight) >> 16;
-	c->own_lead_ns = lead_ns > bound_ns ? bound_ns : lead_ns < -bound_ns ? -bound_ns : lead_ns;
+	by_ns = is_beside ? ran_ns * part_of_both(d.shared_weight, d.own_weight) >> 16 :
+			    -(s64)(ran_ns * part_of_both(d.own_weight, d.shared_weight) >> 16);
+	lead_charge(c, t->cpu, by_ns, is_beside);
 	return 0;
 }
 

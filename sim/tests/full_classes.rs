@@ -63,6 +63,48 @@ fn every_promise_of_a_full_class_is_kept_on_several_cpus() {
     }
 }
 
+/// The same where one of them may not run everywhere, at any place in the list: the others had 95 % of their rates.
+#[test]
+fn every_promise_of_a_full_class_is_kept_beside_a_masked_one() {
+    let promised = [
+        ("guaranteed", 0.299),
+        ("guaranteed", 0.299),
+        ("guaranteed", 0.7),
+        ("guaranteed", 0.05),
+        ("guaranteed", 0.1),
+        ("guaranteed", 0.351),
+        ("adaptive", 0.299),
+        ("adaptive", 0.1),
+        ("adaptive", 0.05),
+        ("adaptive", 0.299),
+        ("adaptive", 0.251),
+    ];
+    for masked in 0..promised.len() {
+        let reserved: String = promised
+            .iter()
+            .enumerate()
+            .map(|(i, (class, rate))| {
+                let mask = if i == masked { r#""cpus": [1, 2],"# } else { "" };
+                format!(
+                    r#""reserved{i}": {{ "hog": true, {mask} "reserve": {{ "class": "{class}", "rate": {rate}, "period": "100ms" }} }},"#
+                )
+            })
+            .collect();
+        let summary = summary(
+            &Library::built_in(),
+            &format!(
+                r#"{{ "global": {{ "duration": 5, "warmup": 2 }}, "machine": {{ "cpus": 4 }},
+                 "tasks": {{ {reserved} "hog": {{ "instance": 4, "hog": true }} }} }}"#
+            ),
+        );
+        assert!(summary.refusals.is_empty(), "{:?}", summary.refusals);
+        for (i, (_, rate)) in promised.iter().enumerate() {
+            let had = summaries::share(&summary, &format!("reserved{i}")) / 100.0;
+            assert!(had > 0.985 * rate, "{masked} masked: {i} had {had:.3} of {rate}");
+        }
+    }
+}
+
 /// Full classes on several CPUs: how many, classes, rates and periods in ms, other hogs, and more than anybody waits, in ms.
 type Full = (u64, &'static [(&'static str, f64, u64)], &'static str, f64);
 
@@ -150,4 +192,38 @@ fn a_reservation_that_always_catches_up_first_is_seen() {
         let waited_ms = longest_wait_ms(&library, *full);
         assert!(waited_ms > full.3, "{full:?}: {waited_ms} ms");
     }
+}
+
+/// What a reservation of 10 % has in percent that may run on one of two CPUs only, beside one of 70 and four hogs.
+fn masked_has(library: &Library) -> f64 {
+    let summary = summary(
+        library,
+        r#"{ "global": { "duration": 8, "warmup": 2 }, "machine": { "cpus": 2 },
+             "tasks": {
+                 "masked": { "hog": true, "cpus": [1], "reserve": { "class": "guaranteed", "rate": 0.1, "period": "100ms" } },
+                 "other": { "hog": true, "reserve": { "class": "guaranteed", "rate": 0.7, "period": "100ms" } },
+                 "hog": { "instance": 4, "hog": true }
+             } }"#,
+    );
+    assert!(summary.refusals.is_empty(), "{:?}", summary.refusals);
+    summaries::share(&summary, "masked")
+}
+
+/// A masked reservation is always the first of its class in its place. What it has beyond its part of the CPU it repays, however
+/// often it went first, to those that waited.
+#[test]
+fn a_masked_reservation_takes_what_others_wait_for_once() {
+    let had = masked_has(&Library::built_in());
+    assert!((10.0..20.0).contains(&had), "{had} %");
+}
+
+#[test]
+fn a_masked_reservation_whose_lead_is_forgotten_is_seen() {
+    let had = masked_has(&plant(&Mutation {
+        name: "forgets-a-masked-lead",
+        file: "kernel/bpf/divide.h",
+        from: "\t\tbound_ns *= 2;",
+        to: "\t\t(void)bound_ns;",
+    }));
+    assert!(had > 40.0, "{had} %");
 }
