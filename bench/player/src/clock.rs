@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CLOCK_MONOTONIC: reading it, and sleeping until a time on it.
 
+pub const NS_PER_US: u64 = 1000;
 pub const NS_PER_MS: u64 = 1_000_000;
 pub const NS_PER_S: u64 = 1_000_000_000;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Players that cooperate through libconsort, and members that break the contract.
 
-use crate::clock::{now_ns, NS_PER_MS};
+use crate::clock::{now_ns, NS_PER_MS, NS_PER_US};
 use crate::error::Error;
 use crate::fleet::{FleetOptions, Schedule};
 use crate::player::{Player, Record};
@@ -50,20 +50,26 @@ pub struct Membership {
     /// Ask for members to be preempted at the others' due times
     #[arg(long)]
     pub preempt: bool,
+    /// The longest event that members declare, in microseconds; without it the chunk, and a fifth for interrupts
+    #[arg(long, value_name = "US")]
+    pub event_us: Option<u64>,
     /// Order of the members' best-effort events
     #[arg(long, value_enum, default_value_t)]
     pub order: BestEffort,
 }
 
 impl Membership {
-    /// Joins; `event_ns` is the longest event that the caller will run.
+    /// Joins; `event_ns` is the longest event that the caller will run, where interrupts alone lengthen it.
     pub fn join(&self, event_ns: u64) -> Result<Member, Error> {
         let domain = if self.private {
             Domain::private()
         } else {
             Domain::named(self.domain.as_str())
         };
-        let declared_ns = (event_ns * EVENT_MARGIN_PERCENT / 100)
+        let usual_ns = event_ns * EVENT_MARGIN_PERCENT / 100;
+        let declared_ns = self
+            .event_us
+            .map_or(usual_ns, |event_us| event_us.saturating_mul(NS_PER_US))
             .clamp(consort::EVENT_MIN_NS, consort::EVENT_MAX_NS);
         let domain = domain.event_ns(declared_ns).preempt(self.preempt);
         let member = domain.order(self.order.into()).join();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! consort-play in place of a task: a real decoder, which leaves pictures out where it is late.
 
-use crate::clock::NS_PER_S;
+use crate::clock::{NS_PER_S, NS_PER_US};
 use crate::error::Error;
 use consort_sim::setup::{Program, Step};
 use serde::Deserialize;
@@ -10,7 +10,6 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 const PROGRAM: &str = "consort-play";
-const NS_PER_US: u64 = 1_000;
 /// Each player begins that much later in the film than the one before.
 const STEP_S: f64 = 1.7;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! When a process ran, and when its timers were served, by its own clock: where that jumps, it had not the CPU.
 
-use crate::clock::now_ns;
+use crate::clock::{now_ns, NS_PER_US};
 use crate::work::burn_ns;
 use serde_json::{json, Value};
 
@@ -9,7 +9,6 @@ use serde_json::{json, Value};
 const PIECE_NS: u64 = 20_000;
 /// More than an interrupt takes.
 const GAP_MIN_NS: u64 = 50_000;
-const NS_PER_US: u64 = 1_000;
 
 /// Times in ns of CLOCK_MONOTONIC; reported in us after the scenario's beginning.
 pub struct Journal {
