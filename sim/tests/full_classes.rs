@@ -100,7 +100,10 @@ fn every_promise_of_a_full_class_is_kept_beside_a_masked_one() {
         assert!(summary.refusals.is_empty(), "{:?}", summary.refusals);
         for (i, (_, rate)) in promised.iter().enumerate() {
             let had = summaries::share(&summary, &format!("reserved{i}")) / 100.0;
-            assert!(had > 0.985 * rate, "{masked} masked: {i} had {had:.3} of {rate}");
+            assert!(
+                had > 0.985 * rate,
+                "{masked} masked: {i} had {had:.3} of {rate}"
+            );
         }
     }
 }
