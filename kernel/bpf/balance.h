@@ -52,16 +52,6 @@ static inline u64 shard_clock(const struct shard __arena *s)
 	return s->place.root.vmin + s->offset;
 }
 
-/* Whether tasks of a shard have to wait: in its place, or in one of its subsets'. */
-static inline bool is_shard_loaded(struct shard __arena *s, u64 now_ns)
-{
-	bool loaded = is_loaded(&s->place, now_ns);
-
-	for (u32 i = hidden(0); s->nr_in_subsets && i < SUBSETS && can_loop; i = hidden(i + 1))
-		loaded |= is_loaded(&subset_at(s, i)->place, now_ns);
-	return loaded;
-}
-
 /* What the tasks of a shard weigh, but for those that are bound to one of its CPUs. */
 static inline u64 shard_load(struct shard __arena *s)
 {
@@ -122,8 +112,9 @@ static inline void root_follow(struct place __arena *pl, u64 capacity)
 }
 
 /*
- * By one of the shard's own CPUs. Where nobody has to wait its virtual time stands: its clock goes on as that of tasks that
- * have a CPU each, and is never behind. Where tasks wait, no more than BALANCE_LAG_MAX_NS of what they are owed is remembered.
+ * By one of the shard's own CPUs. Where nobody waits in its place virtual time stands, whether masked tasks wait or not: its clock
+ * goes on as that of tasks that have a CPU each, and is never behind. Where tasks wait, no more than BALANCE_LAG_MAX_NS of what
+ * they are owed is remembered.
  */
 core_fn shard_keep_up(struct consort_cpu __arena *c in_arena, struct shard __arena *s in_arena,
 		      u64 clock, u64 now_ns)
@@ -136,7 +127,7 @@ core_fn shard_keep_up(struct consort_cpu __arena *c in_arena, struct shard __are
 	lock_take(&s->lock);
 	speeds_look(c, now_ns);
 	root_follow(&s->place, capacity);
-	if (!is_shard_loaded(s, now_ns)) {
+	if (!is_loaded(&s->place, now_ns)) {
 		if (gone_ns > BALANCE_NS)
 			gone_ns = BALANCE_NS;
 		weight = weight_alone(c);
@@ -201,8 +192,8 @@ static inline bool is_slower(struct shard __arena *s, const struct consort_cpu _
 }
 
 /*
- * The clock of those of a shard who wait, of several places the one that is behind; 0: nobody does. That of its own place may be
- * behind for another reason: heavy tasks that have a CPU each.
+ * The clock, by the machine's, of those of a shard who wait, of several places the one that is behind; 0: nobody does. That of its
+ * own place may be behind for another reason: heavy tasks that have a CPU each.
  */
 static inline u64 clock_waiting(struct shard __arena *s, u64 now_ns)
 {
@@ -210,9 +201,10 @@ static inline u64 clock_waiting(struct shard __arena *s, u64 now_ns)
 
 	for (u32 i = hidden(0); s->nr_in_subsets && i < SUBSETS && can_loop; i = hidden(i + 1)) {
 		struct place __arena *pl = &subset_at(s, i)->place;
+		u64 there = place_clock(pl) + s->offset;
 
-		if (is_loaded(pl, now_ns) && (!clock || vtime_before(place_clock(pl), clock)))
-			clock = place_clock(pl);
+		if (is_loaded(pl, now_ns) && (!clock || vtime_before(there, clock)))
+			clock = there;
 	}
 	return clock;
 }

@@ -190,20 +190,24 @@ static inline void speed_take(struct consort_cpu __arena *c, u64 served, u64 loa
 
 /*
  * The same for a place of whose tasks each has a CPU, where the running one is: the speed of the root's member that it is, or is
- * below. What some of an account cannot use the others of that account have, not those outside of it.
+ * below. What some of an account cannot use the others of that account have, not those outside of it. Accounts beside the
+ * running one's count as a task each.
  */
 static inline void speed_take_running(struct consort_cpu __arena *c, struct place __arena *pl)
 {
-	struct tree_node __arena *n = tree_member_above(pays_of(c->running), &pl->root);
-	u32 nr = 1;
+	struct tree_node __arena *n = pays_of(c->running);
+	u32 nr = n->kind == NODE_SEAT ? n->nr_seated : 1;
 
-	if (!n || !n->active)
-		return;
-	if (n->kind == NODE_SEAT)
-		nr = n->nr_seated;
-	else if (n->kind >= NODE_FAIR)
-		nr = group_of(n)->nr_active;
-	speed_take(c, (u64)nr * WEIGHT_ONE, load_of_weight(node_weight(n)));
+	while (can_loop) {
+		struct group __arena *g = n->parent;
+
+		if (!g || g == &pl->root)
+			break;
+		nr += g->nr_active - n->active;
+		n = &g->node;
+	}
+	if (n->parent == &pl->root && n->active)
+		speed_take(c, (u64)nr * WEIGHT_ONE, load_of_weight(node_weight(n)));
 }
 
 /*

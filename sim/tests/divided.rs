@@ -149,8 +149,88 @@ fn masked_tasks_over_two_caches_are_equals_beside_heavy_ones() {
     assert!(percents.len() == 8 && most < 1.2 * least, "{percents:?}");
 }
 
+const NESTED: &str = r#"{"global": {"duration": 6, "warmup": 2}, "machine": {"cpus": 4, "llc": 2},
+        "cgroups": {"/app": {"weight": 200}, "/app/workers": {"weight": 100}},
+        "tasks": {"worker": {"instance": 2, "hog": true, "taskgroup": "/app/workers"},
+                  "plain": {"instance": 3, "hog": true}}}"#;
+
+/// Five tasks that are equals share two caches of two CPUs, however deep the cgroup is that two of them are in. These had a cache for
+/// themselves, as they seemed to have one CPU of it.
+#[test]
+fn tasks_of_a_nested_cgroup_take_turns_with_others_over_caches() {
+    assert_shares(NESTED, &[("worker", 160.0), ("plain", 240.0)]);
+}
+
+const BESIDE: &str = r#"{"global": {"duration": 12, "warmup": 2}, "machine": {"cpus": 6, "llc": 2},
+        "cgroups": {"/one": {"weight": 200}},
+        "tasks": {"one": {"instance": 3, "hog": true, "taskgroup": "/one"},
+                  "other": {"hog": true, "taskgroup": "/one"},
+                  "masked": {"instance": 3, "hog": true, "cpus": [1, 3, 5]},
+                  "light": {"hog": true, "priority": 5, "cpus": [1, 5]}}}"#;
+
+/// Four equals of a cgroup have three CPUs in two caches, in one of which masked tasks wait. While the others there do not, the clock
+/// of that cache goes on, or it would seem to be behind. Three of them had two CPUs.
+#[test]
+fn tasks_of_a_cgroup_take_turns_over_caches_beside_masked_ones() {
+    for seed in SEEDS {
+        let had = share(&summary(BESIDE, seed), "one");
+        assert!((215.0..235.0).contains(&had), "{had:.1} of 225");
+    }
+}
+
+const MASKS: &str = r#"{"global": {"duration": 12, "warmup": 2}, "machine": {"cpus": 6, "llc": 2},
+        "cgroups": {"/one": {"weight": 100}, "/two": {"weight": 100}},
+        "tasks": {"masked": {"instance": 3, "hog": true, "cpus": [0, 1, 3, 4, 5]},
+                  "heavy": {"instance": 2, "hog": true, "priority": -10, "cpus": [0]},
+                  "two": {"hog": true, "taskgroup": "/two"},
+                  "few": {"instance": 2, "hog": true, "cpus": [0, 1, 5]},
+                  "one": {"hog": true, "priority": -5, "taskgroup": "/one"}}}"#;
+
+/// Whether masked tasks lag is told by the clock of the machine. By their cache's own they seemed to lag by all that this had been
+/// put forward, and others came to them: they had 190.
+#[test]
+fn what_masked_tasks_lag_is_told_by_the_clock_of_the_machine() {
+    for seed in SEEDS {
+        let had = share(&summary(MASKS, seed), "masked");
+        assert!(had > 198.0, "{had:.1} of 214");
+    }
+}
+
 /// A bug, a scenario, and a name whose instances have more than that, in percent of a CPU, without the bug alone.
-const BUGS: [(Mutation, &str, &str, f64); 5] = [
+const BUGS: [(Mutation, &str, &str, f64); 8] = [
+    (
+        Mutation {
+            name: "a-cache-stands-beside-masked-ones",
+            file: "kernel/bpf/balance.h",
+            from: "if (!is_loaded(&s->place, now_ns)) {",
+            to: "if (!is_loaded(&s->place, now_ns) && !s->nr_in_subsets) {",
+        },
+        BESIDE,
+        "one",
+        215.0,
+    ),
+    (
+        Mutation {
+            name: "masked-ones-have-their-cache's-clock",
+            file: "kernel/bpf/balance.h",
+            from: "u64 there = place_clock(pl) + s->offset;",
+            to: "u64 there = place_clock(pl);",
+        },
+        MASKS,
+        "masked",
+        198.0,
+    ),
+    (
+        Mutation {
+            name: "a-nested-cgroup-has-one-cpu",
+            file: "kernel/bpf/speeds.h",
+            from: "nr += g->nr_active - n->active;",
+            to: "nr = g->nr_active;",
+        },
+        NESTED,
+        "plain",
+        225.0,
+    ),
     (
         Mutation {
             name: "heavy-ones-count-all",
