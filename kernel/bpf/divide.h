@@ -17,6 +17,12 @@ static inline s64 lead_max_ns(void)
 	return tunables.granularity_ns;
 }
 
+/*
+ * By one part in so many more a side may have had while the other one waits. By less, and a task that always has a claim would have
+ * what is forgotten with each run; by more, and one that has a claim now and then would wait for as long as it is repaid.
+ */
+#define LEAD_MORE 4
+
 /* Which part of it `one` is, of 2^16. */
 static inline u64 part_of_both(u64 one, u64 other)
 {
@@ -85,9 +91,9 @@ core_fn lead_charge(struct consort_cpu __arena *c in_arena, u32 cpu, s64 by_ns, 
 {
 	s64 bound_ns = lead_max_ns(), lead_ns = c->own_lead_ns + by_ns;
 
-	/* What the other side waits for is owed to it, however long the run was that took it. */
+	/* What the other side waits for is owed to it. */
 	if (is_beside ? !!place_head(&shard_at(c->shard)->place)->ready.top : waits_beside(c, cpu))
-		bound_ns *= 2;
+		bound_ns += tunables.granularity_ns / LEAD_MORE;
 	c->own_lead_ns = lead_ns > bound_ns ? bound_ns : lead_ns < -bound_ns ? -bound_ns : lead_ns;
 	return 0;
 }

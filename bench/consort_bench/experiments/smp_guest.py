@@ -17,8 +17,8 @@ HACKBENCH = ("--groups", "4", "--loops", "100")
 PLAYERS, LOAD = 16, "0.4"
 # Counted in a CPU's own instructions, a chunk takes the millisecond that its player declares, and not four.
 INSTRUCTIONS_PER_US = 500 // FOUR.cpus
-# These CPUs have their parts of counted time in lumps: many a chunk takes several times as long, and the fifth
-# more that players declare elsewhere would be a promise that none of them keeps. No longer event is allowed.
+# These CPUs have their parts of counted time in lumps: many a chunk takes several times as long, and a fifth
+# more, as players declare elsewhere, would be a promise that none of them keeps. No longer event is allowed.
 EVENT_US = "2000"
 HOGS = "8"
 STRESS_SECONDS_MAX = 3
