@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::planted::plant;
+use common::planted::{plant, side_by_side};
 use common::summaries::{share, summary, summary_under, SEEDS};
 use consort_sim::consort::{Consort, Library};
 use consort_sim::mutate::Mutation;
@@ -291,16 +291,16 @@ const BUGS: [(Mutation, &str, &str, f64); 8] = [
 
 #[test]
 fn each_planted_bug_is_seen() {
-    for (bug, text, name, least) in BUGS {
+    side_by_side(&BUGS, |(bug, text, name, least)| {
         let had = |library: &Library| {
             let scheduler = Box::new(Consort::new(library));
             share(&summary_under(scheduler, text, Some(1)), name)
         };
-        let (sound, mutated) = (had(&Library::built_in()), had(&plant(&bug)));
+        let (sound, mutated) = (had(&Library::built_in()), had(&plant(bug)));
         assert!(
-            sound > least && mutated < least,
+            sound > *least && mutated < *least,
             "{}: {name} has {mutated:.1}, and {sound:.1} without",
             bug.name
         );
-    }
+    });
 }
