@@ -91,6 +91,9 @@ core_fn lead_charge(struct consort_cpu __arena *c in_arena, u32 cpu, s64 by_ns, 
 {
 	s64 bound_ns = lead_max_ns(), lead_ns = c->own_lead_ns + by_ns;
 
+	c->own_lead_ns = lead_ns;
+	if (lead_ns <= bound_ns && lead_ns >= -bound_ns)
+		return 0;
 	/* What the other side waits for is owed to it. */
 	if (is_beside ? !!place_head(&shard_at(c->shard)->place)->ready.top : waits_beside(c, cpu))
 		bound_ns += tunables.granularity_ns / LEAD_MORE;

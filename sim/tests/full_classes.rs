@@ -9,8 +9,22 @@ use consort_sim::consort::{Consort, Library};
 use consort_sim::mutate::Mutation;
 use consort_sim::report::Summary;
 
+/// A hog with a reservation: its name, class, rate, period in ms, and the CPUs that it may use; none: all.
+fn reserved(name: &str, class: &str, rate: f64, period_ms: u64, cpus: &[u32]) -> String {
+    let mask = match cpus {
+        [] => String::new(),
+        some => format!(r#""cpus": {some:?}, "#),
+    };
+    format!(
+        r#""{name}": {{ "hog": true, {mask}"reserve": {{ "class": "{class}", "rate": {rate}, "period": "{period_ms}ms" }} }},"#
+    )
+}
+
+/// A run in which all that is asked for is given.
 fn summary(library: &Library, text: &str) -> Summary {
-    summaries::summary_under(Box::new(Consort::new(library)), text, None)
+    let summary = summaries::summary_under(Box::new(Consort::new(library)), text, None);
+    assert!(summary.refusals.is_empty(), "{:?}", summary.refusals);
+    summary
 }
 
 /// What each of one class is due may be more than half a CPU, or a twentieth: the small ones, which wait more often, do not take
@@ -34,25 +48,22 @@ fn every_promise_of_a_full_class_is_kept_on_several_cpus() {
                 rates.iter().enumerate().map(named).collect::<Vec<_>>()
             })
             .collect();
-        let reserved: String = promised
+        let tasks: String = promised
             .iter()
             .enumerate()
             .map(|(i, (name, rate))| {
-                let (class, period_ms) = (name.trim_end_matches(char::is_numeric), [5, 30, 100][i % 3]);
-                format!(
-                    r#""{name}": {{ "hog": true, "reserve": {{ "class": "{class}", "rate": {rate}, "period": "{period_ms}ms" }} }},"#
-                )
+                let class = name.trim_end_matches(char::is_numeric);
+                reserved(name, class, *rate, [5, 30, 100][i % 3], &[])
             })
             .collect();
         let summary = summary(
             &Library::built_in(),
             &format!(
                 r#"{{ "global": {{ "duration": 5, "warmup": 2 }}, "machine": {{ "cpus": {cpus}, "llc": {caches} }},
-                 "tasks": {{ {reserved} "hog": {{ "instance": {}, "hog": true }} }} }}"#,
+                 "tasks": {{ {tasks} "hog": {{ "instance": {}, "hog": true }} }} }}"#,
                 2 * cpus
             ),
         );
-        assert!(summary.refusals.is_empty(), "{:?}", summary.refusals);
         for (name, rate) in promised {
             let had = summaries::share(&summary, &name) / 100.0;
             assert!(
@@ -80,24 +91,21 @@ fn every_promise_of_a_full_class_is_kept_beside_a_masked_one() {
         ("adaptive", 0.251),
     ];
     for masked in 0..promised.len() {
-        let reserved: String = promised
+        let tasks: String = promised
             .iter()
             .enumerate()
             .map(|(i, (class, rate))| {
-                let mask = if i == masked { r#""cpus": [1, 2],"# } else { "" };
-                format!(
-                    r#""reserved{i}": {{ "hog": true, {mask} "reserve": {{ "class": "{class}", "rate": {rate}, "period": "100ms" }} }},"#
-                )
+                let cpus = if i == masked { &[1, 2][..] } else { &[] };
+                reserved(&format!("reserved{i}"), class, *rate, 100, cpus)
             })
             .collect();
         let summary = summary(
             &Library::built_in(),
             &format!(
                 r#"{{ "global": {{ "duration": 5, "warmup": 2 }}, "machine": {{ "cpus": 4 }},
-                 "tasks": {{ {reserved} "hog": {{ "instance": 4, "hog": true }} }} }}"#
+                 "tasks": {{ {tasks} "hog": {{ "instance": 4, "hog": true }} }} }}"#
             ),
         );
-        assert!(summary.refusals.is_empty(), "{:?}", summary.refusals);
         for (i, (_, rate)) in promised.iter().enumerate() {
             let had = summaries::share(&summary, &format!("reserved{i}")) / 100.0;
             assert!(
@@ -149,21 +157,18 @@ const FULL: [Full; 3] = [
 ];
 
 fn longest_wait_ms(library: &Library, (cpus, promised, others, _): Full) -> f64 {
-    let reserved: String = promised
+    let tasks: String = promised
         .iter()
         .enumerate()
         .map(|(i, (class, rate, period_ms))| {
-            format!(
-                r#""reserved{i}": {{ "hog": true, "reserve": {{ "class": "{class}", "rate": {rate}, "period": "{period_ms}ms" }} }},"#
-            )
+            reserved(&format!("reserved{i}"), class, *rate, *period_ms, &[])
         })
         .collect();
     let text = format!(
         r#"{{ "global": {{ "duration": 8, "warmup": 2 }}, "machine": {{ "cpus": {cpus} }},
-             "tasks": {{ {reserved} {others} }} }}"#
+             "tasks": {{ {tasks} {others} }} }}"#
     );
     let summary = summary(library, &text);
-    assert!(summary.refusals.is_empty(), "{:?}", summary.refusals);
     let rows = summary.tasks.iter();
     let waits: Vec<f64> = rows
         .filter(|row| row.name.starts_with("reserved"))
@@ -201,14 +206,13 @@ fn a_reservation_that_always_catches_up_first_is_seen() {
 fn masked_has(library: &Library) -> f64 {
     let summary = summary(
         library,
-        r#"{ "global": { "duration": 8, "warmup": 2 }, "machine": { "cpus": 2 },
-             "tasks": {
-                 "masked": { "hog": true, "cpus": [1], "reserve": { "class": "guaranteed", "rate": 0.1, "period": "100ms" } },
-                 "other": { "hog": true, "reserve": { "class": "guaranteed", "rate": 0.7, "period": "100ms" } },
-                 "hog": { "instance": 4, "hog": true }
-             } }"#,
+        &format!(
+            r#"{{ "global": {{ "duration": 8, "warmup": 2 }}, "machine": {{ "cpus": 2 }},
+                 "tasks": {{ {} {} "hog": {{ "instance": 4, "hog": true }} }} }}"#,
+            reserved("masked", "guaranteed", 0.1, 100, &[1]),
+            reserved("other", "guaranteed", 0.7, 100, &[])
+        ),
     );
-    assert!(summary.refusals.is_empty(), "{:?}", summary.refusals);
     summaries::share(&summary, "masked")
 }
 
