@@ -24,6 +24,9 @@ struct choice {
 	u64 waited_ns; /* how long the task has waited, if that is why, else 0 */
 	struct group __arena *leaps_in; /* whose minimum has leapt, see choice_move_on(); NULL: none has */
 	u64 leaps_from; /* as far as there it may be held back */
+	u64 slice_ns; /* by how much of it one that is hot may be ahead of the first, see hot.h, */
+	u64 ahead; /* how far the one that is asked is, in virtual time, */
+	u64 least_ahead; /* and the one that has been found */
 	u8 looks; /* set by the caller: virtual times do not move on, whoever is chosen */
 	u8 defers; /* set by the caller: they move on in place_accept, if the choice is one of several and the best */
 	u8 is_busy; /* set by the caller where there are several CPUs: for another one somebody has just waited, or does */

@@ -20,7 +20,7 @@
  * Source   000 section 2.3.3 (borrowing); 001 (hierarchical stride); 004 Lemma 1; surplus fair scheduling for what cannot be
  *          used.
  * Limits   On several CPUs the minimum is that of the waiting members and the one chosen last; the bound grows by one
- *          quantum for each further CPU.
+ *          quantum for each further CPU, and by one for members that go on where they have run (hot.h).
  */
 #ifndef CORE_DECIDE_FAIR_H
 #define CORE_DECIDE_FAIR_H

@@ -2,6 +2,7 @@
 /* The policy's inline functions as functions that Rust can call: each is the one of the same name after core_. */
 #include "class.h"
 #include "compare.h"
+#include "hot.h"
 #include "limit.h"
 #include "nice.h"
 
@@ -303,6 +304,11 @@ void core_place_choose(struct place *pl, struct tree_node *running, struct tree_
 	/* As the host does: what the simple way decides is held to the same bounds. */
 	if (!place_choose_plain(pl, running, pays, now_ns, c))
 		place_choose(pl, running, pays, now_ns, c);
+}
+
+int core_hot_goes_first(struct choice *c, const struct tree_node *n)
+{
+	return hot_goes_first(c, n);
 }
 
 u64 core_place_compare_at_ns(struct place *pl, struct tree_node *pays, u64 now_ns, u64 slice)

@@ -7,6 +7,7 @@
 #define CONSORT_CHOOSE_H
 
 #include "custody.h"
+#include "hot.h"
 #include "way.h"
 
 /* What the task that just ran has done about its contract. */
@@ -146,6 +147,48 @@ core_fn hold_back(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	return 0;
 }
 
+/* Whether a task pays for itself: a member's turn is its domain's, and one that rides has its seat's. */
+static __always_inline bool pays_itself(const struct task __arena *t)
+{
+	return !in_domain(t) && !t->rides;
+}
+
+/* Whether a task that waits in a place has last run on a CPU, and goes first there. */
+static __always_inline bool is_hot(struct choice __arena *choice, const struct task __arena *t,
+				   u32 cpu, u32 place)
+{
+	return t && t->cpu == cpu && t->place == place && t->member.node.ready.queued &&
+	       pays_itself(t) && hot_goes_first(choice, &t->member.node);
+}
+
+/*
+ * A choice has come to a task that another CPU had last: one of this CPU's may go on instead. `running` has just run, and may
+ * go on. Tasks in `hot` may have ended, and their memory be another's: what counts is what they say of themselves now.
+ */
+core_fn choose_hot(struct consort_cpu __arena *c in_arena, u32 cpu,
+		   struct choice __arena *choice in_arena, struct task __arena *running in_arena)
+{
+	const struct task __arena *first = choice->task ? task_of_node(choice->task) : NULL;
+	u32 place;
+
+	USES_ARENA();
+	if (!first || choice->due_ns != NEVER_NS || choice->waited_ns ||
+	    choice->pays != choice->task || first == running || first->cpu == cpu ||
+	    !choice->task->has_run)
+		return 0;
+	place = first->place;
+	choice->slice_ns = place_at(place)->quantum_ns;
+	choice->least_ahead = NEVER_NS;
+	if (running && running->place == place && pays_itself(running) &&
+	    hot_goes_first(choice, &running->member.node))
+		choice->task = &running->member.node;
+	for (u32 i = 0; i < HOT; i++)
+		if (is_hot(choice, c->hot[i], cpu, place))
+			choice->task = &c->hot[i]->member.node;
+	choice->pays = choice->task;
+	return 0;
+}
+
 /* Of the places beside its shard's that of a CPU's choice which goes first, if one does before the shard's. */
 core_fn choose_beside(struct consort_cpu __arena *c in_arena, u32 cpu,
 		      struct task __arena *running in_arena, u64 now_ns)
@@ -199,36 +242,58 @@ core_fn serve_shared(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns
 	return 0;
 }
 
-/* Chooses among the CPU's places; `running` competes in its own. The result is the CPU's `choice`. */
-static __always_inline void choose(struct consort_cpu __arena *c, u32 cpu,
-				   struct task __arena *running, u64 now_ns)
+/* Chooses in the place of the CPU's shard. */
+static __always_inline void choose_shared(struct consort_cpu __arena *c,
+					  struct task __arena *running, bool is_beside, u64 now_ns)
 {
 	struct place __arena *pl = &shard_at(c->shard)->place;
 	struct choice __arena *best = &c->choice;
-	struct tree_node __arena *n, *pays;
+	struct tree_node __arena *n = running ? &running->member.node : NULL;
+	struct tree_node __arena *pays = running ? pays_of(running) : NULL;
+
+	if (best->defers || !place_choose_plain(pl, n, pays, now_ns, best))
+		place_choose(pl, is_beside ? NULL : n, pays, now_ns, best);
+}
+
+/* Chooses among the places of one of several CPUs. A function of its own: the kernel's verifier follows each path of it once. */
+core_fn choose_of_several(struct consort_cpu __arena *c in_arena, u32 cpu,
+			  struct task __arena *running in_arena, u64 now_ns)
+{
+	struct place __arena *pl = &shard_at(c->shard)->place;
+	struct choice __arena *best = &c->choice;
 	bool is_beside;
 
+	USES_ARENA();
 	place_deactivated(pl);
-	if (!one_cpu) {
-		place_deactivated(&c->place);
-		best->is_alone = !waits_beside(c, cpu);
-		best->is_busy = live_busy_ns(&pl->waiters, now_ns) > 0;
-	}
+	place_deactivated(&c->place);
+	best->is_alone = !waits_beside(c, cpu);
+	best->is_busy = live_busy_ns(&pl->waiters, now_ns) > 0;
 	is_beside = running && running->place >= SHARDS_MAX;
-	best->defers = !one_cpu && (is_beside || !best->is_alone);
+	best->defers = is_beside || !best->is_alone;
 	if (best->defers) {
 		clocks_compare(c, cpu, running);
 		if (running && !in_domain(running) && gives_way(c, cpu, running))
 			running = NULL;
 	}
-	n = running ? &running->member.node : NULL;
-	pays = running ? pays_of(running) : NULL;
-	if (best->defers || !place_choose_plain(pl, n, pays, now_ns, best))
-		place_choose(pl, is_beside ? NULL : n, pays, now_ns, best);
+	choose_shared(c, running, is_beside, now_ns);
+	choose_hot(c, cpu, best, running);
 	if (best->defers)
 		choose_beside(c, cpu, running, now_ns);
-	else if (!one_cpu)
+	else
 		serve_shared(c, cpu, now_ns);
+	return 0;
+}
+
+/* Chooses among the CPU's places; `running` competes in its own. The result is the CPU's `choice`. */
+static __always_inline void choose(struct consort_cpu __arena *c, u32 cpu,
+				   struct task __arena *running, u64 now_ns)
+{
+	if (!one_cpu) {
+		choose_of_several(c, cpu, running, now_ns);
+		return;
+	}
+	place_deactivated(&shard_at(c->shard)->place);
+	choose_shared(c, running, running && running->place >= SHARDS_MAX, now_ns);
 }
 
 /*

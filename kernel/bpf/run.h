@@ -96,6 +96,24 @@ static inline void task_end(struct task __arena *t)
 	c->running = NULL;
 }
 
+/* A task has the CPU, and is hot there (core/hot.h). It takes the room of one that has left, or of one that waits. */
+core_fn hot_note(struct consort_cpu __arena *c in_arena, u32 cpu, struct task __arena *t in_arena)
+{
+	u32 at = HOT - 1;
+
+	for (u32 i = 0; i < HOT; i++) {
+		const struct task __arena *other = c->hot[i];
+
+		if (other == t)
+			return 0;
+		if (!other || other->cpu != cpu || !other->member.node.active)
+			at = i;
+	}
+	c->hot[at] = c->hot[0];
+	c->hot[0] = t;
+	return 0;
+}
+
 /*
  * The task has the CPU, to be compared again at a time. `here`: this is the CPU that we run on. On several CPUs the caller arms
  * its timer later (timer_follow).
@@ -111,8 +129,10 @@ static __always_inline void task_has_cpu(struct consort_cpu __arena *c, u32 cpu,
 	if (!one_cpu && !c->running)
 		clock_serves(c, place_at(t->place));
 	c->running = t;
-	if (!one_cpu)
+	if (!one_cpu) {
+		hot_note(c, cpu, t);
 		flight_begin(c, pays_of(t), place_at(t->place)->quantum_ns);
+	}
 	claim_workless(cpu);
 	c->since_ns = now_ns;
 	c->estimated_ns = 0;

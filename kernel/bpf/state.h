@@ -197,8 +197,12 @@ struct pick {
 	u64 promised_most; /* takes one with a reservation that has been promised no more, as a load; 0: any */
 };
 
+/* So many tasks a CPU knows to have last run on it. */
+#define HOT 4
+
 struct consort_cpu {
 	struct task __arena *running; /* chosen last; NULL: idle */
+	struct task __arena *hot[HOT]; /* the last ones that have run on it, see core/hot.h */
 	struct task __arena *left; /* put aside for a moment when a higher class took the CPU */
 	u64 since_ns; /* when it was chosen or compared */
 	u64 estimated_ns; /* of its run since then, charged already */

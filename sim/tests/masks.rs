@@ -72,7 +72,7 @@ const BUGS: [(Mutation, &str, f64); 9] = [
             to: "now_ns + slice",
         },
         "part",
-        3.0,
+        2.2,
     ),
     (
         Mutation {

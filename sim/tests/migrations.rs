@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How often tasks change caches: not where they can be divided evenly, and else once in a turn.
+//! How often tasks change CPUs, and caches: not where they can be divided evenly, and else once in a turn.
 
 mod common;
 
+use common::planted::{plant, side_by_side};
+use common::summaries::summary_under;
 use common::{assert_fine, MS, S};
+use consort_sim::consort::{Consort, Library};
+use consort_sim::mutate::Mutation;
+use consort_sim::report::Row;
 use consort_sim::setup::*;
 use consort_sim::trace::{Event, What};
 use consort_sim::{consort, run};
@@ -96,4 +101,64 @@ fn turns_beside_tasks_of_whole_caches_are_no_shorter() {
     let (_, seen) = changes(8, 4, &[(8, &[]), (3, &[3, 4])], 0, DURATION_NS);
     let bound = 2 * DURATION_NS / TURN_NS;
     assert!(seen.len() as u64 <= bound, "{} of {bound}", seen.len());
+}
+
+/// So many CPUs with one cache; hogs on their own and in cgroups, and tasks that wake.
+const BUSY: [(usize, &str); 3] = [
+    (8, r#""hog": {"instance": 27, "hog": true}"#),
+    (16, r#""hog": {"instance": 40, "hog": true}"#),
+    (
+        16,
+        r#""a": {"instance": 20, "hog": true, "taskgroup": "/a"}, "b": {"instance": 20, "hog": true, "taskgroup": "/b"}"#,
+    ),
+];
+
+/// Switches and migrations a second for each CPU, and what the hogs of each name had, the least and the most against their mean.
+fn busy(library: &Library, cpus: usize, tasks: &str) -> (f64, f64, f64) {
+    let text = format!(
+        r#"{{"global": {{"duration": 4, "warmup": 1}}, "machine": {{"cpus": {cpus}}}, "cgroups": {{"/a": {{"weight": 100}}, "/b": {{"weight": 100}}}},
+            "tasks": {{{tasks}, "at-times": {{"instance": 4, "run": 500, "sleep": 20000}}}}}}"#
+    );
+    let summary = summary_under(Box::new(Consort::new(library)), &text, Some(1));
+    let hogs = || {
+        summary
+            .tasks
+            .iter()
+            .filter(|it| !it.name.starts_with("at-times"))
+    };
+    let mean = hogs().map(|it| it.share_percent).sum::<f64>() / hogs().count() as f64;
+    let error = hogs().map(|it| (it.share_percent / mean - 1.0).abs());
+    let per_cpu = |of: fn(&Row) -> f64| hogs().map(of).sum::<f64>() / cpus as f64;
+    (
+        per_cpu(|it| it.switches_per_s),
+        per_cpu(|it| it.migrations_per_s),
+        error.fold(0.0, f64::max),
+    )
+}
+
+/// Of the CPUs of a cache each takes first those that it has had; it was all others in nine switches of ten. All have the same.
+#[test]
+fn tasks_stay_on_their_cpus_where_several_serve_one_queue() {
+    side_by_side(&BUSY, |(cpus, tasks)| {
+        let (switches, migrations, error) = busy(&Library::built_in(), *cpus, tasks);
+        let text = format!("{tasks}: {migrations:.0} of {switches:.0}, {error:.4}");
+        assert!(migrations < 0.15 * switches && error < 0.01, "{text}");
+    });
+}
+
+#[test]
+fn that_nobody_is_hot_is_seen() {
+    let bug = plant(&Mutation {
+        name: "nobody-is-hot",
+        file: "core/hot.h",
+        from: "if (!hot_is_near(c, n))",
+        to: "if (1)",
+    });
+    side_by_side(&BUSY, |(cpus, tasks)| {
+        let (switches, migrations, _) = busy(&bug, *cpus, tasks);
+        assert!(
+            migrations > 0.15 * switches,
+            "{tasks}: {migrations:.0} of {switches:.0}"
+        );
+    });
 }

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::rc::Rc;
 
 /// In slices of its own no task is further behind. See the module for what a slice is.
-pub const LAG_MAX_SLICES: f64 = 9.0;
+pub const LAG_MAX_SLICES: f64 = 10.0;
 
 /// The scheduler's own.
 const GRANULARITY_NS: u64 = 4_000_000;
