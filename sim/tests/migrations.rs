@@ -103,13 +103,15 @@ fn turns_beside_tasks_of_whole_caches_are_no_shorter() {
     assert!(seen.len() as u64 <= bound, "{} of {bound}", seen.len());
 }
 
-/// So many CPUs with one cache; hogs on their own and in cgroups, and tasks that wake.
-const BUSY: [(usize, &str); 3] = [
-    (8, r#""hog": {"instance": 27, "hog": true}"#),
-    (16, r#""hog": {"instance": 40, "hog": true}"#),
+/// So many CPUs with one cache; hogs on their own and in cgroups, beside tasks that wake; and of how many switches at most one is
+/// a migration.
+const BUSY: [(usize, &str, f64); 3] = [
+    (8, r#""hog": {"instance": 27, "hog": true}"#, 30.0),
+    (16, r#""hog": {"instance": 40, "hog": true}"#, 10.0),
     (
         16,
         r#""a": {"instance": 20, "hog": true, "taskgroup": "/a"}, "b": {"instance": 20, "hog": true, "taskgroup": "/b"}"#,
+        6.0,
     ),
 ];
 
@@ -136,13 +138,13 @@ fn busy(library: &Library, cpus: usize, tasks: &str) -> (f64, f64, f64) {
     )
 }
 
-/// Of the CPUs of a cache each takes first those that it has had; it was all others in nine switches of ten. All have the same.
+/// Without that nine switches of ten take a task that another CPU had. All hogs have the same all the same.
 #[test]
 fn tasks_stay_on_their_cpus_where_several_serve_one_queue() {
-    side_by_side(&BUSY, |(cpus, tasks)| {
+    side_by_side(&BUSY, |(cpus, tasks, least)| {
         let (switches, migrations, error) = busy(&Library::built_in(), *cpus, tasks);
         let text = format!("{tasks}: {migrations:.0} of {switches:.0}, {error:.4}");
-        assert!(migrations < 0.15 * switches && error < 0.01, "{text}");
+        assert!(migrations * least <= switches && error < 0.01, "{text}");
     });
 }
 
@@ -154,10 +156,10 @@ fn that_nobody_is_hot_is_seen() {
         from: "if (!hot_is_near(c, n))",
         to: "if (1)",
     });
-    side_by_side(&BUSY, |(cpus, tasks)| {
+    side_by_side(&BUSY, |(cpus, tasks, least)| {
         let (switches, migrations, _) = busy(&bug, *cpus, tasks);
         assert!(
-            migrations > 0.15 * switches,
+            migrations * least > switches,
             "{tasks}: {migrations:.0} of {switches:.0}"
         );
     });

@@ -5,7 +5,7 @@
 //! * `tree`: random trees of fair groups; the bound of tree.h at every level, after every step.
 //! * `reservations`: one class of them, which `period` and `rc` run: periods, and periods by the clock.
 //! * `class`: reservations beside everybody else, and what it takes to be alone again.
-//! * `hot`: who goes on where it has last run, by how far it is ahead.
+//! * `hot`: which task goes on where it has last run, by how far it is ahead.
 //! * `seat`: what joining, leaving and taking turns neither gains nor costs; `live`, `ledger`, `limit`: one header each.
 //! * `coop`: random domains among outsiders; every choice against `oracle`, every queue after every step.
 //! * `function`: what publishes for a group's members: plans, periods, pipelines, servers that follow, each by its bound.
