@@ -11,7 +11,7 @@
  *          each CPU's own once. It changes CPUs once in the time in which it gains or loses a slice on the others.
  * Source   The task_hot() of Linux' balancing. EEVDF has a queue for each CPU instead: there a task moves only where the
  *          numbers of tasks are uneven, and shares are as uneven as these.
- * Limits   The host says which tasks have last run on a CPU: a few of them. Tasks bound to some of a cache's CPUs are not asked.
+ * Limits   The host says which tasks have last run on a CPU: a few of them. Members of domains are not asked.
  */
 #ifndef CORE_HOT_H
 #define CORE_HOT_H

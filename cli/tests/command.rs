@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command as a user meets it, beside a daemon whose scheduler is a fake.
 
-#[path = "../../daemon/tests/common/mod.rs"]
-mod common;
-mod said;
-
 use std::{fs, path::Path, process::Command};
 
-use common::{Daemon, Folder};
+use crate::daemon::{Daemon, Folder};
+use crate::said::{code, consort, stderr, stdout};
 use consort_daemon::lock::Lock;
-use said::{code, consort, stderr, stdout};
 
 #[test]
 fn without_a_daemon_each_command_says_how_to_start_one() {

@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the documents tell a newcomer to type, typed: on the default classes, on a machine with one CPU.
 
-#[path = "../../daemon/tests/common/mod.rs"]
-mod common;
-
 use std::{
     fs,
     path::{Path, PathBuf},
     process::{Child, Command, Output},
 };
 
-use common::{Daemon, Folder};
+use crate::daemon::{Daemon, Folder};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Groups as a user meets them, beside a daemon whose scheduler is a fake.
 
-#[path = "../../daemon/tests/common/mod.rs"]
-mod common;
-mod said;
-
 use std::{fs, path::Path, process::Command};
 
-use common::{Daemon, Folder};
-use said::{code, consort, stderr, stdout};
+use crate::daemon::{Daemon, Folder};
+use crate::said::{code, consort, stderr, stdout};
 use serde_json::Value;
 
 const FILM: &str = "\

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `consort sim mixes` as a user meets it.
 
-mod common;
-
-use common::{code, json, sim, stderr, stdout, succeed, Folder};
+use crate::common::{code, json, sim, stderr, stdout, succeed, Folder};
 use serde_json::Value;
 
 /// A wait of 400 ms among five hogs is no promise that breaks, but a mix that does not hold.

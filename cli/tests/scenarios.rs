@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What scenarios say, and what `consort sim` makes of it: machines, faults, mistakes.
 
-mod common;
-
 use std::fs;
 
-use common::{code, json, scenario, shares, sim, stderr, stdout, succeed, Folder};
+use crate::common::{code, json, scenario, shares, sim, stderr, stdout, succeed, Folder};
 use serde_json::Value;
 
 /// Begin and end in us of the slices on a CPU's track, in order of time.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `consort sim` as a user meets it. Times here are simulated: the same in every run.
 
-mod common;
-
 use std::{fs, path::Path};
 
-use common::{code, json, scenario, scenarios, shares, sim, stderr, stdout, succeed, Folder};
+use crate::common::{
+    code, json, scenario, scenarios, shares, sim, stderr, stdout, succeed, Folder,
+};
 use serde_json::Value;
 
 fn mean_ms(summary: &Value) -> f64 {

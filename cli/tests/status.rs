@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `consort status`, beside a daemon whose scheduler is a fake.
 
-#[path = "../../daemon/tests/common/mod.rs"]
-mod common;
-mod said;
-
 use std::{
     io::Read,
     process::{Command, Stdio},
 };
 
-use common::{gettid, join, stall, Daemon};
-use said::{code, consort, stderr, stdout};
+use crate::daemon::{gettid, join, stall, Daemon};
+use crate::said::{code, consort, stderr, stdout};
 
 #[test]
 fn status_tells_of_ejections_and_of_safe_mode() {

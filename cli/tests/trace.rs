@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `consort trace` as a user without rights meets it: traces of simulated runs, and of programs' own events.
 
-mod common;
-
 use std::{
     fs,
     process::{Command, Output},
 };
 
-use common::{code, stderr, stdout, succeed, Folder};
+use crate::common::{code, stderr, stdout, succeed, Folder};
 use serde_json::Value;
 
 /// Players on a CPU that has no time for all of them, for a moment.

@@ -192,18 +192,31 @@ static inline bool is_slower(struct shard __arena *s, const struct consort_cpu _
 }
 
 /*
+ * Whether a subset's place is so far behind its shard's, in which tasks wait, too, that its CPUs serve nobody else: who leaves the
+ * shard's place makes no room for it. How its tasks are served speeds.h compares.
+ */
+static inline bool has_its_cpus(const struct shard __arena *s, const struct place __arena *pl)
+{
+	s64 gap = place_clock(&s->place) - place_clock(pl);
+
+	return gap > (s64)(clock_slack(pl) + clock_slack(&s->place));
+}
+
+/*
  * The clock, by the machine's, of those of a shard who wait, of several places the one that is behind; 0: nobody does. That of its
  * own place may be behind for another reason: heavy tasks that have a CPU each.
  */
 static inline u64 clock_waiting(struct shard __arena *s, u64 now_ns)
 {
-	u64 clock = is_loaded(&s->place, now_ns) ? shard_clock(s) : 0;
+	bool waits = is_loaded(&s->place, now_ns);
+	u64 clock = waits ? shard_clock(s) : 0;
 
 	for (u32 i = hidden(0); s->nr_in_subsets && i < SUBSETS && can_loop; i = hidden(i + 1)) {
 		struct place __arena *pl = &subset_at(s, i)->place;
 		u64 there = place_clock(pl) + s->offset;
 
-		if (is_loaded(pl, now_ns) && (!clock || vtime_before(there, clock)))
+		if (is_loaded(pl, now_ns) && !(waits && has_its_cpus(s, pl)) &&
+		    (!clock || vtime_before(there, clock)))
 			clock = there;
 	}
 	return clock;

@@ -212,6 +212,7 @@ core_fn choose_beside(struct consort_cpu __arena *c in_arena, u32 cpu,
 			     runs ? pays_of(running) : NULL, now_ns, own);
 		if (!own->task || !side_goes_first(c, side, pl))
 			continue;
+		choose_hot(c, cpu, own, running);
 		pl = side;
 		/* Not as a whole: clang copies structs of the arena by addresses that the kernel refuses. */
 		best->task = own->task;

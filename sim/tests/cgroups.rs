@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! cgroups: shares of several CPUs, and cgroups for which there is no room.
 
-mod common;
-
-use common::{assert_fine, with_domain, S};
+use crate::common::{assert_fine, with_domain, S};
 use consort_sim::setup::{Action, ActionKind, Cgroup, Kernel, Machine, Program, Task};
 use consort_sim::{consort, run};
 

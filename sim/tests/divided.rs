@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The weight of a cgroup over several queues: what a task, or a CPU, cannot use is had where the cgroup's others are.
 
-mod common;
-
-use common::planted::{plant, side_by_side};
-use common::summaries::{share, summary, summary_under, SEEDS};
+use crate::common::planted::{plant, side_by_side};
+use crate::common::summaries::{share, summary, summary_under, SEEDS};
 use consort_sim::consort::{Consort, Library};
 use consort_sim::mutate::Mutation;
 

@@ -2,9 +2,7 @@
 //! Options of the public interfaces have their effect on an overloaded CPU: each is compared with what there is without it,
 //! within the same scenario. Classes' orders and periods of reservations are in rates.rs.
 
-mod common;
-
-use common::summaries::{row, share, summary, SEEDS};
+use crate::common::summaries::{row, share, summary, SEEDS};
 use consort_sim::report::Summary;
 
 fn counter(summary: &Summary, name: &str) -> u64 {

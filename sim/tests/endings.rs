@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A large program that ends gives back its memory for long, in the kernel: it waits its turn all the while.
 
-mod common;
-
-use common::{assert_fine, players, with_domain, Tardiness, MS, S};
+use crate::common::{assert_fine, players, with_domain, Tardiness, MS, S};
 use consort_sim::setup::{Kernel, Length, Machine, Program, Setup, Step, Task};
 use consort_sim::{consort, run};
 

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Full classes on several CPUs, where somebody is always a little behind: each promise is kept, and in time.
 
-mod common;
-
-use common::planted::plant;
-use common::summaries;
+use crate::common::planted::plant;
+use crate::common::summaries;
 use consort_sim::consort::{Consort, Library};
 use consort_sim::mutate::Mutation;
 use consort_sim::report::Summary;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Groups with decision functions: threads that know nothing of it run when their group says, and nobody else pays.
 
-mod common;
-
-use common::summaries::{row, share, summary, summary_of, SEEDS};
+use crate::common::summaries::{row, share, summary, summary_of, SEEDS};
 use consort_sim::consort;
 use consort_sim::groups::RoleTotal;
 use consort_sim::report::Summary;

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What has gone on for long is no credit for later, and those who have what they can use keep it.
 
-mod common;
-
-use common::summaries::{row, share, summary};
+use crate::common::summaries::{row, share, summary};
 
 /// Two tasks of a cgroup had a CPU each beside light ones of another: a third is not owed what these two could not use.
 #[test]

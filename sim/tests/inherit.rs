@@ -2,9 +2,7 @@
 //! Priority inheritance: a task that holds what one with a reservation waits for runs in its place. Each time beside the
 //! same with ordinary locks, where that holder waits behind everybody else.
 
-mod common;
-
-use common::{assert_fine, MS};
+use crate::common::{assert_fine, MS};
 use consort_sim::trace::{Event, Outcome, What};
 use consort_sim::{consort, run, scenario};
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A run's trace has each interval of groups' members: that it began, and that it was kept, or missed for a cause.
 
-mod common;
-
-use common::assert_fine;
+use crate::common::assert_fine;
 use consort_sim::{consort, groups::RoleTotal, report::Recording, run, scenario};
 use consort_trace::{Became, Filter, Interval, Miss, OfRole, Report, Role, Trace, What};
 

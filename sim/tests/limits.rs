@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What cgroups may have at most (cpu.max): no more, on any number of CPUs, and no less where they can use it.
 
-mod common;
-
-use common::planted::plant;
-use common::{assert_fine, MS};
+use crate::common::planted::plant;
+use crate::common::{assert_fine, MS};
 use consort_sim::consort::Consort;
 use consort_sim::mutate::Mutation;
 use consort_sim::trace::{Event, Outcome, What};

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Locks in scenarios: who gets them, when, and what happens where somebody ends, waits in vain or waits in a circle.
 
-mod common;
-
-use common::{assert_fine, MS};
+use crate::common::{assert_fine, MS};
 use consort_sim::trace::{Event, Outcome, What};
 use consort_sim::{consort, run, scenario};
 

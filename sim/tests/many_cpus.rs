@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Several CPUs and shards: races, affinity, CPUs that come and go.
 
-mod common;
-
-use common::{assert_fine, players, sleeper, with_domain, MS, S};
+use crate::common::{assert_fine, players, sleeper, with_domain, MS, S};
 use consort_sim::explore::generate;
 use consort_sim::report::Recorder;
 use consort_sim::setup::{Action, ActionKind, Kernel, Machine, Program, Setup, Task};
@@ -155,7 +153,7 @@ fn a_waker_is_not_behind_what_a_sleeper_of_its_place_has_had() {
 fn no_cpu_idles_beside_a_task_whose_mask_is_of_two_caches() {
     let text = r#"{"global": {"duration": 6, "warmup": 2}, "machine": {"cpus": 8, "llc": 2},
         "tasks": {"masked": {"instance": 2, "hog": true, "cpus": [3, 4]}, "free": {"instance": 6, "hog": true}}}"#;
-    let summary = common::summaries::summary(text, 1);
-    let masked = common::summaries::share(&summary, "masked");
+    let summary = crate::common::summaries::summary(text, 1);
+    let masked = crate::common::summaries::share(&summary, "masked");
     assert!(masked > 99.0, "{masked}");
 }

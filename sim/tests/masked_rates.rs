@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reserved rates of tasks that may not run everywhere, and what is left beside them.
 
-mod common;
-
-use common::summaries::{share, summary};
+use crate::common::summaries::{share, summary};
 use consort_sim::report::Summary;
 
 /// A hog that has reserved, on some CPUs only. No CPUs: on all.

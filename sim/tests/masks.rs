@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Bugs planted in how masks and caches are served make a mix unfair that holds without them: somebody falls behind the fluid ideal.
 
-mod common;
-
-use common::planted::{plant, side_by_side};
+use crate::common::planted::{plant, side_by_side};
 use consort_sim::consort::{Consort, Library};
 use consort_sim::fluid::LAG_MAX_SLICES;
 use consort_sim::mutate::Mutation;

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How often tasks change CPUs, and caches: not where they can be divided evenly, and else once in a turn.
 
-mod common;
-
-use common::planted::{plant, side_by_side};
-use common::summaries::summary_under;
-use common::{assert_fine, MS, S};
+use crate::common::planted::{plant, side_by_side};
+use crate::common::summaries::summary_under;
+use crate::common::{assert_fine, MS, S};
 use consort_sim::consort::{Consort, Library};
 use consort_sim::mutate::Mutation;
 use consort_sim::report::Row;
@@ -103,15 +101,25 @@ fn turns_beside_tasks_of_whole_caches_are_no_shorter() {
     assert!(seen.len() as u64 <= bound, "{} of {bound}", seen.len());
 }
 
-/// So many CPUs with one cache; hogs on their own and in cgroups, beside tasks that wake; and of how many switches at most one is
-/// a migration.
-const BUSY: [(usize, &str, f64); 3] = [
+/// So many CPUs with one cache; hogs on their own, in cgroups and bound to some CPUs, beside tasks that wake; and of how many
+/// switches at most one is a migration.
+const BUSY: [(usize, &str, f64); 5] = [
     (8, r#""hog": {"instance": 27, "hog": true}"#, 30.0),
     (16, r#""hog": {"instance": 40, "hog": true}"#, 10.0),
     (
         16,
         r#""a": {"instance": 20, "hog": true, "taskgroup": "/a"}, "b": {"instance": 20, "hog": true, "taskgroup": "/b"}"#,
         6.0,
+    ),
+    (
+        8,
+        r#""hog": {"instance": 8, "hog": true}, "some": {"instance": 11, "hog": true, "cpus": [1, 2, 3, 4, 5]}"#,
+        8.0,
+    ),
+    (
+        8,
+        r#""one": {"instance": 11, "hog": true, "cpus": [1, 2, 3, 4, 5]}, "other": {"instance": 7, "hog": true, "cpus": [4, 5, 6, 7, 0]}"#,
+        12.0,
     ),
 ];
 

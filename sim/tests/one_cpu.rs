@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One CPU: shares, sleepers, and the players of bench/player.
 
-mod common;
-
-use common::{assert_fine, players, sleeper, with_domain, Tardiness, MS, S};
+use crate::common::{assert_fine, players, sleeper, with_domain, Tardiness, MS, S};
 use consort_sim::setup::{Kernel, Machine, Program, Task};
 use consort_sim::trace::Event;
 use consort_sim::{consort, run};

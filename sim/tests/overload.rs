@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Domains whose members want far more than there is, within the contract and beside it: nobody else pays.
 
-mod common;
-
-use common::summaries::{row, share, summary};
+use crate::common::summaries::{row, share, summary};
 
 /// Members that are always due, and need many times what there is, in a cgroup of their own.
 fn always_due(cpus: u32, members: u32, good: &str) -> String {

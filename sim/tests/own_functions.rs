@@ -2,9 +2,7 @@
 //! Decision functions of users' own, from their sources, where there is more than one CPU or more than one mode: what they
 //! mean comes about, and nothing beyond it.
 
-mod common;
-
-use common::summaries::{row, share, summary, SEEDS};
+use crate::common::summaries::{row, share, summary, SEEDS};
 use consort_sim::report::Summary;
 
 const SECOND_NS: u64 = 1_000_000_000;

@@ -2,11 +2,9 @@
 //! The scenarios of papers' figures (sim/papers) mean something, promise nothing that is refused, and break no promise.
 //! What comes out of them is docs/papers.md's affair.
 
-mod common;
-
 use std::{fs, path::Path};
 
-use common::{assert_fine, MS};
+use crate::common::{assert_fine, MS};
 use consort_sim::report::{Recorder, Summary};
 use consort_sim::scenario::Configuration;
 use consort_sim::trace::{Event, What};

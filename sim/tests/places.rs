@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The two places of a CPU, its shard's and its own: neither starves the other.
 
-mod common;
-
-use common::summaries::{row, share, summary, SEEDS};
+use crate::common::summaries::{row, share, summary, SEEDS};
 
 /// A task that has waited for too long in a CPU's own place runs before those of its shard that virtual time would run next.
 #[test]

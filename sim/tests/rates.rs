@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reserved rates in scenarios: what was reserved is received, what cannot be promised is refused.
 
-mod common;
-
-use common::summaries;
+use crate::common::summaries;
 use consort_sim::models::{Algorithm, RateControlled};
 use consort_sim::report::Summary;
 use consort_sim::{consort, Scheduler};

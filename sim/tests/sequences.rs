@@ -3,11 +3,9 @@
 //! about the same tasks in the same order, and the same intervals in which each task runs. sim/validation/compare
 //! records, and runs this.
 
-mod common;
-
-use common::recording::{is_other, simulate, varied, Entry, Recording};
-use common::ties;
-use common::MS;
+use crate::common::recording::{is_other, simulate, varied, Entry, Recording};
+use crate::common::ties;
+use crate::common::MS;
 use std::path::{Path, PathBuf};
 
 /// Until then processes are started, join, and the shell that started them goes to sleep.

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Plain programs that sleep, on several CPUs: members and reservations beside them take nothing of what they are entitled to.
 
-mod common;
-
-use common::summaries::{row, share, summary, SEEDS};
+use crate::common::summaries::{row, share, summary, SEEDS};
 
 /// Three sleepers beside six hogs, and reservations of two thirds of a CPU that are kept.
 const BESIDE_RESERVED: &str = r#"{"global": {"duration": 6, "warmup": 1}, "machine": {"cpus": 2, "llc": 1},

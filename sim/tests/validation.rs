@@ -2,9 +2,7 @@
 //! The same players in the simulator and on the real kernel, as `bench/run --only validation` has measured them there
 //! last: tardiness within 10 %.
 
-mod common;
-
-use common::{assert_fine, Tardiness, S};
+use crate::common::{assert_fine, Tardiness, S};
 use consort_sim::scenario;
 use consort_sim::trace::Event;
 use consort_sim::{consort, run};

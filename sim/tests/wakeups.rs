@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Wake-ups on several CPUs: whom they interrupt, and how long a woken task waits at most.
 
-mod common;
-
-use common::summaries::{row, share, summary, SEEDS};
-use common::{assert_fine, sleeper, with_domain, MS, S};
+use crate::common::summaries::{row, share, summary, SEEDS};
+use crate::common::{assert_fine, sleeper, with_domain, MS, S};
 use consort_sim::setup::{Kernel, Machine, Program, Setup, Task};
 use consort_sim::trace::Outcome;
 use consort_sim::{consort, run};

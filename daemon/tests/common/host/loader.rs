@@ -12,7 +12,7 @@ use consort_kernel::{Error, Kept};
 use nix::sys::memfd::{memfd_create, MFdFlags};
 
 use super::FakeHost;
-use crate::common::unloaded;
+use super::super::unloaded;
 
 /// Puts a fake scheduler in charge, or takes it over as it is.
 pub struct FakeLoader(pub FakeHost);
