@@ -47,10 +47,16 @@ static __always_inline int member_due_counts(const struct member __arena *m,
 	return !vtime_before(domain_clock(d), member_out_of_debt_at(m, d));
 }
 
-/* Due events that a member has had. One that it announces counts: what is to be shown then is ready. */
-static __always_inline u64 member_progress(const struct member __arena *m)
+/*
+ * Due events that a member has had. One that it announces counts: what is to be shown then is ready. Who announces none has had no
+ * more than its domain's least: else one that has stopped to announce any would wait for ever beside those that never do.
+ */
+static __always_inline u64 member_progress(const struct member __arena *m,
+					   const struct domain __arena *d)
 {
-	return m->served + (m->due_ns != NEVER_NS);
+	if (m->due_ns != NEVER_NS)
+		return m->served + 1;
+	return m->served < d->served_least ? m->served : d->served_least;
 }
 
 /*
@@ -62,7 +68,7 @@ static __always_inline void member_best_key(const struct member __arena *m,
 {
 	switch (d->order) {
 	case ORDER_PROGRESS:
-		*major = member_progress(m) + (m->priority == PRIORITY_NONE ? NOTHING_TO_DO : 0);
+		*major = member_progress(m, d) + (m->priority == PRIORITY_NONE ? NOTHING_TO_DO : 0);
 		*minor = m->turn_ns;
 		break;
 	case ORDER_SERVICE:
@@ -116,12 +122,12 @@ static __always_inline u64 member_turn_vtime(const struct member __arena *m,
 static __always_inline void member_publish(struct member __arena *m, const struct domain __arena *d,
 					   u64 due_ns, u32 priority, u64 key, u64 now_ns)
 {
-	u64 progress = member_progress(m);
+	u64 progress = member_progress(m, d);
 
 	if (m->due_ns <= now_ns && due_ns > m->due_ns)
 		m->served++;
 	m->due_ns = due_ns;
-	if (member_progress(m) > progress ||
+	if (member_progress(m, d) > progress ||
 	    m->node.vtime - m->turn_vtime > member_turn_vtime(m, d, due_ns)) {
 		m->turn_ns = now_ns;
 		m->turn_from += m->node.vtime - m->turn_vtime;

@@ -60,6 +60,9 @@ static inline struct consort_slot *slot_of(struct task __arena *t)
 static inline void slot_look_interrupted(struct task __arena *t, struct consort_slot *s)
 {
 	if (*(volatile u32 *)&s->poll_seq != t->poll_seq) {
+		/* That it joined is no due event of its own, which would count as had. */
+		if (t->is_new)
+			t->member.due_ns = NEVER_NS;
 		t->resumes = 0;
 		t->is_new = 0;
 		t->member.interrupted = 0;

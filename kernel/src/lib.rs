@@ -30,6 +30,7 @@ pub mod trace;
 mod tunables;
 mod types;
 mod user;
+mod verifier;
 
 pub use descriptors::Kept;
 pub use error::Error;

@@ -23,7 +23,7 @@ use crate::{
         },
         types, ConsortSkel, ConsortSkelBuilder, OpenConsortSkel,
     },
-    struct_ops, syscall, Error, Options, Scheduler, Topology,
+    struct_ops, syscall, verifier, Error, Options, Scheduler, Topology,
 };
 
 /// `SCX_OPS_SWITCH_PARTIAL`: the same in every kernel that has sched_ext.
@@ -34,6 +34,7 @@ pub struct Prepared {
     skeleton: ConsortSkel<'static>,
     options: Options,
     topology: Topology,
+    verifier_steps: Option<u32>,
 }
 
 impl Prepared {
@@ -57,6 +58,7 @@ impl Prepared {
             "start",
         )?;
         Ok(Prepared {
+            verifier_steps: verifier::steps_most(skeleton.object()),
             skeleton,
             options,
             topology,
@@ -92,6 +94,7 @@ impl Prepared {
             shards = self.topology.shards,
             partial = self.options.partial,
             kernel = kernel::kernel_release(),
+            verifier_steps = self.verifier_steps,
             "scheduler attached"
         );
         Ok(scheduler)

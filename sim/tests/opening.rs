@@ -2,7 +2,9 @@
 //! Threads that open the scheduler at the same time all get one that runs. A process opens it once, so this is alone
 //! in its file.
 
-use crate::common::assert_fine;
+mod common;
+
+use common::assert_fine;
 use consort_sim::{consort, run, scenario};
 use std::sync::Barrier;
 

@@ -61,7 +61,7 @@ fn threads_that_are_refused_cost_no_more_than_others() {
         let record = world.host.record();
         record.groups.values().next().map(|it| it.threads.len())
     };
-    for _ in 0..THREADS {
+    for _ in 0..100 * THREADS {
         if bound(&world) == Some(THREADS as usize) {
             break;
         }

@@ -34,8 +34,9 @@ const WAIT_MAX_MS: f64 = 2_500.0;
 const JOIN_SHARE_RATIO_MIN: f64 = 0.98;
 const JOIN_TARDINESS_RATIO_MAX: f64 = 1.0;
 const JOIN_TARDINESS_FLOOR_MS: f64 = 1.0;
-/// What a poll, an interrupt and a switch may differ by.
+/// What a poll, an interrupt and a switch may differ by; and, of who is late by seconds, the turn in which the measuring ends.
 const JOIN_TARDINESS_NOISE_MS: f64 = 0.02;
+const JOIN_TARDINESS_NOISE: f64 = 0.001;
 /// p99 of due events: against EEVDF's, or this.
 const LATE_RATIO_MAX: f64 = 1.1;
 const LATE_FLOOR_MS: f64 = 1.6;
@@ -258,21 +259,34 @@ impl Judging<'_> {
         worst
     }
 
-    /// Each task's share against EEVDF's, as far as it is entitled to that.
+    /// Shares against EEVDF's, as far as these are what one is entitled to: each task's, and of players in a domain, who all
+    /// show as many frames, whatever their films cost, that of all.
     fn stock_shares(&mut self) {
         let Some(entitled) = self.entitled() else {
             return;
         };
-        for (task, it) in entitled.iter().enumerate() {
-            let (had, stock) = (self.own.share(task), self.stock.share(task));
-            let due = it.most.min(stock);
-            let is_judged = it.is_known && it.most >= STOCK_SHARE_MIN;
+        let play = |task: &TaskIndex| matches!(self.setup.tasks[*task].program, Program::Player(_));
+        let units = self
+            .units
+            .iter()
+            .flat_map(|unit| match unit.iter().all(play) {
+                true => vec![unit.clone()],
+                false => unit.iter().map(|task| vec![*task]).collect(),
+            });
+        for unit in units.collect::<Vec<_>>() {
+            let is_judged = unit
+                .iter()
+                .all(|task| entitled[*task].is_known && entitled[*task].most >= STOCK_SHARE_MIN);
+            let sum = |of: &dyn Fn(TaskIndex) -> f64| unit.iter().map(|task| of(*task)).sum();
+            let had: f64 = sum(&|task| self.own.share(task));
+            let stock: f64 = sum(&|task| self.stock.share(task));
+            let due: f64 = sum(&|task| entitled[task].most.min(self.stock.share(task)));
             let is_small = due * self.own.window_ns() < self.least_ns() / 2.0;
             if is_judged && !is_small && had < STOCK_RATIO_MIN * due {
                 let (had, stock) = (had * 100.0, stock * 100.0);
                 let text = format!(
                     "{} has {had:.2} % of a CPU, under EEVDF {stock:.2}",
-                    self.name(task)
+                    self.unit_name(&unit)
                 );
                 self.fail(text);
             }
@@ -422,7 +436,8 @@ impl Judging<'_> {
                 continue;
             }
             let (ms, before_ms) = (own.p99_ms, before.p99_ms);
-            let times = ms / (before_ms + JOIN_TARDINESS_NOISE_MS);
+            let noise_ms = JOIN_TARDINESS_NOISE_MS + JOIN_TARDINESS_NOISE * before_ms;
+            let times = ms / (before_ms + noise_ms);
             let name = self.name(task).to_owned();
             if times > JOIN_TARDINESS_RATIO_MAX {
                 self.fail(format!(

@@ -17,7 +17,7 @@ use crate::{
         },
         machine::{is_under_sched_ext, scheduler_state},
         process::{shares, Role, ALICE},
-        Needs, Outcome, Test,
+        Cpus, Needs, Outcome, Test,
     },
 };
 
@@ -47,7 +47,16 @@ pub const TESTS: &[Test] = &[
         Needs::Daemon,
         socket_permissions,
     ),
+    Test {
+        name: "lifecycle.verifier_steps",
+        cpus: Cpus::Many,
+        needs: Needs::Daemon,
+        run: verifier_steps,
+    },
 ];
+
+/// Of the million steps that the kernel's verifier takes for a program: the rest is for kernels that take more of them.
+const VERIFIER_STEPS_MAX: u32 = 900_000;
 
 /// Starts a daemon with these options, looks at it, and ends it by a signal.
 fn unloads_on(signal: Signal, options: &[&str], look: impl FnOnce() -> Outcome) -> Outcome {
@@ -90,6 +99,22 @@ fn sigterm() -> Outcome {
     })?;
     let said = said();
     check!(said.is_empty(), "asked for errors, it logs {said:?}");
+    Ok(())
+}
+
+/// For several CPUs it takes most.
+fn verifier_steps() -> Outcome {
+    let log = fs::read_to_string(DAEMON_LOG).map_err(|error| error.to_string())?;
+    let told = log.split("verifier_steps=").nth(1).unwrap_or_default();
+    let told = told.split_whitespace().next().unwrap_or_default();
+    let steps: u32 = told
+        .parse()
+        .map_err(|error| format!("{error}: verifier_steps={told:?} in {log}"))?;
+    check!(
+        (1..=VERIFIER_STEPS_MAX).contains(&steps),
+        "the verifier took {steps} steps, at most {VERIFIER_STEPS_MAX} are expected"
+    );
+    println!("{steps} steps");
     Ok(())
 }
 

@@ -11,8 +11,8 @@ use consort_daemon::{ejection::Mode, Heir, Host, Loader};
 use consort_kernel::{Error, Kept};
 use nix::sys::memfd::{memfd_create, MFdFlags};
 
-use super::FakeHost;
 use super::super::unloaded;
+use super::FakeHost;
 
 /// Puts a fake scheduler in charge, or takes it over as it is.
 pub struct FakeLoader(pub FakeHost);
