@@ -14,8 +14,8 @@
  *          On several CPUs a due member interrupts nobody while the event of another one, which it alone awaits, is about to be
  *          over: where members are due at a time, tasks beside them would else lose their CPUs to all of them at once, and
  *          those CPUs idle then.
- * Bound    A task that would go before the running one waits for it for a shortest slice at most. A due member that awaits an
- *          event is due again after its domain's grace, whatever has become of that.
+ * Bound    A task that would go before the running one waits for it for a shortest slice at most. So does a due member that awaits
+ *          an event, and no longer than its domain's grace: then it is due again, whatever has become of that.
  * Source   000 section 2.3.3 (borrowing); docs/measured-facts.md: outsiders need wake-up preemption among themselves.
  */
 #ifndef CONSORT_WAKE_H
@@ -207,11 +207,12 @@ static inline bool event_ends_soon(const struct consort_cpu __arena *c, u64 grac
 
 /*
  * Several CPUs: whether a due member need not interrupt a task, as a CPU idles that it may use, or will be free within its grace.
- * For so long it waits, and only CPUs that become free serve it as one that is due.
+ * For a shortest slice it waits, and only CPUs that become free serve it as one that is due.
  */
 core_fn due_awaits(struct shard __arena *s in_arena, struct task __arena *t in_arena, u64 now_ns)
 {
 	u64 grace_ns = domain_in(t->set, t->place)->grace_ns;
+	u64 wait_ns = grace_ns < tunables.min_slice_ns ? grace_ns : tunables.min_slice_ns;
 
 	USES_ARENA();
 	for (u32 i = hidden(0); i < DUE_LOOKS && can_loop; i = hidden(i + 1)) {
@@ -225,7 +226,7 @@ core_fn due_awaits(struct shard __arena *s in_arena, struct task __arena *t in_a
 			return 1;
 		if (!event_ends_soon(c, grace_ns, now_ns))
 			continue;
-		c->awaited_ns = now_ns + grace_ns;
+		c->awaited_ns = now_ns + wait_ns;
 		t->member.awaits_ns = c->awaited_ns;
 		return 1;
 	}

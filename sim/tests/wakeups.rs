@@ -99,3 +99,23 @@ fn a_due_member_awaits_the_end_of_an_event_rather_than_interrupt_a_hog() {
         assert!(tardiness.p99_ms < 1.0, "{tardiness:?}");
     }
 }
+
+/// Three domains on two CPUs, with long events, beside hogs.
+const LONG: &str = r#"{"global": {"duration": 6, "warmup": 1}, "machine": {"cpus": 2, "llc": 1},
+    "domains": {"a": {"event": "2ms"}, "b": {"event": "2ms"}, "c": {"event": "2ms"}}, "cgroups": {"/user": {"weight": 1000}},
+    "tasks": {"a": {"taskgroup": "/user", "phases": {"a": {"join": "a"}, "b": {"loop": -1, "run": 1000, "poll": "7ms"}}},
+              "b": {"taskgroup": "/user", "phases": {"a": {"join": "b"}, "b": {"loop": -1, "run": 1000, "poll": "7ms"}}},
+              "c": {"taskgroup": "/user", "phases": {"a": {"join": "c"}, "b": {"loop": -1, "run": 1000, "poll": "7100us"}}},
+              "hog": {"hog": true, "instance": 5}}}"#;
+
+/// Whatever the member's own domain calls an event: in no domain it would wait for a shortest slice of a hog's at most.
+#[test]
+fn a_due_member_awaits_an_event_for_a_shortest_slice_at_most() {
+    for seed in SEEDS {
+        let summary = summary(LONG, seed);
+        for name in ["a", "b", "c"] {
+            let tardiness = &row(&summary, name).tardiness;
+            assert!(tardiness.p99_ms < 0.7, "{name}: {tardiness:?}");
+        }
+    }
+}
