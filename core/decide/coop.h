@@ -10,7 +10,7 @@
  *          member whose due event stays expired while it runs pays with due debt: its own virtual time, charged for such
  *          running only. While that is ahead of the clock by more than the grace, its due events do not count. What the
  *          member's share is from one due event to the next, at the pace at which the clock has gone on lately, it may have
- *          had before: an event may be as long as that.
+ *          had before: an event may be as long as that, and as its share of AHEAD_NS.
  *          A member that has waited for PATIENCE_NS is due, whatever it published: nobody starves.
  * Bound    An honest member's due event waits for the running event of another member, and for one grace of each
  *          member that is always due; such a member gets its own share, no more (one grace beyond).
@@ -144,6 +144,9 @@ static __always_inline void domain_sleep(struct domain __arena *d, struct member
 /* Over how long the pace of a domain's clock is measured. */
 #define PACE_NS 500000000ULL
 
+/* Its share over so long a member that is due may have had before, at least. */
+#define AHEAD_NS 40000000ULL
+
 /* How fast the domain's clock goes: that says what its members have, of however little the domain has. */
 static __always_inline void domain_look_pace(struct domain __arena *d, u64 now_ns)
 {
@@ -178,7 +181,7 @@ static __always_inline u64 member_part_ns(const struct member __arena *m,
 static __always_inline void domain_charge_due(struct domain __arena *d, struct member __arena *m,
 					      u64 ran_ns, u64 now_ns)
 {
-	u64 due_ns = m->run_due_ns, overdue_ns, least = domain_clock(d);
+	u64 due_ns = m->run_due_ns, overdue_ns, ahead_ns = AHEAD_NS, least = domain_clock(d);
 
 	domain_look_pace(d, now_ns);
 	m->run_due_ns = m->due_ns;
@@ -187,8 +190,9 @@ static __always_inline void domain_charge_due(struct domain __arena *d, struct m
 	overdue_ns = now_ns - due_ns;
 	if (overdue_ns > ran_ns)
 		overdue_ns = ran_ns;
-	if (m->due_ns > now_ns)
-		least -= vtime_of_ns(member_part_ns(m, d, m->due_ns - now_ns), m->node.weight);
+	if (m->due_ns > now_ns + ahead_ns)
+		ahead_ns = m->due_ns - now_ns;
+	least -= vtime_of_ns(member_part_ns(m, d, ahead_ns), m->node.weight);
 	m->debt_vtime = vtime_max(m->debt_vtime, least) + vtime_of_ns(overdue_ns, m->node.weight);
 }
 
