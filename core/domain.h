@@ -41,9 +41,6 @@ struct domain {
 	struct heap_link upcoming; /* in the place's queue of due times, or a group's of blocked domains, see place.h */
 	u64 nr_blocked; /* how often it has borrowed enough */
 	u64 served_least; /* as many due events as the member last chosen by progress has had; a new member begins with them */
-	u64 paced_at_ns; /* when the pace was measured last, */
-	u64 paced_clock; /* the domain's clock then, */
-	u64 pace; /* and by how much virtual time that had gone on in 1024 ns before; 0: unknown */
 	u64 turn_least; /* as late as that have turns begun, see decide/order.h */
 	u64 idle_since_ns; /* when its last active member went to sleep */
 	u8 order; /* enum coop_order */

@@ -8,9 +8,7 @@
  *          domain's seats (seat.h), which pays.
  *          Members are compared by the domain's own clock, which advances by CPU time / weight of the active members. A
  *          member whose due event stays expired while it runs pays with due debt: its own virtual time, charged for such
- *          running only. While that is ahead of the clock by more than the grace, its due events do not count. What the
- *          member's share is from one due event to the next, at the pace at which the clock has gone on lately, it may have
- *          had before: an event may be as long as that, and as its share of AHEAD_NS.
+ *          running only. While that is ahead of the clock by more than the grace, its due events do not count.
  *          A member that has waited for PATIENCE_NS is due, whatever it published: nobody starves.
  * Bound    An honest member's due event waits for the running event of another member, and for one grace of each
  *          member that is always due; such a member gets its own share, no more (one grace beyond).
@@ -141,59 +139,33 @@ static __always_inline void domain_sleep(struct domain __arena *d, struct member
 		heap_push(&d->asleep, &m->due, m->due_ns, 0);
 }
 
-/* Over how long the pace of a domain's clock is measured. */
-#define PACE_NS 500000000ULL
-
-/* Its share over so long a member that is due may have had before, at least. */
-#define AHEAD_NS 40000000ULL
-
-/* How fast the domain's clock goes: that says what its members have, of however little the domain has. */
-static __always_inline void domain_look_pace(struct domain __arena *d, u64 now_ns)
-{
-	u64 gone_ns = now_ns - d->paced_at_ns;
-
-	if (gone_ns < PACE_NS)
-		return;
-	d->pace = d->paced_at_ns ? (domain_clock(d) - d->paced_clock) / (gone_ns >> 10) : 0;
-	d->paced_at_ns = now_ns;
-	d->paced_clock = domain_clock(d);
-}
-
-/* What a member's share will be for so long: as it was lately; before that is known, as of a whole CPU, which it is at most. */
-static __always_inline u64 member_part_ns(const struct member __arena *m,
-					  const struct domain __arena *d, u64 ns)
-{
-	u64 weight = d->group.weight_active, part_ns;
-
-	if (ns > CHARGE_MAX_NS)
-		ns = CHARGE_MAX_NS;
-	if (d->pace)
-		part_ns = (ns >> 10) * vtime_to_ns(d->pace, m->node.weight);
-	else
-		part_ns = ns * m->node.weight / (weight ?: 1);
-	return part_ns < ns ? part_ns : ns;
-}
-
 /*
- * Charges due debt for the part of a run during which the due event that it began with was expired. What the member's share will
- * be until its next one it may have had before: it may be due as often as its share allows, and by as much at a time.
+ * Charges due debt for the part of a run during which the due event that it began with was expired, less what the
+ * member's share will be until its next one: it may be due as often as its share allows.
  */
 static __always_inline void domain_charge_due(struct domain __arena *d, struct member __arena *m,
 					      u64 ran_ns, u64 now_ns)
 {
-	u64 due_ns = m->run_due_ns, overdue_ns, ahead_ns = AHEAD_NS, least = domain_clock(d);
+	u64 due_ns = m->run_due_ns, overdue_ns, rest_ns, weight = d->group.weight_active;
 
-	domain_look_pace(d, now_ns);
 	m->run_due_ns = m->due_ns;
 	if (due_ns >= now_ns)
 		return;
 	overdue_ns = now_ns - due_ns;
 	if (overdue_ns > ran_ns)
 		overdue_ns = ran_ns;
-	if (m->due_ns > now_ns + ahead_ns)
-		ahead_ns = m->due_ns - now_ns;
-	least -= vtime_of_ns(member_part_ns(m, d, ahead_ns), m->node.weight);
-	m->debt_vtime = vtime_max(m->debt_vtime, least) + vtime_of_ns(overdue_ns, m->node.weight);
+	if (m->due_ns > now_ns) {
+		rest_ns = m->due_ns - now_ns;
+		if (rest_ns > CHARGE_MAX_NS)
+			rest_ns = CHARGE_MAX_NS;
+		if (weight > m->node.weight)
+			rest_ns = rest_ns * m->node.weight / weight;
+		if (rest_ns >= overdue_ns)
+			return;
+		overdue_ns -= rest_ns;
+	}
+	m->debt_vtime =
+		vtime_max(m->debt_vtime, domain_clock(d)) + vtime_of_ns(overdue_ns, m->node.weight);
 }
 
 /*
