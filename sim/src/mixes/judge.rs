@@ -34,7 +34,8 @@ const WAIT_MAX_MS: f64 = 2_500.0;
 const JOIN_SHARE_RATIO_MIN: f64 = 0.98;
 const JOIN_TARDINESS_RATIO_MAX: f64 = 1.0;
 const JOIN_TARDINESS_FLOOR_MS: f64 = 1.0;
-/// What a poll, an interrupt and a switch may differ by; and, of who is late by seconds, the turn in which the measuring ends.
+/// What a poll, an interrupt and a switch may differ by; and, of a member that is late by seconds, the turn in which the
+/// measuring ends.
 const JOIN_TARDINESS_NOISE_MS: f64 = 0.02;
 const JOIN_TARDINESS_NOISE: f64 = 0.001;
 /// p99 of due events: against EEVDF's, or this.
@@ -259,21 +260,24 @@ impl Judging<'_> {
         worst
     }
 
-    /// Shares against EEVDF's, as far as these are what one is entitled to: each task's, and of players in a domain, who all
-    /// show as many frames, whatever their films cost, that of all.
+    /// Whose shares are compared with EEVDF's: each task's, and of players in a domain, who all show as many frames, whatever
+    /// their films cost, that of all.
+    fn stock_units(&self) -> Vec<Vec<TaskIndex>> {
+        let plays =
+            |task: &TaskIndex| matches!(self.setup.tasks[*task].program, Program::Player(_));
+        let split = |unit: &Vec<TaskIndex>| match unit.iter().all(plays) {
+            true => vec![unit.clone()],
+            false => unit.iter().map(|task| vec![*task]).collect(),
+        };
+        self.units.iter().flat_map(split).collect()
+    }
+
+    /// Shares against EEVDF's, as far as that is within what one is entitled to.
     fn stock_shares(&mut self) {
         let Some(entitled) = self.entitled() else {
             return;
         };
-        let play = |task: &TaskIndex| matches!(self.setup.tasks[*task].program, Program::Player(_));
-        let units = self
-            .units
-            .iter()
-            .flat_map(|unit| match unit.iter().all(play) {
-                true => vec![unit.clone()],
-                false => unit.iter().map(|task| vec![*task]).collect(),
-            });
-        for unit in units.collect::<Vec<_>>() {
+        for unit in self.stock_units() {
             let is_judged = unit
                 .iter()
                 .all(|task| entitled[*task].is_known && entitled[*task].most >= STOCK_SHARE_MIN);
