@@ -247,6 +247,7 @@ static __always_inline struct member __arena *coop_first(struct domain __arena *
 	struct tree_node __arena *first = group_first(&d->group);
 	u64 major, minor;
 
+	/* How many events a member has had that announces none any more is not where the others are. */
 	if (first && d->order == ORDER_PROGRESS && d->served_least < member_of(first)->served &&
 	    member_of(first)->due_ns != NEVER_NS)
 		d->served_least = member_of(first)->served;

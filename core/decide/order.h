@@ -48,8 +48,9 @@ static __always_inline int member_due_counts(const struct member __arena *m,
 }
 
 /*
- * Due events that a member has had. One that it announces counts: what is to be shown then is ready. Who announces none has had no
- * more than its domain's least: else one that has stopped to announce any would wait for ever beside those that never do.
+ * Due events that a member has had. One that it announces counts: what is to be shown then is ready. A member that announces none
+ * has had no more than its domain's least: else one that has stopped to announce any would wait for ever beside those that never
+ * do.
  */
 static __always_inline u64 member_progress(const struct member __arena *m,
 					   const struct domain __arena *d)

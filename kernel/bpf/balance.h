@@ -192,8 +192,8 @@ static inline bool is_slower(struct shard __arena *s, const struct consort_cpu _
 }
 
 /*
- * Whether a subset's place is so far behind its shard's, in which tasks wait, too, that its CPUs serve nobody else: who leaves the
- * shard's place makes no room for it. How its tasks are served speeds.h compares.
+ * Whether a subset's place is so far behind its shard's, in which tasks wait, too, that its CPUs serve nobody else: a task that
+ * leaves the shard's place makes no room for it. How its tasks are served speeds.h compares.
  */
 static inline bool has_its_cpus(const struct shard __arena *s, const struct place __arena *pl)
 {
