@@ -9,7 +9,7 @@ use consort_daemon::{
     ejection::{Mode, Restarts},
     limits::Limits,
     listen::socket_path,
-    Config, End, Heir, Host, Loader, ServeError,
+    Config, End, Heir, Host, Loader, Running, ServeError,
 };
 use consort_kernel::{
     identity, Kept, Options, Prepared, SafeScheduler, Scheduler, Topology, TunablesChange,
@@ -124,13 +124,16 @@ impl Loader for Kernel {
         })
     }
 
-    fn prepare(&mut self, running: &str) -> Result<(), consort_kernel::Error> {
+    fn prepare(&mut self, running: &Running) -> Result<(), consort_kernel::Error> {
         let own = identity(&self.options);
-        if own != running {
+        if own != running.identity {
             info!(
-                running,
+                running = running.identity,
                 own, "another scheduler is in charge: it is exchanged"
             );
+            // What was set at run time holds for the next one, as it does where the same scheduler goes on.
+            let tunables = &mut self.options.tunables;
+            *tunables = tunables.or(running.tunables);
             self.prepared = Some(Prepared::load(self.options)?);
         }
         Ok(())

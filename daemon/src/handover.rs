@@ -18,6 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use consort_kernel::TunablesChange;
 use nix::{
     errno::Errno,
     poll::{poll, PollFd, PollFlags, PollTimeout},
@@ -33,6 +34,7 @@ use nix::{
 
 use crate::{
     estate::Estate,
+    host::Running,
     listen, peer,
     wire::{self, ANSWER_BYTES_MAX, REPLY_BYTES},
 };
@@ -72,8 +74,7 @@ impl From<Errno> for HandoverError {
 #[derive(Debug)]
 pub struct Successor {
     socket: OwnedFd,
-    /// Of the scheduler that is in charge.
-    pub identity: String,
+    pub running: Running,
 }
 
 impl Successor {
@@ -102,13 +103,19 @@ impl Successor {
         }
         let mut successor = Successor {
             socket,
-            identity: String::new(),
+            running: Running::default(),
         };
         let status = successor.ask(r#"{"command": "status"}"#)?;
         let identity = status["scheduler"]["identity"].as_str();
         let identity = identity.filter(|identity| !identity.is_empty());
         let none = || HandoverError::Refused("it is too old, or in safe mode".to_owned());
-        successor.identity = identity.ok_or_else(none)?.to_owned();
+        successor.running = Running {
+            identity: identity.ok_or_else(none)?.to_owned(),
+            tunables: TunablesChange {
+                granularity_ns: status["tunables"]["granularity_ns"].as_u64(),
+                min_slice_ns: status["tunables"]["min_slice_ns"].as_u64(),
+            },
+        };
         Ok(successor)
     }
 

@@ -9,7 +9,7 @@ use std::{
 
 use consort_kernel::{
     ClientPage, Counters, DomainLabel, Error, ExitReport, JoinArgs, Kept, LeaveArgs, Membership,
-    ReservationUsage, Scheduler, Tardiness, Terms, Thread, Tunables,
+    ReservationUsage, Scheduler, Tardiness, Terms, Thread, Tunables, TunablesChange,
 };
 use consort_rates::ClassTable;
 
@@ -20,8 +20,8 @@ pub trait Loader {
     /// Loads one where there is none.
     fn load(&mut self, mode: Mode) -> Result<Box<dyn Host>, Error>;
 
-    /// Whatever takes time, while the scheduler of that identity is in charge that is to be taken over.
-    fn prepare(&mut self, _identity: &str) -> Result<(), Error> {
+    /// Whatever takes time, while the scheduler is in charge that is to be taken over.
+    fn prepare(&mut self, _running: &Running) -> Result<(), Error> {
         Ok(())
     }
 
@@ -40,6 +40,14 @@ impl<F: FnMut(Mode) -> Result<Box<dyn Host>, Error>> Loader for F {
         let errno = libc::EOPNOTSUPP;
         Err(Error::Refused { doing, errno })
     }
+}
+
+/// What a daemon that is to be replaced says of its scheduler.
+#[derive(Debug, Clone, Default)]
+pub struct Running {
+    pub identity: String,
+    /// What is set of it. One that takes it over as it is finds this there.
+    pub tunables: TunablesChange,
 }
 
 /// What a scheduler that is taken over has to do with.

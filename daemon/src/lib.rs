@@ -60,6 +60,6 @@ pub mod users;
 pub mod wire;
 
 pub use consort_rates::{classes, credits, duration, rate, ClassTable};
-pub use host::{Heir, Host, Loader};
+pub use host::{Heir, Host, Loader, Running};
 pub use refusal::Refusal;
 pub use serve::{serve, Config, End, ServeError};

@@ -172,7 +172,7 @@ fn inherit(
         return Ok((left, None));
     }
     let successor = Successor::connect(&config.socket)?;
-    loader.prepare(&successor.identity)?;
+    loader.prepare(&successor.running)?;
     let mut estate = successor.take_over()?;
     // A unit's own socket is better than that of a daemon which goes.
     estate.listener = left.listener.or(estate.listener);

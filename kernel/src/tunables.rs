@@ -30,6 +30,14 @@ pub const GRANULARITY_NS: (u64, u64) = (100_000, 1_000_000_000);
 pub const MIN_SLICE_NS: (u64, u64) = (10_000, 100_000_000);
 
 impl TunablesChange {
+    /// This change, and of `other` what this one leaves alone.
+    pub fn or(self, other: TunablesChange) -> TunablesChange {
+        TunablesChange {
+            granularity_ns: self.granularity_ns.or(other.granularity_ns),
+            min_slice_ns: self.min_slice_ns.or(other.min_slice_ns),
+        }
+    }
+
     /// The tunables that result from applying this change to `current`.
     ///
     /// # Errors

@@ -161,16 +161,24 @@ fn replace() -> Outcome {
     end(third)
 }
 
-/// Another scheduler follows, for its options differ: programs keep their pages and domains.
+/// Another scheduler follows, for its options differ: programs keep their pages and domains, and what was set at run time
+/// holds but for what the next daemon is told.
 fn exchange() -> Outcome {
     let first = Daemon::start(&["--watchdog", "20s"])?;
     let mut programs = Programs::start(0)?;
+    consort(&["set", "granularity", "3ms"])?.expect(0, &[])?;
+    consort(&["set", "min-slice", "300us"])?.expect(0, &[])?;
     let attached_before = attached()?;
-    let second = first.replaced(&[])?;
+    let second = first.replaced(&["--min-slice", "250us"])?;
     programs.check()?;
     check!(
         attached()? == attached_before + 1,
         "the scheduler was not exchanged"
+    );
+    let tunables = &status()?["tunables"];
+    check!(
+        tunables["granularity_ns"] == 3_000_000 && tunables["min_slice_ns"] == 250_000,
+        "{tunables} is set instead of 3 ms, as it was before, and 250 us, as the next daemon was told"
     );
     comes_and_goes(&mut programs)?;
     end(second)
