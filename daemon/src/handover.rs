@@ -7,7 +7,7 @@
 //!    is the last.
 //! 3. The next one takes over, and says [`TAKEN`]. The first one ends without giving anything up.
 //!
-//! If the next one hangs up instead, or does not say so in time, the first one serves on.
+//! If the next one hangs up instead, is stopped, or does not say so in time, the first one serves on.
 
 use std::{
     collections::BTreeMap,
@@ -36,6 +36,7 @@ use crate::{
     estate::Estate,
     host::Running,
     listen, peer,
+    procfs::Stat,
     wire::{self, ANSWER_BYTES_MAX, REPLY_BYTES},
 };
 
@@ -45,6 +46,8 @@ const TAKEN: &[u8] = b"taken";
 const DESCRIPTORS: usize = 128;
 /// How long the next daemon may take: an emulated machine is slow to exchange a scheduler.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// How long the other one may be stopped: whoever has typed ^Z need not come back.
+const STOPPED: Duration = Duration::from_secs(1);
 /// More than the names of one message.
 const NAMES_BYTES_MAX: usize = 65536;
 
@@ -186,18 +189,34 @@ fn receive_waiting(
     }
 }
 
+/// Waits for the daemon at the other end.
 fn wait_for(socket: BorrowedFd<'_>, what: PollFlags, until: Instant) -> Result<(), Errno> {
+    let mut was_stopped = false;
     loop {
         let left = until.saturating_duration_since(Instant::now());
-        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        let timeout = PollTimeout::try_from(left.min(STOPPED)).unwrap_or(PollTimeout::MAX);
         let mut ready = [PollFd::new(socket, what)];
         match poll(&mut ready, timeout) {
-            Ok(0) => return Err(Errno::ETIMEDOUT),
+            Ok(0) => {
+                let is_stopped = is_stopped(socket);
+                if left.is_zero() || (was_stopped && is_stopped) {
+                    return Err(Errno::ETIMEDOUT);
+                }
+                was_stopped = is_stopped;
+            }
             Ok(_) => return Ok(()),
             Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno),
         }
     }
+}
+
+/// Whether a signal or a debugger has stopped the process at the other end.
+fn is_stopped(socket: BorrowedFd<'_>) -> bool {
+    let other = peer::credentials(socket).ok();
+    let folder = other.map(|other| Path::new("/proc").join(other.pid().to_string()));
+    let stat = folder.and_then(|folder| Stat::of(&folder));
+    stat.is_some_and(|stat| matches!(stat.state, 'T' | 't'))
 }
 
 /// The side of the daemon that runs: sends all, and waits until the next one has taken over.

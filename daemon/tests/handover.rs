@@ -4,7 +4,7 @@
 mod common;
 
 use std::{
-    os::fd::BorrowedFd,
+    os::fd::{AsRawFd, BorrowedFd},
     thread,
     time::{Duration, Instant},
 };
@@ -21,7 +21,15 @@ use consort_daemon::{
 };
 use nix::{
     poll::{poll, PollFd, PollFlags, PollTimeout},
-    sys::socket::{socketpair, AddressFamily, SockFlag, SockType},
+    sys::{
+        signal::{kill, Signal},
+        socket::{
+            connect, recv, send, socket, socketpair, AddressFamily, MsgFlags, SockFlag, SockType,
+            UnixAddr,
+        },
+        wait::{waitpid, WaitPidFlag, WaitStatus},
+    },
+    unistd::{fork, ForkResult, Pid},
 };
 
 fn reserve() -> consort_request {
@@ -104,6 +112,53 @@ fn a_daemon_whose_successor_fails_serves_on() {
     assert_eq!(program.ask(&join(gettid(), 0, "video")).error, 0);
     host.unload(unloaded());
     assert!(next.join().unwrap().is_ok());
+}
+
+/// Killed when the test fails, too.
+struct Child(Pid);
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = kill(self.0, Signal::SIGKILL);
+    }
+}
+
+/// What it does not finish, nobody waits for.
+#[test]
+fn a_daemon_whose_successor_is_stopped_serves_on() {
+    let daemon = Daemon::start();
+    let program = daemon.hello();
+    let (address, hand_over) = (
+        UnixAddr::new(&daemon.config.socket).unwrap(),
+        wire::control_message(r#"{"command": "hand_over"}"#),
+    );
+    let mut answer = [0; wire::REPLY_BYTES];
+    // SAFETY: the child makes system calls alone.
+    let ForkResult::Parent { child } = (unsafe { fork() }).unwrap() else {
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let own = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None);
+        let asked = own.as_ref().is_ok_and(|own| {
+            connect(own.as_raw_fd(), &address).is_ok()
+                && send(own.as_raw_fd(), &hand_over, MsgFlags::empty()).is_ok()
+                && recv(own.as_raw_fd(), &mut answer, MsgFlags::empty()).is_ok()
+        });
+        unsafe {
+            libc::raise(libc::SIGSTOP);
+            libc::_exit(i32::from(!asked));
+        }
+    };
+    let child = Child(child);
+    let stopped = waitpid(child.0, Some(WaitPidFlag::WUNTRACED)).unwrap();
+    assert!(matches!(stopped, WaitStatus::Stopped(..)), "{stopped:?}");
+    let began = Instant::now();
+    assert_eq!(program.ask(&join(gettid(), 0, "video")).error, 0);
+    assert!(began.elapsed() < Duration::from_secs(30));
+    kill(child.0, Signal::SIGCONT).unwrap();
+    let ended = waitpid(child.0, None).unwrap();
+    std::mem::forget(child);
+    assert!(matches!(ended, WaitStatus::Exited(_, 0)), "{ended:?}");
+    daemon.eject(unloaded());
+    assert!(matches!(daemon.end(), Ok(End::Ejected { .. })));
 }
 
 /// A successor that has read another file, without a class in which somebody has reserved, and whose kernel refuses it.
