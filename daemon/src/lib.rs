@@ -21,6 +21,7 @@ pub mod domains;
 mod dumps;
 pub mod ejection;
 pub mod estate;
+mod executed;
 mod force;
 pub mod functions;
 pub mod groups;

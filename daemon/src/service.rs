@@ -7,7 +7,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use consort_kernel::{ExitReport, LeaveArgs, Thread};
+use consort_kernel::{ExitReport, LeaveArgs, Membership, Thread};
 use nix::errno::Errno;
 use tracing::{debug, warn};
 
@@ -198,22 +198,21 @@ impl Service {
         let Some(client) = self.clients.get(id) else {
             return;
         };
-        let (uid, number) = (client.peer.uid, client.number);
+        let (uid, pid) = (client.peer.uid, client.peer.pid);
+        let client = client.number.unwrap_or_default();
         let Some(member) = self.clients.remove_member(id, slot) else {
             return;
         };
         self.users.entry(uid, now).members -= 1;
-        let args = LeaveArgs {
-            tid: member.thread.tid,
-            client: number.unwrap_or_default(),
+        let place = Membership {
+            client,
             slot,
+            domain: member.domain,
         };
-        match self.host.leave(args) {
-            Ok(()) => {}
-            // The thread ended, and the scheduler has already forgotten it.
-            Err(error) if [libc::ESRCH, libc::ENOENT].contains(&error.errno()) => {}
-            Err(error) => warn!(tid = args.tid, %error, "a thread cannot leave its domain"),
-        }
+        self.take_out((pid, member.thread), place, |host, thread| {
+            let tid = thread.tid;
+            host.leave(LeaveArgs { tid, client, slot })
+        });
         self.shrink_domain(member.domain, now);
     }
 

@@ -5,7 +5,7 @@ mod common;
 
 use std::sync::mpsc;
 
-use common::{gettid, join, leave, request, Daemon};
+use common::{first_thread, gettid, join, leave, request, Daemon};
 use consort_abi::{CONSORT_HELLO, CONSORT_JOIN_PREEMPT, CONSORT_ORDER_PROGRESS};
 
 #[test]
@@ -254,4 +254,31 @@ fn leaving_names_the_thread_that_joined() {
         });
     });
     assert_eq!(daemon.host.record().members.len(), 1);
+}
+
+/// A thread that executes a program gets its process' number, and stays in the scheduler where it was.
+#[test]
+fn a_member_that_executes_a_program_is_none_any_more() {
+    let daemon = Daemon::start();
+    let program = daemon.hello();
+    assert_eq!(program.ask(&join(gettid(), 3, "video")).error, 0);
+    daemon.host.record().execute(gettid());
+    drop(program);
+    daemon.wait_until("nobody is a member", |record| record.members.is_empty());
+    daemon.wait_until("the domain is gone", |record| record.domains.is_empty());
+}
+
+/// What ends with a thread is its own membership, whoever else of its process is a member.
+#[test]
+fn a_member_outlives_another_thread_of_its_process() {
+    let daemon = Daemon::start();
+    let program = daemon.hello();
+    let thread = first_thread();
+    assert_eq!(program.ask(&join(thread.tid, 0, "video")).error, 0);
+    assert_eq!(program.ask(&join(gettid(), 1, "video")).error, 0);
+    // Its thread ends, and the scheduler forgets it.
+    let member = daemon.host.record().members.remove(&gettid());
+    assert_eq!(member.map(|member| member.slot), Some(1));
+    assert_eq!(program.ask(&leave(gettid(), 1)).error, 0);
+    assert_eq!(daemon.host.record().members[&thread.tid].slot, 0);
 }

@@ -5,9 +5,9 @@
 use std::time::Instant;
 
 use consort_groups::function::Function;
-use consort_kernel::Error;
+use consort_kernel::{Error, Membership};
 use nix::errno::Errno;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::{
     host::Bind,
@@ -280,15 +280,19 @@ impl Service {
             return;
         };
         made.seats[index][seat] = None;
-        let Some(args) = args(made, (index, seat), known) else {
+        let Some(bind) = args(made, (index, seat), known) else {
             return;
         };
-        match self.host.unbind(args) {
-            Ok(()) => {}
-            // The thread ended, and the scheduler has already forgotten it.
-            Err(error) if [libc::ESRCH, libc::ENOENT].contains(&error.errno()) => {}
-            Err(error) => warn!(tid, %error, "a thread cannot be unbound"),
-        }
+        let (client, slot) = bind.page.filter(|_| bind.polls).unwrap_or_default();
+        let place = Membership {
+            client,
+            slot,
+            domain: bind.group,
+        };
+        let whose = (known.pid, bind.thread);
+        self.take_out(whose, place, |host, thread| {
+            host.unbind(Bind { thread, ..bind })
+        });
     }
 
     /// Called a few times a second: forgets threads that ended, binds those that were refused if they can be now, and looks

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A host that records what it is told.
 
+mod exec;
 mod groups;
 mod loader;
 
@@ -20,6 +21,7 @@ use consort_kernel::{
 };
 use nix::sys::memfd::{memfd_create, MFdFlags};
 
+pub use exec::first_thread;
 pub use loader::FakeLoader;
 use loader::{link, IDENTITY};
 
@@ -59,6 +61,8 @@ pub struct Record {
     pub loads: Vec<Mode>,
     /// Refuse to load that one.
     pub unloadable: Option<Mode>,
+    /// Have executed programs, and are found by these numbers no more.
+    pub executed: BTreeSet<i32>,
     /// Refuse to bind these threads.
     pub unbindable: BTreeSet<i32>,
     /// Have no memory for plans of roles of that number.

@@ -21,7 +21,7 @@ use consort_daemon::{
 };
 use consort_kernel::ExitReport;
 
-pub use host::{FakeGroup, FakeHost, FakeLoader, Promise, Record};
+pub use host::{first_thread, FakeGroup, FakeHost, FakeLoader, Promise, Record};
 pub use program::{gettid, join, leave, request, Program};
 
 /// A fresh folder, removed when it is dropped.

@@ -255,3 +255,21 @@ fn a_long_file_is_one_message() {
     assert_eq!(program.receive().unwrap().error, libc::EMSGSIZE);
     assert!(program.receive().is_none());
 }
+
+/// A thread that executes a program gets its process' number, and stays in the scheduler where it was.
+#[test]
+fn a_member_that_executes_a_program_is_unbound() {
+    for name in ["show", "talker"] {
+        let daemon = Daemon::start();
+        let program = daemon.hello();
+        apply(&program, FILE).unwrap();
+        let thread = Sleeper::new();
+        assert_eq!(program.ask(&announce(thread.tid, 0, name)).error, 0);
+        assert_eq!(bound(&program).len(), 1);
+        daemon.host.record().execute(thread.tid);
+        drop(program);
+        daemon.wait_until(name, |record| {
+            record.groups.values().all(|group| group.threads.is_empty())
+        });
+    }
+}

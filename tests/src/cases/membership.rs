@@ -24,6 +24,12 @@ pub const TESTS: &[Test] = &[
         run: deserter,
     },
     Test {
+        name: "membership.execute_after_joining",
+        cpus: Cpus::Any,
+        needs: Needs::Daemon,
+        run: execute,
+    },
+    Test {
         name: "membership.fork_after_joining",
         cpus: Cpus::Any,
         needs: Needs::Daemon,
@@ -122,6 +128,15 @@ fn deserter() -> Outcome {
         "the second thread could not take the slot over"
     );
     Ok(())
+}
+
+/// The thread has its process' number afterwards; it is no member, and may join as any other.
+fn execute() -> Outcome {
+    let role = Role::ready("executes deserters steady others 20 1")?;
+    await_members(1)?;
+    let domains = status()?["domains"].as_array().map_or(0, Vec::len);
+    check!(domains == 1, "there are {domains} domains instead of 1");
+    role.await_progress(Field::Served, 5)
 }
 
 fn fork() -> Outcome {

@@ -3,14 +3,15 @@
 
 use std::{
     io::{Read, Write},
-    os::unix::net::UnixStream,
+    os::unix::{net::UnixStream, process::CommandExt},
+    process::Command,
     thread,
     time::Duration,
 };
 
 use consort::{now_ns, Domain, Next};
 
-use super::{argument, work_ns};
+use super::{argument, join, work_ns};
 use crate::suite::{
     board::{Board, Field, VARIABLE},
     client::{gettid, Client},
@@ -177,4 +178,20 @@ pub fn family(board: &Board, _: &[&str]) -> Result<(), String> {
     loop {
         work_ns(MS);
     }
+}
+
+/// `executes DOMAIN ROLE...`: a thread that is not its process' first joins, and executes the program of that role.
+pub fn executes(_: &Board, arguments: &[&str]) -> Result<(), String> {
+    let domain = argument::<String>(arguments, 0)?;
+    let mut program = Command::new("/proc/self/exe");
+    program.arg("role").args(&arguments[1..]);
+    thread::scope(|scope| {
+        let second = scope.spawn(|| {
+            let _member = join(&domain)?;
+            Err(format!("cannot execute: {}", program.exec()))
+        });
+        second
+            .join()
+            .unwrap_or_else(|_| Err("the thread panicked".to_owned()))
+    })
 }

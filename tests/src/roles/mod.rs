@@ -52,6 +52,7 @@ const ROLES: &[(&str, Role)] = &[
     ("deaf", storm::deaf),
     ("noise", storm::noise),
     ("deserter", crowd::deserter),
+    ("executes", crowd::executes),
     ("threads", crowd::threads),
     ("members", crowd::members),
     ("ping-pong", crowd::ping_pong),

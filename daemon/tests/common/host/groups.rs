@@ -109,6 +109,9 @@ impl GroupHost for FakeHost {
     fn unbind(&mut self, bind: Bind) -> Result<(), Error> {
         let mut record = self.record();
         record.live_or_die();
+        if record.executed.contains(&bind.thread.tid) {
+            return Err(refusal("unbind", libc::ESRCH));
+        }
         let group = record
             .groups
             .get_mut(&bind.group)
