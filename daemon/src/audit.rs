@@ -1,19 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The audit trail: who reserved, released, lent, recollected and joined, what the operator changed, and who was refused
 //! what. Its lines are events of the target [`TARGET`], with a field for each part: the journal of systemd takes them as
-//! fields. A user gets so many lines that nobody fills the log; how many were left out is said with the next one.
+//! fields. A user gets so many lines, and each is so short, that nobody fills the log; how many were left out is said with the
+//! next one.
 
 use std::time::Instant;
 
+use consort_abi::message::cut_text;
 use tracing::{debug, info};
 
 use crate::{peer::Peer, service::Service, Refusal};
 
 pub const TARGET: &str = "consort::audit";
 
+/// Of what a line says of somebody's request, which may be as long as a message.
+const DETAILS_BYTES_MAX: usize = 512;
+
 /// What somebody did, with its details.
 pub(crate) fn done(service: &mut Service, peer: &Peer, doing: &'static str, details: &str) {
     if may_log(service, peer.uid, Instant::now()) {
+        let details = cut_text(details, DETAILS_BYTES_MAX);
         info!(target: TARGET, doing, uid = peer.uid, pid = peer.pid, command = peer.command, details);
     }
 }
@@ -28,8 +34,8 @@ pub(crate) fn refused(
 ) {
     debug!(pid = peer.pid, uid = peer.uid, %refusal, "refused");
     if may_log(service, peer.uid, now) {
-        let Refusal { errno, text } = refusal;
-        info!(target: TARGET, doing = "refused", uid = peer.uid, pid = peer.pid, command = peer.command, request = kind, errno = %errno, details = text);
+        let (errno, details) = (refusal.errno, cut_text(&refusal.text, DETAILS_BYTES_MAX));
+        info!(target: TARGET, doing = "refused", uid = peer.uid, pid = peer.pid, command = peer.command, request = kind, errno = %errno, details);
     }
 }
 
@@ -41,8 +47,8 @@ pub(crate) fn turned_away(
     now: Instant,
 ) {
     if may_log(service, uid, now) {
-        let Refusal { errno, text } = refusal;
-        info!(target: TARGET, doing = "turn away", uid, pid, errno = %errno, details = text);
+        let (errno, details) = (refusal.errno, cut_text(&refusal.text, DETAILS_BYTES_MAX));
+        info!(target: TARGET, doing = "turn away", uid, pid, errno = %errno, details);
     }
 }
 

@@ -7,7 +7,10 @@ use std::{
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    sync::mpsc,
+    sync::{
+        atomic::{AtomicUsize, Ordering},
+        mpsc, Arc,
+    },
 };
 
 use consort_abi::CONSORT_SOCKET_PATH;
@@ -215,22 +218,45 @@ const DESCRIPTORS_MAX: usize = 253;
 
 /// Closes files aside, one after the other: what closing them waits for, nobody else waits for.
 #[derive(Debug)]
-pub struct Closer(mpsc::Sender<OwnedFd>);
+pub struct Closer {
+    files: mpsc::Sender<OwnedFd>,
+    waiting: Arc<AtomicUsize>,
+}
+
+/// So many files may wait to be closed, and those of one more message: when the daemon may open no more, the kernel gives the
+/// rest of a message up in the daemon's own time.
+const WAITING_MAX: usize = 512;
 
 impl Closer {
     /// # Errors
     /// When no thread can be made.
     pub fn start() -> io::Result<Self> {
         let (sender, files) = mpsc::channel::<OwnedFd>();
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let of_closer = waiting.clone();
         let closer = std::thread::Builder::new().name("consort-closer".to_owned());
-        closer.spawn(move || files.into_iter().for_each(drop))?;
-        Ok(Closer(sender))
+        closer.spawn(move || {
+            for file in files {
+                drop(file);
+                of_closer.fetch_sub(1, Ordering::Relaxed);
+            }
+        })?;
+        Ok(Closer {
+            files: sender,
+            waiting,
+        })
     }
 
     pub fn close(&self, file: OwnedFd) {
-        if let Err(mpsc::SendError(file)) = self.0.send(file) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        if let Err(mpsc::SendError(file)) = self.files.send(file) {
             drop(file);
         }
+    }
+
+    /// Whether so many files wait that no more are to be received.
+    pub fn is_behind(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) >= WAITING_MAX
     }
 }
 

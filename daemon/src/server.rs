@@ -4,6 +4,8 @@
 //! One message of each ready connection is answered per round, so that a connection that floods the socket
 //! delays the others by one answer and no more. Of many that end at once a few are closed per round: no answer waits for all.
 
+mod connect;
+
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap, VecDeque},
@@ -11,7 +13,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use consort_abi::CONSORT_HELLO;
 use consort_kernel::{ExitReport, Thread};
 use nix::{
     errno::Errno,
@@ -19,30 +20,29 @@ use nix::{
         epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout},
         signal::Signal,
         signalfd::SignalFd,
-        socket::{shutdown, Shutdown, UnixCredentials},
+        socket::{shutdown, Shutdown},
         time::TimeSpec,
     },
     time::{clock_gettime, ClockId},
 };
 use tracing::{debug, info, warn};
 
+use connect::Refused;
+
 use crate::{
-    bills,
     clients::ConnectionId,
     ejection,
     estate::{client_name, Belongings},
     handover,
-    limits::Bucket,
     listen::{self, Closer, Listener},
     lock::Lock,
     notify::Watchdog,
-    peer, priority,
+    priority,
     requests::Next,
     service::Service,
     signals,
     store::Store,
-    wire::{Reply, MESSAGE_BYTES_MAX},
-    Refusal,
+    wire::MESSAGE_BYTES_MAX,
 };
 
 /// How often the scheduler's health and the members' lives are looked at.
@@ -53,10 +53,6 @@ const EVENTS_PER_ROUND: usize = 1024;
 const ENDS_PER_ROUND: usize = 8;
 /// Some twenty unread replies: more than any program needs that reads them.
 const UNREAD_BYTES_MAX: usize = 16384;
-
-/// In seconds of CPU time: two percent of a CPU, and how much at once.
-const TURNED_AWAY_PER_S: f64 = 0.02;
-const TURNED_AWAY_BURST: f64 = 0.002;
 
 const LISTENER: u64 = 0;
 const SIGNALS: u64 = 1;
@@ -100,8 +96,7 @@ pub(crate) struct Server<'a> {
     hands_over_to: Option<ConnectionId>,
     /// A daemon that has not taken over had detached the scheduler by then.
     was_detached: bool,
-    /// Turning strangers away costs time that nobody pays for, so it is done only so often.
-    turned_away: Bucket,
+    refused: Refused,
     watchdog: Watchdog,
     next_tick: Instant,
     /// For one message.
@@ -143,7 +138,7 @@ impl<'a> Server<'a> {
             was_detached: false,
             closer: Closer::start()
                 .map_err(|error| Errno::from_raw(error.raw_os_error().unwrap_or(libc::EAGAIN)))?,
-            turned_away: Bucket::of_size(TURNED_AWAY_PER_S, TURNED_AWAY_BURST, Instant::now()),
+            refused: Refused::new(Instant::now()),
             watchdog: Watchdog::asked_for(),
             next_tick: Instant::now(),
             buffer: vec![0; MESSAGE_BYTES_MAX],
@@ -249,91 +244,6 @@ impl<'a> Server<'a> {
         EpollTimeout::from(wait_ms)
     }
 
-    fn accept(&mut self) {
-        let now = Instant::now();
-        if let Some(wait) = self.turned_away.owes_for(0.0, now) {
-            self.pause_listening(LISTENER, now + wait.max(Duration::from_millis(1)));
-            return;
-        }
-        let socket = match self.listener.accept() {
-            Ok(Some(socket)) => socket,
-            Ok(None) => return,
-            Err(errno) => {
-                // Out of descriptors: wait for a program to end, without spinning.
-                warn!(%errno, "cannot accept a connection");
-                self.pause_listening(LISTENER, now + self.tools.pause);
-                return;
-            }
-        };
-        let id = self.next_id;
-        self.next_id += 1;
-        match peer::credentials(&socket) {
-            Ok(seen) => self.let_in(id, socket, &seen, now),
-            Err(refusal) => {
-                self.turn_away(socket, &refusal);
-                let spent = self.charge(None, now);
-                self.turned_away.charge(spent.as_secs_f64());
-            }
-        }
-    }
-
-    /// Who connects pays for it, and so does who is refused.
-    fn let_in(&mut self, id: ConnectionId, socket: OwnedFd, seen: &UnixCredentials, now: Instant) {
-        let admitted = self.service.connect_from(id, &socket, now);
-        let process = Thread {
-            tid: seen.pid(),
-            start: bills::ANY_START,
-        };
-        let payer = self.service.payer_at(id);
-        let payer = payer.unwrap_or((seen.uid(), process));
-        let is_admitted = admitted.is_ok();
-        match admitted {
-            Ok(()) => self.listen_to(id, socket, now),
-            Err(refusal) => self.turn_away(socket, &refusal),
-        }
-        let spent = self.charge(Some(payer), now);
-        if !is_admitted {
-            self.turned_away.charge(spent.as_secs_f64());
-        }
-    }
-
-    fn turn_away(&mut self, socket: OwnedFd, refusal: &Refusal) {
-        debug!(%refusal, "connection refused");
-        // The program has not spoken yet; it will take this for the answer to its HELLO.
-        let _ = listen::send(
-            socket.as_raw_fd(),
-            &Reply::refused(CONSORT_HELLO as u16, refusal),
-        );
-        // With its HELLO unread the kernel would tell the program of a broken connection instead of the answer.
-        let unread = listen::shut(socket.as_raw_fd(), &mut self.buffer);
-        unread.into_iter().for_each(|file| self.closer.close(file));
-        self.close_connection(socket);
-    }
-
-    fn close_connection(&self, socket: OwnedFd) {
-        match listen::closes_at_once(&socket) {
-            true => drop(socket),
-            false => {
-                // Its program is to know at once.
-                let _ = shutdown(socket.as_raw_fd(), Shutdown::Both);
-                self.closer.close(socket);
-            }
-        }
-    }
-
-    fn listen_to(&mut self, id: ConnectionId, socket: OwnedFd, now: Instant) {
-        let event = EpollEvent::new(EpollFlags::EPOLLIN, id);
-        match self.epoll.add(&socket, event) {
-            Ok(()) => {
-                self.connections.insert(id, socket);
-            }
-            Err(errno) => {
-                warn!(%errno, "cannot watch a connection");
-                self.service.disconnect(id, now);
-            }
-        }
-    }
-
     /// Charges all the CPU time since the last charge, waking up included, and returns it.
     fn charge(&mut self, payer: Option<(u32, Thread)>, now: Instant) -> Duration {
         let until = cpu_time();
@@ -372,6 +282,13 @@ impl<'a> Server<'a> {
             return;
         };
         let fd = socket.as_raw_fd();
+        if self.closer.is_behind() && !listen::closes_at_once(socket) {
+            debug!(
+                id,
+                "a program may send descriptors, and too many are being closed"
+            );
+            return self.end(id);
+        }
         let (length, descriptors) = match listen::receive(fd, &mut self.buffer) {
             Ok((0, _)) => return self.end(id),
             Ok(received) => received,

@@ -333,3 +333,24 @@ fn a_file_that_is_read_again_is_written_down_with_who_wanted_it_and_what_came_of
     pthread_kill(daemon, Signal::SIGTERM).unwrap();
     thread.join().unwrap();
 }
+
+/// A message may be of any length, and what is wrong with it comes back in what it is told.
+#[test]
+fn a_line_is_not_as_long_as_its_user_likes() {
+    let mut world = World::new();
+    let long = "x".repeat(190_000);
+    for ask in [
+        format!(r#"{{"command": "{long}"}}"#),
+        format!(
+            r#"{{"command": "reserve", "class": "{long}", "rate": 0.2, "period_ns": 30000000}}"#
+        ),
+        format!(r#"{{"command": "release", "cgroup": "{long}"}}"#),
+        format!(r#"{{"command": "df", "doing": "remove", "name": "{long}"}}"#),
+        format!(r#"{{"command": "group", "doing": "delete", "name": "{long}"}}"#),
+    ] {
+        let reply = world.say(USER, &wire::control_message(&ask));
+        assert_ne!(reply.error, 0);
+        let details = world.trail.line().0["details"].len();
+        assert!(details <= 512, "{details} bytes of {}", &ask[..40]);
+    }
+}

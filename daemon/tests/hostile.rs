@@ -230,9 +230,9 @@ fn a_program_pays_for_the_daemon() {
         .collect();
     let before = billed(&daemon.host.record());
     for _ in 0..300 {
-        // Told before it has asked for anything.
-        let refused = daemon.connect().receive().expect("a refusal");
-        assert_ne!(refused.error, 0);
+        // Told before it has asked for anything, or shut out.
+        let refused = daemon.connect().receive();
+        assert!(refused.is_none_or(|reply| reply.error != 0));
     }
     daemon.wait_until("being refused is billed", |record| {
         billed(record) > before + std::time::Duration::from_millis(1)
@@ -312,6 +312,36 @@ fn what_a_program_has_sent_that_is_refused_is_closed_aside() {
     assert!(hostile.receive().is_none());
     assert_is_answered(&other);
     drop(all);
+}
+
+/// With no room for more the kernel would give the rest of a message's files up in the daemon's own time.
+#[test]
+fn files_that_wait_to_be_closed_are_bounded() {
+    const EACH: usize = 253;
+    let daemon = Daemon::start();
+    let other = daemon.hello();
+    let_descriptors_through(listener_at(&daemon.config.socket));
+    let hostile: Vec<Program> = (0..8).map(|_| daemon.connect()).collect();
+    let _readers = send_lingering(&hostile[0], 1);
+    assert!(hostile[0].receive().is_none(), "it is not served any more");
+    let before = open_files();
+    let (hello, file) = (
+        wire::request_bytes(request(CONSORT_HELLO)),
+        fs::File::open("/dev/null").unwrap(),
+    );
+    for program in &hostile[1..] {
+        let sent = program.send_with(&hello, &[file.as_raw_fd(); EACH]);
+        sent.unwrap();
+        assert!(program.receive().is_none(), "it is not served any more");
+    }
+    let waiting = open_files() - before;
+    assert!(waiting < 5 * EACH, "{waiting} files wait to be closed");
+    assert_is_answered(&other);
+}
+
+/// Of this process, other tests' included.
+fn open_files() -> usize {
+    fs::read_dir("/proc/self/fd").unwrap().count()
 }
 
 /// Messages with the last reference to a socket each that takes an hour to close, unless its reader is dropped.

@@ -5,7 +5,7 @@ mod common;
 
 use std::time::{Duration, Instant};
 
-use common::{join, leave, request, write_thread, FakeHost, Folder};
+use common::{join, leave, request, write_thread, Daemon, FakeHost, Folder};
 use consort_abi::{consort_request, CONSORT_HELLO};
 use consort_daemon::{
     limits::Limits, peer::Processes, requests::Next, service::Service, users::Users, wire,
@@ -218,6 +218,22 @@ fn who_connects_too_often_is_not_looked_at() {
         assert_eq!(refused().errno, Errno::EAGAIN);
     }
     assert!(opened.read_events().is_err(), "somebody has looked");
+}
+
+/// To be told why costs: a crowd is told now and then, and shut out meanwhile. Nobody waits behind it for as long as it takes
+/// to tell them all, which is most of a minute.
+#[test]
+fn a_crowd_that_connects_too_often_is_shut_out() {
+    let daemon = Daemon::start();
+    let began = Instant::now();
+    let crowd = (0..6000).map(|_| daemon.connect());
+    crowd.for_each(drop);
+    // The last one's turn has come.
+    assert!(daemon
+        .connect()
+        .receive()
+        .is_none_or(|reply| reply.error != 0));
+    assert!(began.elapsed() < Duration::from_secs(20));
 }
 
 #[test]
