@@ -39,8 +39,10 @@ pub(crate) struct Scan {
     listed: BTreeSet<i32>,
     /// Those that were new, and how often they will be looked at.
     young: BTreeMap<i32, u8>,
-    /// Those that this round has not come to.
+    /// Those that this round has not come to; the last one is next.
     left: Vec<i32>,
+    /// What is looked for has changed: those that this round has passed come once more.
+    again: bool,
     /// By number of the process.
     pub launched: BTreeMap<i32, Launched>,
     /// The one that was looked for last.
@@ -58,10 +60,18 @@ impl Scan {
         self.young.extend(new.map(|pid| (*pid, LOOKS)));
         self.young.retain(|pid, _| all.contains(pid));
         self.stopped.retain(|pid, _| all.contains(pid));
-        if self.left.is_empty() {
-            self.left = all.iter().copied().collect();
+        if std::mem::take(&mut self.again) || self.left.is_empty() {
+            self.left_anew(&all);
         }
         self.listed = all;
+    }
+
+    /// Puts those that this round has passed behind the rest: everybody has a turn, however often somebody asks for this.
+    fn left_anew(&mut self, all: &BTreeSet<i32>) {
+        let rest: BTreeSet<i32> = self.left.iter().copied().collect();
+        self.left.retain(|pid| all.contains(pid));
+        let passed = all.difference(&rest).copied();
+        self.left.splice(..0, passed);
     }
 
     /// Whom to look at now: the new ones, then some of the others.
@@ -97,6 +107,7 @@ impl Scan {
         self.listed.clear();
         self.young.clear();
         self.left.clear();
+        self.again = false;
     }
 }
 
@@ -181,7 +192,7 @@ impl Service {
 
     /// All processes are looked at again, some of them at once.
     pub(super) fn scan_anew(&mut self) {
-        self.groups.scan.forget();
+        self.groups.scan.again = true;
         self.scan_some();
     }
 
@@ -212,7 +223,8 @@ impl Service {
 
     fn look_around(&mut self, wanted: &[Wanted]) {
         let scan = &self.groups.scan;
-        if scan.left.is_empty() || scan.listed.len() <= LISTED_FREELY {
+        let is_due = scan.left.is_empty() || scan.again;
+        if is_due || scan.listed.len() <= LISTED_FREELY {
             let all = self.processes.all();
             self.groups.scan.list(all);
         }
@@ -305,5 +317,28 @@ mod tests {
         let rest = scan.left.len();
         scan.next();
         assert!(scan.left.len() < rest);
+    }
+
+    /// With so many processes, too, that they are listed once a round.
+    #[test]
+    fn everybody_has_a_turn_however_often_all_are_looked_at_anew() {
+        let mut scan = Scan::default();
+        let mut seen = BTreeSet::new();
+        scan.list((1..=1000).collect());
+        scan.young.clear();
+        // In each go one that is new, and the rest are others.
+        let goes = 1000_usize.div_ceil(SCAN_PROCESSES - 1) as i32;
+        for go in 0..goes {
+            let more = 2000 + go;
+            scan.again = true;
+            scan.list((1..=1000).chain([more]).collect());
+            let next = scan.next();
+            assert!(next.contains(&more));
+            seen.extend(next);
+        }
+        let missed: Vec<i32> = (1..=1000).filter(|pid| !seen.contains(pid)).collect();
+        assert!(missed.is_empty(), "{missed:?}");
+        let is_there = |pid: &i32| scan.listed.contains(pid);
+        assert!(scan.left.iter().all(is_there), "{:?}", scan.left);
     }
 }

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Users who want to keep the daemon busy, to take what is others', or who are just unlucky.
 
-use std::{fs, path::Path, thread, time::Instant};
+use std::{
+    fs,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
 
 use consort_daemon::{
     groups::{
@@ -279,4 +284,26 @@ fn a_program_with_other_rights_has_no_name() {
     acts_as(USER, UID);
     world.tick();
     assert_eq!(world.bound("found"), [USER]);
+}
+
+/// A look takes some of many processes. Whoever has the daemon begin a look, over and over, keeps it from no process.
+#[test]
+fn another_users_files_do_not_keep_threads_from_being_found() {
+    let mut world = World::new();
+    world.thread((500, 500), OTHER_UID, (PLAYER, "show"));
+    for pid in 4000..4600 {
+        write_thread(&world.folder.0, pid, &[pid], UID, 5);
+    }
+    world.apply(OTHER, "a", &by_rule(1)).unwrap();
+    let began = Instant::now();
+    for tick in 0..1000 {
+        let text = format!("[group.b]\nmembers = [\"m{}\"]", tick % 2);
+        world.apply(USER, "b", &text).unwrap();
+        let quarter = Duration::from_millis(250);
+        world.service.tick(began + tick * quarter);
+        if world.bound("found") == [500] {
+            return;
+        }
+    }
+    panic!("the thread is never found");
 }
