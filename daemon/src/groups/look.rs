@@ -195,7 +195,8 @@ impl Service {
         }
     }
 
-    /// Threads of a process, from the one after `last` on, that have no name, and are members of no domain.
+    /// Threads of a process, from the one after `last` on, that have no name, and are members of no domain: each once. The
+    /// kernel lists the newest last, so that a number is there twice when its thread ends meanwhile and a new one gets it.
     fn nameless(&self, pid: i32, last: i32) -> Vec<i32> {
         let mut threads = self.processes.all_threads(pid);
         threads.retain(|tid| {
@@ -204,6 +205,7 @@ impl Service {
                 && self.clients.place_of(*tid).is_none()
         });
         threads.sort_unstable();
+        threads.dedup();
         threads
     }
 

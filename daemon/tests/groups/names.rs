@@ -41,6 +41,19 @@ fn rules_find_threads_that_are_there_and_that_come() {
     assert!(world.rows(None).is_empty());
 }
 
+/// While the kernel lists a process' threads one may end, and another one get its number. Here a folder's name is read as that
+/// of another one.
+#[test]
+fn a_thread_that_is_listed_twice_has_one_name() {
+    let mut world = World::new();
+    world.thread((500, 501), UID, (PLAYER, "show"));
+    fs::create_dir(world.folder.0.join("500/task/0501")).unwrap();
+    world
+        .apply(USER, "a", &by_rule("thread = \"show\""))
+        .unwrap();
+    assert_eq!(world.bound("found"), [501]);
+}
+
 #[test]
 fn every_part_of_a_rule_counts() {
     for (rule, fits) in [
