@@ -68,7 +68,7 @@ impl Service {
             },
             now,
         );
-        self.keep_announced(thread.tid);
+        self.note_announced(thread.tid);
         audit::done(self, peer, "announce", &details);
         Ok(client)
     }

@@ -148,7 +148,7 @@ impl Service {
     }
 
     /// Notes a name that was announced. Without the note it ends with the daemon.
-    pub(super) fn keep_announced(&mut self, tid: i32) {
+    pub(super) fn note_announced(&mut self, tid: i32) {
         let groups = &self.groups;
         let Some((store, (order, known))) = groups.store.as_ref().zip(groups.names.entry(tid))
         else {
@@ -163,7 +163,7 @@ impl Service {
         else {
             return;
         };
-        let kept = store.keep_announced(&Announced {
+        store.note_announced(&Announced {
             tid,
             start: known.thread.start,
             pid: known.pid,
@@ -174,9 +174,6 @@ impl Service {
             order,
             name: known.name.clone(),
         });
-        if let Err(error) = kept {
-            warn!(tid, %error, "a name that was announced cannot be kept for the next daemon");
-        }
     }
 
     pub(super) fn drop_announced(&self, tid: i32) {

@@ -8,6 +8,7 @@ mod apply;
 mod common;
 mod heavy;
 mod hostile;
+mod log;
 mod names;
 mod plans;
 mod programs;

@@ -3,24 +3,31 @@
 //! them again. A folder beside the socket, which a reboot empties. Each thing is a file that is there as a whole or not.
 
 mod left;
+mod trouble;
 
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
+    time::Instant,
 };
 
 use nix::unistd::geteuid;
 use tracing::warn;
 
-use self::left::{read_announced, read_file, read_function, read_name, read_plan};
 pub use self::left::{take_groups, Announced, Launched, Left};
+use self::{
+    left::{read_announced, read_file, read_function, read_name, read_plan},
+    trouble::Trouble,
+};
 use super::{plan::Plan, FileKey};
 
 #[derive(Debug)]
 pub struct Store {
     pub(super) folder: PathBuf,
+    /// Notes for the next daemon cannot be made.
+    unnoted: Trouble,
 }
 
 const FILE_END: &str = ".toml";
@@ -75,7 +82,11 @@ impl Store {
         }
         left.files.sort();
         let folder = folder.to_owned();
-        Ok((Store { folder }, left))
+        let store = Store {
+            folder,
+            unnoted: Trouble::default(),
+        };
+        Ok((store, left))
     }
 
     /// Keeps a group file in place of the one before, and returns when it will survive.
@@ -143,9 +154,8 @@ impl Store {
         self.take_away(&self.folder.join(format!("{uid}.{name}{FUNCTION_END}")))
     }
 
-    /// # Errors
-    /// When it cannot be written.
-    pub fn keep_announced(&self, one: &Announced) -> io::Result<()> {
+    /// Notes a name that was announced. Without the note it ends with the daemon.
+    pub fn note_announced(&self, one: &Announced) {
         let Announced {
             tid,
             start,
@@ -158,7 +168,7 @@ impl Store {
             name,
         } = one;
         let text = format!("{start} {pid} {uid} {client} {slot} {named} {order} {name}\n");
-        self.put_for_now(&self.announced(*tid), &text)
+        self.note(&self.announced(*tid), &text);
     }
 
     /// What cannot be removed is found out when it is read: the thread has ended, or has another name.
@@ -169,9 +179,7 @@ impl Store {
     /// Without the note its plans stand still when another daemon takes over.
     pub fn note_group(&self, id: u32, uid: u32, file: &str, group: &str) {
         let path = self.folder.join(format!("{id}{GROUP_END}"));
-        if let Err(error) = self.put_for_now(&path, &format!("{uid} {file} {group}\n")) {
-            warn!(group, %error, "cannot be noted for the next daemon");
-        }
+        self.note(&path, &format!("{uid} {file} {group}\n"));
     }
 
     pub fn forget_group(&self, id: u32) {
@@ -194,10 +202,19 @@ impl Store {
         self.sync()
     }
 
-    /// What outlives the daemon, but not the machine.
-    fn put_for_now(&self, path: &Path, text: &str) -> io::Result<()> {
-        self.write(text)?;
-        fs::rename(self.folder.join(UNFINISHED), path)
+    /// Writes what outlives the daemon, but not the machine.
+    fn note(&self, path: &Path, text: &str) {
+        let written = self.write(text);
+        let noted = written.and_then(|_| fs::rename(self.folder.join(UNFINISHED), path));
+        let Err(error) = noted else { return };
+        self.unnoted.happened(Instant::now(), |left_out| {
+            warn!(
+                %error,
+                file = %path.display(),
+                left_out,
+                "groups and names cannot be noted for the next daemon: plans will stand still, and names be announced anew"
+            );
+        });
     }
 
     fn write(&self, text: &str) -> io::Result<File> {
