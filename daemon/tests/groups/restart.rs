@@ -3,8 +3,12 @@
 
 use std::{
     fs,
+    os::unix::fs::PermissionsExt,
     panic::{catch_unwind, AssertUnwindSafe},
+    thread,
 };
+
+use nix::errno::Errno;
 
 use crate::world::{World, FILM, OTHER, ROOT, UID, USER};
 
@@ -112,6 +116,37 @@ fn a_file_that_cannot_be_restored_keeps_no_other() {
         .collect();
     assert_eq!(members, ["a"]);
     assert_eq!(kept(&world), [format!("{UID}.a.toml")]);
+}
+
+/// Whoever is told that nothing was changed finds nothing changed with the next daemon either. A daemon may be out of
+/// descriptors when it wants to open the folder, to write a name through; here it may not read it.
+#[test]
+fn what_was_refused_is_not_in_force_with_the_next_daemon() {
+    // As a user who is nobody special, for this thread alone.
+    let tested = thread::spawn(|| {
+        // SAFETY: plain system calls; not the C library's, which are for all threads.
+        let is_plain = unsafe {
+            libc::geteuid() != 0 || libc::syscall(libc::SYS_setresuid, 65_533, 65_533, 65_533) == 0
+        };
+        assert!(is_plain);
+        let mut world = World::new();
+        let file = |name: &str| format!("[group.{name}]\nmembers = [\"{name}\"]");
+        world.apply(USER, "a", &file("a")).unwrap();
+        let before = world.state();
+        let allow = |world: &World, mode| {
+            fs::set_permissions(world.store(), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        allow(&world, 0o333);
+        let applied = world
+            .apply(USER, "b", &file("b"))
+            .map_err(|(errno, _)| errno);
+        let deleted = world.delete(USER, "a");
+        allow(&world, 0o700);
+        assert_eq!((applied, deleted), (Err(Errno::EIO), Err(Errno::EIO)));
+        assert_eq!(world.state(), before);
+        assert_eq!(World::beside(world.killed()).state(), before);
+    });
+    tested.join().unwrap();
 }
 
 /// What the store has for daemons to come, but for notes of the groups that the scheduler has now.

@@ -28,6 +28,8 @@ pub struct Store {
     pub(super) folder: PathBuf,
     /// Notes for the next daemon cannot be made.
     unnoted: Trouble,
+    /// Names of files may not survive the machine.
+    unsynced: Trouble,
 }
 
 const FILE_END: &str = ".toml";
@@ -85,6 +87,7 @@ impl Store {
         let store = Store {
             folder,
             unnoted: Trouble::default(),
+            unsynced: Trouble::default(),
         };
         Ok((store, left))
     }
@@ -197,9 +200,11 @@ impl Store {
     }
 
     fn put(&self, path: &Path, text: &str) -> io::Result<()> {
+        let folder = File::open(&self.folder)?;
         self.write(text)?.sync_data()?;
         fs::rename(self.folder.join(UNFINISHED), path)?;
-        self.sync()
+        self.sync(&folder, path);
+        Ok(())
     }
 
     /// Writes what outlives the daemon, but not the machine.
@@ -226,14 +231,28 @@ impl Store {
     }
 
     fn take_away(&self, path: &Path) -> io::Result<()> {
+        let folder = File::open(&self.folder)?;
         match fs::remove_file(path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => self.sync(),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => self.sync(&folder, path),
         }
+        Ok(())
     }
 
-    fn sync(&self) -> io::Result<()> {
-        File::open(&self.folder)?.sync_all()
+    /// From here on the store is as it was asked to be: to say that it is not would be wrong, and the next daemon would have
+    /// what was refused. The folder was opened before, for which there may be no descriptor.
+    fn sync(&self, folder: &File, path: &Path) {
+        let Err(error) = folder.sync_all() else {
+            return;
+        };
+        self.unsynced.happened(Instant::now(), |left_out| {
+            warn!(
+                %error,
+                file = %path.display(),
+                left_out,
+                "what was kept or removed may not be so when the machine has been reset"
+            );
+        });
     }
 }
 
