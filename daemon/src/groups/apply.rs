@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Applies group files: all of one, or nothing.
 
-use std::{collections::BTreeSet, io, path::Path, time::Instant};
+use std::time::Instant;
 
 use consort_groups::{
     difference::{lines, steps, take_all, Placed, Step, Take},
@@ -10,9 +10,9 @@ use consort_groups::{
 };
 use consort_rates::accounts::number_in;
 use nix::errno::Errno;
-use tracing::{error, info, warn};
+use tracing::warn;
 
-use super::{File, FileKey, GroupId, Made, Store};
+use super::{File, FileKey, GroupId, Made};
 use crate::{admission::UserLimits, audit, config, peer::Peer, service::Service, Refusal};
 
 /// All files of one user, with those of its subordinate numbers.
@@ -139,6 +139,9 @@ impl Service {
             name: name.to_owned(),
         };
         let Some(file) = self.groups.files.get(&key) else {
+            if self.groups.unrestored.contains_key(&key) {
+                return self.delete_unrestored(peer, &key);
+            }
             let text = format!("no group file {name:?} is in force: `consort show` lists them");
             return Err(Refusal::new(Errno::ENOENT, text));
         };
@@ -150,7 +153,7 @@ impl Service {
         Ok(changes)
     }
 
-    fn replace(
+    pub(super) fn replace(
         &mut self,
         key: &FileKey,
         (from, to): (&Description, Description),
@@ -175,6 +178,7 @@ impl Service {
         let done = take_all(&mut applying, steps);
         if done.is_ok() {
             self.groups.describe(key, to, text.map_or(0, str::len));
+            self.groups.unrestored.remove(key);
         }
         if self
             .groups
@@ -189,14 +193,21 @@ impl Service {
     }
 
     /// What the file alone does not tell: other files, other users, limits.
-    fn check_file(&self, key: &FileKey, to: &Description, bytes: usize) -> Result<(), Refusal> {
+    pub(super) fn check_file(
+        &self,
+        key: &FileKey,
+        to: &Description,
+        bytes: usize,
+    ) -> Result<(), Refusal> {
         let account = self.users.account(key.uid);
-        let others = self
-            .groups
-            .files
-            .iter()
+        let files = self.groups.files.iter();
+        let in_force = files.map(|(key, file)| (key, file.bytes));
+        let unrestored = self.groups.unrestored.iter();
+        let unrestored = unrestored.map(|(key, file)| (key, file.bytes));
+        let others = in_force
+            .chain(unrestored)
             .filter(|(other, _)| *other != key && self.users.account(other.uid) == account);
-        let sum: usize = others.map(|(_, file)| file.bytes).sum();
+        let sum: usize = others.map(|(_, bytes)| bytes).sum();
         if sum + bytes > BYTES_OF_USER_MAX {
             let text = format!(
                 "user {account} has group files of {sum} bytes, and may have {BYTES_OF_USER_MAX} in sum: delete some"
@@ -325,49 +336,6 @@ impl Service {
     pub(super) fn group_number(&self, key: &FileKey, group: &str) -> Option<GroupId> {
         self.groups.files.get(key)?.groups.get(group).copied()
     }
-
-    /// Puts in force what the store has: called once, with the programs of a daemon before, and before anybody is served.
-    pub fn open_groups(&mut self, folder: &Path) {
-        let left = match Store::open(folder) {
-            Ok((store, left)) => {
-                self.groups.store = Some(store);
-                left
-            }
-            Err(error) => return warn_of_no_store(folder, &error),
-        };
-        self.restore_launched(left.launched);
-        self.restore_announced(left.announced);
-        self.restore_functions(left.functions);
-        for (uid, member, plan) in left.plans {
-            self.groups.plans.insert((uid, member), plan);
-        }
-        for (key, text) in left.files {
-            match self.restore_file(&key, &text) {
-                Ok(()) => info!(file = key.name, uid = key.uid, "group file restored"),
-                Err(refusal) => {
-                    warn!(file = key.name, uid = key.uid, %refusal, "a group file cannot be restored");
-                    self.drop_from_store(&key);
-                }
-            }
-        }
-        let users: BTreeSet<u32> = self.groups.plans.keys().map(|(uid, _)| *uid).collect();
-        users.into_iter().for_each(|uid| self.drop_plans(uid));
-        self.go_on();
-    }
-
-    fn restore_file(&mut self, key: &FileKey, text: &str) -> Result<(), Refusal> {
-        let to = read(&key.name, &key.name, text)
-            .map_err(|problems| Refusal::new(Errno::EINVAL, problems.to_string()))?;
-        self.check_file(key, &to, text.len())?;
-        self.replace(key, (&Description::default(), to), Some(text), None, true)
-    }
-
-    fn drop_from_store(&self, key: &FileKey) {
-        let dropped = self.groups.store.as_ref().map(|store| store.drop_file(key));
-        if let Some(Err(error)) = dropped {
-            warn!(file = key.name, %error, "cannot remove a group file from the store");
-        }
-    }
 }
 
 /// Only root names strangers.
@@ -384,12 +352,4 @@ fn check_user(users: &str, uid: u32, member: &str, user: &str) -> Result<(), Ref
         return Err(Refusal::new(Errno::EPERM, text));
     }
     Ok(())
-}
-
-fn warn_of_no_store(folder: &Path, error: &io::Error) {
-    error!(
-        %error,
-        store = %folder.display(),
-        "the store of group files cannot be used: what is applied from now on ends with the daemon"
-    );
 }

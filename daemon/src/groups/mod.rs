@@ -17,6 +17,7 @@ mod look;
 pub mod names;
 pub mod plan;
 mod promise;
+mod restore;
 mod scan;
 mod scheduler;
 pub mod show;
@@ -31,7 +32,7 @@ use std::{
 use consort_groups::{difference::Placed, Description, Group};
 
 pub use self::store::Store;
-use self::{names::Names, plan::Plan, scan::Scan};
+use self::{names::Names, plan::Plan, restore::Unrestored, scan::Scan};
 
 /// A user's file, by its name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -105,6 +106,8 @@ impl Made {
 #[derive(Debug, Default)]
 pub struct Groups {
     pub(crate) files: BTreeMap<FileKey, File>,
+    /// What the store has besides.
+    unrestored: BTreeMap<FileKey, Unrestored>,
     pub(crate) made: BTreeMap<GroupId, Made>,
     /// The member that has a name: of a user's.
     members: HashMap<(u32, String), (GroupId, usize)>,

@@ -289,10 +289,12 @@ impl Service {
         }
     }
 
-    /// Forgets plans of members that no file has any more.
+    /// Forgets plans of members that no file has any more, and none that may be in force again.
     pub(super) fn drop_plans(&mut self, uid: u32) {
         let own = self.groups.plans.keys().filter(|(of, _)| *of == uid);
-        let gone = own.filter(|(_, name)| self.groups.member(uid, name).is_none());
+        let gone = own.filter(|(_, name)| {
+            self.groups.member(uid, name).is_none() && !self.groups.awaits(uid, name)
+        });
         let gone: Vec<(u32, String)> = gone.cloned().collect();
         for key in gone {
             if let Err(refusal) = self.keep_plan(uid, &key.1, None) {

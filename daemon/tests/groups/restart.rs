@@ -8,9 +8,11 @@ use std::{
     thread,
 };
 
+use consort_daemon::groups::plan::Plan;
+use consort_groups::frames::Interval;
 use nix::errno::Errno;
 
-use crate::world::{World, FILM, OTHER, ROOT, UID, USER};
+use crate::world::{World, FILM, OTHER, OTHER_UID, ROOT, UID, USER};
 
 /// What a script of requests comes to, if it is not killed before.
 type Script = [fn(&mut World); 7];
@@ -96,7 +98,7 @@ fn a_restarted_daemon_finds_threads_again() {
     assert_eq!(kept(&world), [format!("{UID}.a.toml")]);
 }
 
-/// What does not fit any more is dropped, and the rest holds.
+/// What does not fit any more is left alone, and the rest holds.
 #[test]
 fn a_file_that_cannot_be_restored_keeps_no_other() {
     let mut world = World::new();
@@ -109,13 +111,91 @@ fn a_file_that_cannot_be_restored_keeps_no_other() {
     // A name that another file has.
     fs::write(store.join(format!("{UID}.c.toml")), file("a")).unwrap();
     let world = World::beside(world.killed());
-    let members: Vec<_> = world
-        .told()
-        .into_iter()
-        .flat_map(|told| told.members)
-        .collect();
-    assert_eq!(members, ["a"]);
-    assert_eq!(kept(&world), [format!("{UID}.a.toml")]);
+    assert_eq!(members(&world), ["a"]);
+    let all = ["a.toml", "b.unrestored", "c.unrestored"];
+    assert_eq!(kept(&world), all.map(|name| format!("{UID}.{name}")));
+}
+
+/// The scheduler has no memory for a moment. Its plan is there with the file again.
+#[test]
+fn a_file_that_cannot_be_restored_is_tried_again_by_the_next_daemon() {
+    let mut world = World::new();
+    world.apply(USER, "film", FILM).unwrap();
+    let (peer, plan) = (world.peer(USER), plan());
+    world
+        .service
+        .set_plan(&peer, "show", Some(plan.clone()), true)
+        .unwrap();
+    let (before, files) = (world.state(), kept(&world));
+    for _ in 0..2 {
+        world = World::without_memory(world.killed(), "create_group");
+        assert_eq!(world.state(), (vec![], vec![]));
+        // Others' files, and what the user itself does meanwhile, cost nothing of it.
+        world.host.record().refuse.clear();
+        world
+            .apply(USER, "more", "[group.more]\nmembers = [\"more\"]")
+            .unwrap();
+        world.delete(USER, "more").unwrap();
+    }
+    let world = World::beside(world.killed());
+    assert_eq!((world.state(), kept(&world)), (before, files));
+    let record = world.host.record();
+    let mut plans = record
+        .groups
+        .values()
+        .flat_map(|group| group.plans.values());
+    assert_eq!(
+        plans.next().map(|(intervals, _)| intervals.len()),
+        Some(plan.intervals.len())
+    );
+}
+
+/// What was acknowledged since then comes first.
+#[test]
+fn a_file_that_comes_back_takes_nothing_from_others() {
+    let mut world = World::new();
+    let file = |rate: &str, name: &str| {
+        format!("[group.{name}]\nclass = \"guaranteed\"\nrate = {rate}\nmembers = [\"{name}\"]")
+    };
+    world.apply(USER, "a", &file("0.4", "a")).unwrap();
+    let mut world = World::without_memory(world.killed(), "create_group");
+    world.host.record().refuse.clear();
+    world.apply(OTHER, "b", &file("0.4", "b")).unwrap();
+    let mut world = World::beside(world.killed());
+    assert_eq!(members(&world), ["b"]);
+    // Its user has it gone, or has another one in its place.
+    assert_eq!(world.delete(OTHER, "a"), Err(Errno::ENOENT));
+    world.delete(USER, "a").unwrap();
+    assert_eq!(world.delete(USER, "a"), Err(Errno::ENOENT));
+    assert_eq!(kept(&world), [format!("{OTHER_UID}.b.toml")]);
+}
+
+/// Files that nobody sees count for their user all the same.
+#[test]
+fn what_is_not_in_force_counts_for_its_user() {
+    let long = "#".repeat(90 << 10);
+    let text = |name: &str| format!("[group.{name}]\nmembers = [\"{name}\"]\n{long}");
+    let mut world = World::new();
+    for number in 0..10 {
+        let name = format!("a{number}");
+        world.apply(USER, &name, &text(&name)).unwrap();
+    }
+    let mut world = World::without_memory(world.killed(), "create_group");
+    world.host.record().refuse.clear();
+    let refused = (0..10).find_map(|number| {
+        let name = format!("b{number}");
+        world.apply(USER, &name, &text(&name)).err()
+    });
+    assert_eq!(refused.map(|(errno, _)| errno), Some(Errno::EDQUOT));
+    // One in its own place is no more than that one.
+    world.apply(USER, "a0", &text("a0")).unwrap();
+    assert_eq!(
+        kept(&world)
+            .iter()
+            .filter(|name| name.contains(".a0."))
+            .count(),
+        1
+    );
 }
 
 /// Whoever is told that nothing was changed finds nothing changed with the next daemon either. A daemon may be out of
@@ -147,6 +227,23 @@ fn what_was_refused_is_not_in_force_with_the_next_daemon() {
         assert_eq!(World::beside(world.killed()).state(), before);
     });
     tested.join().unwrap();
+}
+
+fn plan() -> Plan {
+    let interval = Interval {
+        start_ns: 0,
+        end_ns: 1_000_000,
+    };
+    Plan {
+        intervals: vec![interval],
+        repeat_ns: 0,
+    }
+}
+
+/// Of all groups in force.
+fn members(world: &World) -> Vec<String> {
+    let told = world.told().into_iter();
+    told.flat_map(|told| told.members).collect()
 }
 
 /// What the store has for daemons to come, but for notes of the groups that the scheduler has now.

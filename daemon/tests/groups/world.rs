@@ -82,7 +82,17 @@ impl World {
 
     /// The same where users have subordinate numbers.
     pub fn with(folder: Folder, limits: Limits, accounts: Accounts) -> World {
+        World::on(FakeHost::default(), folder, limits, accounts)
+    }
+
+    /// A daemon that finds a scheduler which refuses what `doing` names for want of memory.
+    pub fn without_memory(folder: Folder, doing: &'static str) -> World {
         let host = FakeHost::default();
+        host.record().refuse.insert(doing, libc::ENOMEM);
+        World::on(host, folder, Limits::default(), Accounts::default())
+    }
+
+    fn on(host: FakeHost, folder: Folder, limits: Limits, accounts: Accounts) -> World {
         let processes = Processes::at(&folder.0).with_cgroups_at(folder.0.join("cgroups"));
         let mut service = Service::new(Box::new(host.clone()), processes, limits);
         let journal = folder.0.join("consort.journal");

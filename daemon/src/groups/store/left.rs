@@ -45,6 +45,8 @@ pub struct Announced {
 pub struct Left {
     /// By owner and name, each with its text.
     pub files: Vec<(FileKey, String)>,
+    /// Those that a daemon before could not restore.
+    pub aside: Vec<(FileKey, String)>,
     pub launched: Vec<Launched>,
     pub announced: Vec<Announced>,
     /// Of a user's member.

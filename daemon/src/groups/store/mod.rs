@@ -33,6 +33,7 @@ pub struct Store {
 }
 
 const FILE_END: &str = ".toml";
+const ASIDE_END: &str = ".unrestored";
 const NAME_END: &str = ".name";
 const ANNOUNCED_END: &str = ".announced";
 const GROUP_END: &str = ".group";
@@ -67,6 +68,8 @@ impl Store {
             }
             let was_read = if let Some(key) = name.strip_suffix(FILE_END) {
                 read_file(key, &path).map(|file| left.files.push(file))
+            } else if let Some(key) = name.strip_suffix(ASIDE_END) {
+                read_file(key, &path).map(|file| left.aside.push(file))
             } else if let Some(pid) = name.strip_suffix(NAME_END) {
                 read_name(pid, &path).map(|one| left.launched.push(one))
             } else if let Some(tid) = name.strip_suffix(ANNOUNCED_END) {
@@ -83,6 +86,7 @@ impl Store {
             }
         }
         left.files.sort();
+        left.aside.sort();
         let folder = folder.to_owned();
         let store = Store {
             folder,
@@ -97,13 +101,33 @@ impl Store {
     /// # Errors
     /// When it cannot be written; the one before then holds.
     pub fn keep_file(&self, key: &FileKey, text: &str) -> io::Result<()> {
-        self.put(&self.path_of(key), text)
+        self.put(&self.path_of(key), text)?;
+        // Should it stay, the one that was kept comes first.
+        let _ = fs::remove_file(self.aside(key));
+        Ok(())
     }
 
     /// # Errors
     /// When it cannot be removed.
     pub fn drop_file(&self, key: &FileKey) -> io::Result<()> {
+        self.take_away(&self.aside(key))?;
         self.take_away(&self.path_of(key))
+    }
+
+    /// A file is not in force, and comes after all others when another daemon opens the store.
+    ///
+    /// # Errors
+    /// When it cannot be renamed.
+    pub fn set_aside(&self, key: &FileKey) -> io::Result<()> {
+        fs::rename(self.path_of(key), self.aside(key))
+    }
+
+    /// One that was set aside is in force again.
+    ///
+    /// # Errors
+    /// When it cannot be renamed.
+    pub fn bring_back(&self, key: &FileKey) -> io::Result<()> {
+        fs::rename(self.aside(key), self.path_of(key))
     }
 
     /// # Errors
@@ -194,9 +218,16 @@ impl Store {
     }
 
     fn path_of(&self, key: &FileKey) -> PathBuf {
+        self.path_with(key, FILE_END)
+    }
+
+    fn aside(&self, key: &FileKey) -> PathBuf {
+        self.path_with(key, ASIDE_END)
+    }
+
+    fn path_with(&self, key: &FileKey, end: &str) -> PathBuf {
         // Names of files have no dots and slashes: the reader has seen to that.
-        self.folder
-            .join(format!("{}.{}{FILE_END}", key.uid, key.name))
+        self.folder.join(format!("{}.{}{end}", key.uid, key.name))
     }
 
     fn put(&self, path: &Path, text: &str) -> io::Result<()> {
