@@ -36,9 +36,10 @@ use crate::{
 
 /// Functions that a user may have at a time; root may have as many as there is room for.
 const FUNCTIONS_OF_USER_MAX: usize = 16;
-/// Functions that wait to be verified, and outcomes that nobody has asked for yet.
-const WAITING_MAX: usize = 64;
-const OUTCOMES_MAX: usize = 256;
+/// Functions of a user's that wait to be verified, root's too: no user takes another one's place.
+const WAITING_OF_USER_MAX: usize = FUNCTIONS_OF_USER_MAX;
+/// Outcomes that a user has not asked for: those that are not there yet, and as many others.
+const OUTCOMES_OF_USER_MAX: usize = 2 * (WAITING_OF_USER_MAX + 1);
 
 /// A function that is loaded, or was when the daemon ended.
 #[derive(Debug)]
@@ -54,12 +55,11 @@ struct Loaded {
 
 #[derive(Debug)]
 struct Waiting {
-    ticket: Ticket,
+    /// `None`: a daemon before was asked, and it is in the store already.
+    ticket: Option<Ticket>,
     key: Key,
     bytes: Vec<u8>,
     object: Object,
-    /// It is in the store already.
-    is_kept: bool,
 }
 
 /// By owner and name.
@@ -75,17 +75,21 @@ pub struct Functions {
 }
 
 impl Functions {
-    fn ticket(&mut self, uid: u32) -> Ticket {
-        self.next += 1;
-        while self.outcomes.len() >= OUTCOMES_MAX {
-            self.outcomes.pop_first();
+    /// A ticket for `uid`. With too many on its account the oldest outcome there is that nobody will hear.
+    fn ticket(&mut self, uid: u32, is_own: impl Fn(u32) -> bool) -> Ticket {
+        let own = self.outcomes.iter().filter(|(_, (of, _))| is_own(*of));
+        if own.clone().count() >= OUTCOMES_OF_USER_MAX {
+            let mut ended = own.filter(|(_, (_, outcome))| *outcome != Outcome::Verifying);
+            let oldest = ended.next().map(|(ticket, _)| *ticket);
+            oldest.and_then(|oldest| self.outcomes.remove(&oldest));
         }
+        self.next += 1;
         self.outcomes.insert(self.next, (uid, Outcome::Verifying));
         self.next
     }
 
-    fn end(&mut self, ticket: Ticket, outcome: Outcome) {
-        if let Some((_, kept)) = self.outcomes.get_mut(&ticket) {
+    fn end(&mut self, ticket: Option<Ticket>, outcome: Outcome) {
+        if let Some((_, kept)) = ticket.and_then(|ticket| self.outcomes.get_mut(&ticket)) {
             *kept = outcome;
         }
     }
@@ -179,21 +183,21 @@ impl Service {
             return Err(Refusal::new(Errno::EDQUOT, text));
         }
         // Whoever sends more than can be verified waits alone.
-        if waits >= FUNCTIONS_OF_USER_MAX || self.functions.waiting.len() >= WAITING_MAX {
-            let text = "too many functions wait to be verified: try again in a moment";
+        if waits >= WAITING_OF_USER_MAX {
+            let text = "too many functions of yours wait to be verified: try again in a moment";
             return Err(Refusal::new(Errno::EAGAIN, text));
         }
         if !is_there && self.functions.free().is_none() {
             let text = format!("{USER_FUNCTIONS} functions are loaded, for which there is room");
             return Err(Refusal::new(Errno::ENOSPC, text));
         }
-        let ticket = self.functions.ticket(peer.uid);
+        let is_own = |uid: u32| self.users.account(uid) == account;
+        let ticket = self.functions.ticket(peer.uid, is_own);
         self.functions.waiting.push_back(Waiting {
-            ticket,
+            ticket: Some(ticket),
             key,
             bytes,
             object,
-            is_kept: false,
         });
         audit::done(self, peer, "df load", name);
         self.tick_functions();
@@ -325,7 +329,7 @@ impl Service {
     }
 
     fn refuse_function(&mut self, waiting: &Waiting, why: String) {
-        if waiting.is_kept {
+        if waiting.ticket.is_none() {
             warn!(
                 uid = waiting.key.0,
                 name = waiting.key.1,
@@ -347,11 +351,10 @@ impl Service {
         steps: u32,
     ) -> Result<(), Refusal> {
         let Waiting {
+            ticket,
             key,
             bytes,
             object,
-            is_kept,
-            ..
         } = waiting;
         let there = self.functions.loaded.get(&key).map(|loaded| loaded.number);
         let number = there.or_else(|| self.functions.free());
@@ -359,7 +362,7 @@ impl Service {
             let text = format!("{USER_FUNCTIONS} functions are loaded, for which there is room");
             Refusal::new(Errno::ENOSPC, text)
         })?;
-        if let Some(store) = self.groups.store().filter(|_| !is_kept) {
+        if let Some(store) = self.groups.store().filter(|_| ticket.is_some()) {
             store
                 .keep_function(key.0, &key.1, number, &to_hex(&bytes))
                 .map_err(|error| {
@@ -418,13 +421,11 @@ impl Service {
                 refused: None,
             };
             self.functions.loaded.insert(key.clone(), loaded);
-            let ticket = self.functions.ticket(uid);
             self.functions.waiting.push_back(Waiting {
-                ticket,
+                ticket: None,
                 key,
                 bytes,
                 object,
-                is_kept: true,
             });
         }
         self.tick_functions();

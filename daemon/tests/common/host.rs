@@ -67,6 +67,8 @@ pub struct Record {
     pub unbindable: BTreeSet<i32>,
     /// Have no memory for plans of roles of that number.
     pub unplannable: Option<u32>,
+    /// Go on verifying users' functions.
+    pub verifies_on: bool,
     /// Refuse the next calls of that name with that errno.
     pub refuse: HashMap<&'static str, i32>,
     next: u32,

@@ -6,6 +6,7 @@ mod accounts;
 mod apply;
 #[path = "../common/mod.rs"]
 mod common;
+mod functions;
 mod heavy;
 mod hostile;
 mod log;
