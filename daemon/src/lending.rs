@@ -164,16 +164,7 @@ impl Service {
         let mut credits = self.reservations.credits.clone();
         let reservations = &self.reservations;
         let changed = credits.give_back(number, |other| reservations.own(other));
-        if changed.is_empty() {
-            return;
-        }
-        if let Err(refusal) = self.adopt(credits.clone(), changed.clone()) {
-            warn!(number, %refusal, "what was lent to a reservation that has left its class");
-            self.reservations.credits = credits;
-            if let Err(refusal) = self.weigh(&changed) {
-                warn!(number, %refusal, "credits that were given back");
-            }
-        }
+        self.adopt_anyway(credits, &changed);
     }
 
     /// Makes changed credits those that hold: in the scheduler, in the journal, here.
@@ -195,7 +186,24 @@ impl Service {
         Ok(())
     }
 
-    /// Tells the scheduler what reservations may use now: first those that have less.
+    /// The same for credits that end with something that has happened, and so end whatever fails.
+    fn adopt_anyway(&mut self, credits: Credits, changed: &BTreeSet<u32>) {
+        if changed.is_empty() {
+            return;
+        }
+        let changes = credits.since(&self.reservations.credits);
+        self.reservations.credits = credits;
+        if let Err(refusal) = self.weigh(changed) {
+            warn!(%refusal, "the scheduler has not taken in that credits have ended");
+        }
+        if let Err(refusal) = self.reservations.write(&Entry::Lent { changes }) {
+            warn!(%refusal, "the end of credits is not in the journal");
+        }
+        self.drop_empty(changed);
+        self.reservations.compact();
+    }
+
+    /// Tells the scheduler what reservations may use now: first those that have less. All that can be are changed.
     fn weigh(&mut self, changed: &BTreeSet<u32>) -> Result<(), Refusal> {
         let held: Vec<(u32, Reservation, Rate)> = changed
             .iter()
@@ -206,10 +214,12 @@ impl Service {
             .collect();
         let lends_first = |held: &&(u32, Reservation, Rate)| held.2 < held.1.rate;
         let (less, more): (Vec<_>, Vec<_>) = held.iter().partition(lends_first);
+        let mut outcome = Ok(());
         for (id, held, balance) in less.into_iter().chain(more) {
-            self.host.change_reservation(*id, terms(held, *balance))?;
+            let told = self.host.change_reservation(*id, terms(held, *balance));
+            outcome = outcome.and(told.map_err(Refusal::from));
         }
-        Ok(())
+        outcome
     }
 
     /// Ends reservations that had credits only, and have them no more.
@@ -236,9 +246,7 @@ impl Service {
             true => Rate(0),
             false => reservations.own(other),
         });
-        if let Err(refusal) = self.adopt(credits, changed) {
-            warn!(number, %refusal, "credits of a reservation that ended");
-        }
+        self.adopt_anyway(credits, &changed);
     }
 
     /// Credits of an earlier daemon, as far as both sides are still there, and of one class.

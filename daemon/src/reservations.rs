@@ -451,8 +451,9 @@ impl Service {
     }
 
     pub(crate) fn drop_reservation(&mut self, number: u32) {
-        self.end_credits(number);
+        // First: a journal that is written anew with its credits' end has no line of it.
         self.reservations.ledger.remove(number);
+        self.end_credits(number);
         self.tell_period();
         if let Some(gone) = self.reservations.in_force.remove(&number) {
             self.end(gone.id);

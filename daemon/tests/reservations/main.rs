@@ -6,6 +6,7 @@
 mod common;
 mod credits;
 mod demand;
+mod disks;
 mod heavy;
 mod kills;
 mod limits;

@@ -3,25 +3,17 @@
 
 use std::{
     fs,
-    io::Write,
     panic::{catch_unwind, AssertUnwindSafe},
-    path::{Path, PathBuf},
-    process::Command,
     time::Duration,
 };
 
 use consort_daemon::{
     config::Division, division::DivisionStatus, limits::Limits, peer::Processes, service::Service,
-    status::Status,
 };
-
-use nix::{
-    errno::Errno,
-    time::{clock_gettime, ClockId},
-};
+use nix::time::{clock_gettime, ClockId};
 
 use crate::{
-    common::{write_thread, Daemon, FakeHost, Folder},
+    common::{write_thread, FakeHost, Folder},
     world::{World, ROOT, UID, USER},
 };
 
@@ -156,121 +148,6 @@ fn a_journal_that_cannot_be_used_keeps_nobody_from_being_served() {
     let mut world = World::beside(folder);
     world.reserve(ROOT, ROOT, "guaranteed", 0.1).unwrap();
     assert_eq!(world.admitted(), world.in_force());
-}
-
-/// A file system of so many bytes, in memory.
-struct Disk(PathBuf);
-
-impl Disk {
-    /// `None` where this user may not mount any.
-    fn mount(folder: &Path, bytes: u32) -> Option<Disk> {
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "tmpfs"]);
-        let mounted = mount.arg(folder).status().is_ok_and(|it| it.success());
-        mounted.then(|| Disk(folder.to_owned()))
-    }
-
-    /// Leaves no room for another byte.
-    fn fill(&self) -> PathBuf {
-        let path = self.0.join("filling");
-        let mut file = fs::File::create(&path).unwrap();
-        while file.write_all(&[0; 512]).is_ok() {}
-        path
-    }
-
-    fn make_read_only(&self) {
-        let mut mount = Command::new("mount");
-        mount.args(["-o", "remount,ro"]).arg(&self.0);
-        assert!(mount.status().unwrap().success());
-    }
-}
-
-impl Drop for Disk {
-    fn drop(&mut self) {
-        let _ = Command::new("umount").arg("--lazy").arg(&self.0).status();
-        let _ = fs::remove_dir(&self.0);
-    }
-}
-
-/// What is reserved holds, more is refused until there is room, and the operator is told. A line that the daemon before had
-/// no room for counts for nothing.
-#[test]
-fn a_journal_on_a_full_disk_is_taken_up() {
-    let folder = Folder::new();
-    let Some(disk) = Disk::mount(&folder.0, 1 << 20) else {
-        eprintln!("NOT TESTED: this user may mount no file system of its own");
-        return;
-    };
-    for end in ["", r#"{"op":"release","num"#] {
-        write_thread(&folder.0, ROOT, &[ROOT], 0, 5);
-        write_thread(&folder.0, USER, &[USER], UID, 5);
-        let mut world = World::beside(Folder(folder.0.clone()));
-        world.reserve(ROOT, USER, "guaranteed", 0.1).unwrap();
-        let admitted = world.admitted();
-        let mut journal = fs::read(world.journal()).unwrap();
-        journal.extend(end.bytes());
-        fs::write(world.journal(), journal).unwrap();
-        let filling = disk.fill();
-
-        let mut world = World::beside(world.killed());
-        assert_eq!(
-            (world.admitted(), world.in_force()),
-            (admitted.clone(), admitted)
-        );
-        let told = |world: &World| Status::of(&world.service, None).unwrap().journal_error;
-        assert!(told(&world).unwrap().contains("No space left"));
-        // Until the page that it ends in is full, more lines fit.
-        let refused = (0..100).find_map(|_| world.reserve(ROOT, ROOT, "guaranteed", 0.1).err());
-        assert_eq!(refused.unwrap().0, Errno::EIO);
-        assert!(told(&world).unwrap().contains("No space left"));
-        assert_eq!(world.admitted(), world.in_force());
-
-        fs::remove_file(filling).unwrap();
-        world.reserve(ROOT, USER, "guaranteed", 0.2).unwrap();
-        assert_eq!(told(&world), None);
-    }
-}
-
-/// What it says holds, and what is reserved from now on ends with the daemon.
-#[test]
-fn a_journal_on_a_read_only_disk_is_taken_up() {
-    let folder = Folder::new();
-    let Some(disk) = Disk::mount(&folder.0, 1 << 20) else {
-        eprintln!("NOT TESTED: this user may mount no file system of its own");
-        return;
-    };
-    write_thread(&folder.0, ROOT, &[ROOT], 0, 5);
-    write_thread(&folder.0, USER, &[USER], UID, 5);
-    let mut world = World::beside(folder);
-    world.reserve(ROOT, USER, "guaranteed", 0.1).unwrap();
-    let admitted = world.admitted();
-    let folder = world.killed();
-    disk.make_read_only();
-    let mut world = World::beside(folder);
-    assert_eq!(world.admitted(), admitted);
-    let told = Status::of(&world.service, None).unwrap().journal_error;
-    assert!(told.unwrap().contains("Read-only"));
-    world.reserve(ROOT, ROOT, "guaranteed", 0.1).unwrap();
-    assert_eq!(world.admitted(), world.in_force());
-}
-
-/// Where there is no room for a first line either.
-#[test]
-fn a_daemon_whose_disk_is_full_serves() {
-    let folder = Folder::new();
-    let Some(disk) = Disk::mount(&folder.0, 1 << 16) else {
-        eprintln!("NOT TESTED: this user may mount no file system of its own");
-        return;
-    };
-    disk.fill();
-    let daemon = Daemon::in_folder(folder);
-    let program = daemon.hello();
-    let ask =
-        r#"{"command": "reserve", "class": "guaranteed", "rate": 0.25, "period_ns": 33000000}"#;
-    program.control(ask).unwrap();
-    let status = program.control(r#"{"command": "status"}"#).unwrap();
-    let told = status["journal_error"].as_str().unwrap();
-    assert!(told.contains("No space left"), "{told}");
 }
 
 /// What version 1 wrote.

@@ -202,7 +202,8 @@ impl World {
         let record = self.host.record();
         let one = |promise: &common::Promise| {
             let rate = (f64::from(promise.rate) * 1e6 / f64::from(consort_kernel::RATE_ONE)).ceil();
-            let first = *promise.threads.first().unwrap();
+            // As for others, a cgroup's number is 0.
+            let first = promise.threads.first().copied().unwrap_or_default();
             (first, (names[promise.class as usize].clone(), rate as u64))
         };
         record.reservations.values().map(one).collect()
