@@ -164,8 +164,12 @@ impl Journal {
         {
             text.append(&mut line(entry)?);
         }
-        file.write_all(&text)?;
-        file.sync_data()?;
+        let written = file.write_all(&text).and_then(|()| file.sync_data());
+        if let Err(error) = written {
+            // On a full disk others need the room.
+            let _ = file.set_len(0);
+            return Err(error);
+        }
         fs::rename(&path, &self.path)?;
         // From here on this is the journal, whatever else fails: the file before has no name any more.
         self.file = file;

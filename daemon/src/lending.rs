@@ -111,10 +111,9 @@ impl Service {
         self.begin(wanted, rate)
     }
 
-    fn forget(&mut self, number: u32) {
-        if let Err(refusal) = self.reservations.write(&Entry::Release { number }) {
-            warn!(%refusal, "the end of a reservation is not in the journal");
-        }
+    /// Ends a reservation that is over, whether the journal can be written or not.
+    pub(crate) fn forget(&mut self, number: u32) {
+        self.reservations.note(&Entry::Release { number });
         self.drop_reservation(number);
     }
 
@@ -169,6 +168,8 @@ impl Service {
 
     /// Makes changed credits those that hold: in the scheduler, in the journal, here.
     fn adopt(&mut self, credits: Credits, changed: BTreeSet<u32>) -> Result<(), Refusal> {
+        // Else a journal that is written anew would say what may still be refused.
+        self.reservations.pay()?;
         let changes = credits.since(&self.reservations.credits);
         let before = std::mem::replace(&mut self.reservations.credits, credits);
         let applied = self
@@ -196,9 +197,7 @@ impl Service {
         if let Err(refusal) = self.weigh(changed) {
             warn!(%refusal, "the scheduler has not taken in that credits have ended");
         }
-        if let Err(refusal) = self.reservations.write(&Entry::Lent { changes }) {
-            warn!(%refusal, "the end of credits is not in the journal");
-        }
+        self.reservations.note(&Entry::Lent { changes });
         self.drop_empty(changed);
         self.reservations.compact();
     }

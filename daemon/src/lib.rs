@@ -59,6 +59,7 @@ mod upkeep;
 pub mod usage;
 pub mod users;
 pub mod wire;
+mod written;
 
 pub use consort_rates::{classes, credits, duration, rate, ClassTable};
 pub use host::{Heir, Host, Loader, Running};

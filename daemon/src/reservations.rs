@@ -36,8 +36,6 @@ use crate::{
 /// than this.
 const SEARCH_FREELY: usize = 64;
 const SEARCH_INTERVAL: Duration = Duration::from_millis(250);
-/// Keeps lines of a journal that is written anew short.
-const CREDITS_A_LINE: usize = 64;
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq)]
@@ -90,6 +88,10 @@ pub struct Reservations {
     pub(crate) journal: Option<Journal>,
     /// Why there is none, or why it could not be written the last time.
     pub(crate) journal_error: Option<String>,
+    /// The journal lacks what has ended since: nothing is appended until it is written anew.
+    pub(crate) owes: bool,
+    /// When that was tried last.
+    pub(crate) tried: Option<Instant>,
     pub(crate) in_force: HashMap<u32, InForce>,
     /// Reservations that are over, and that the scheduler could not end yet.
     pub(crate) doomed: Vec<u32>,
@@ -134,6 +136,8 @@ impl Reservations {
             credits: Credits::default(),
             journal: None,
             journal_error: None,
+            owes: false,
+            tried: None,
             in_force: HashMap::new(),
             doomed: Vec::new(),
             searched: None,
@@ -153,18 +157,6 @@ impl Reservations {
 
     pub(crate) fn own(&self, number: u32) -> Rate {
         self.ledger.get(number).map_or(Rate(0), |held| held.rate)
-    }
-
-    pub(crate) fn write(&mut self, entry: &Entry) -> Result<(), Refusal> {
-        let Some(journal) = &mut self.journal else {
-            return Ok(());
-        };
-        let written = journal.append(entry);
-        self.journal_error = written.as_ref().err().map(ToString::to_string);
-        written.map_err(|error| {
-            let text = format!("cannot write the journal, so nothing was changed: {error}");
-            Refusal::new(Errno::EIO, text)
-        })
     }
 
     /// What the owner of process `pid` may have, by the groups that the process is in.
@@ -187,68 +179,6 @@ impl Reservations {
         }
         self.searched = Some(now);
         true
-    }
-
-    fn since(&self, number: u32) -> u64 {
-        self.in_force.get(&number).map_or(0, |held| held.since)
-    }
-
-    fn entry(&self, number: u32, reservation: &Reservation, since: u64) -> Entry {
-        let class = self.ledger.classes().get(reservation.class);
-        Entry::Reserve {
-            number,
-            uid: reservation.uid,
-            class: class.map_or_else(String::new, |class| class.name.clone()),
-            rate: reservation.rate.0,
-            auto: reservation.auto,
-            period_ns: reservation.period_ns,
-            target: reservation.target.clone(),
-            since,
-        }
-    }
-
-    /// Everything that holds, as a journal would say it.
-    pub(crate) fn entries(&self) -> Vec<Entry> {
-        let mut entries = Vec::new();
-        if self.file != *self.ledger.classes() {
-            entries.push(Entry::Classes {
-                file: self.file.clone(),
-                now: self.ledger.classes().clone(),
-            });
-        }
-        // A group's is in its file.
-        let is_group = |held: &Reservation| matches!(held.target, Target::Group { .. });
-        let held = self.ledger.iter().filter(|(_, held)| !is_group(held));
-        entries.extend(
-            held.map(|(number, reservation)| self.entry(number, reservation, self.since(number))),
-        );
-        let lent: Vec<_> = self.credits.iter().copied().collect();
-        let lines = lent.chunks(CREDITS_A_LINE);
-        entries.extend(lines.map(|changes| Entry::Lent {
-            changes: changes.to_vec(),
-        }));
-        entries
-    }
-
-    /// Another daemon may have replaced the journal's file, and has not taken over: it says what holds here again.
-    pub(crate) fn take_journal_back(&mut self) {
-        self.rewrite_journal("the journal cannot be written anew");
-    }
-
-    pub(crate) fn compact(&mut self) {
-        let holding = self.ledger.len();
-        let journal = self.journal.as_ref();
-        if journal.is_some_and(|journal| journal.is_stale(holding)) {
-            self.rewrite_journal("cannot shorten the journal");
-        }
-    }
-
-    fn rewrite_journal(&mut self, failure: &str) {
-        let entries = self.entries();
-        let journal = self.journal.as_mut();
-        if let Some(Err(error)) = journal.map(|journal| journal.rewrite(&entries)) {
-            warn!(%error, "{failure}");
-        }
     }
 }
 

@@ -37,8 +37,8 @@ impl Service {
     pub fn open_reservations(&mut self, division: Division, journal: &Path) -> io::Result<()> {
         let path = journal;
         let (entries, journal) = Journal::open(path);
-        let mut journal_error = journal.as_ref().err().map(ToString::to_string);
-        let mut journal = journal
+        let journal_error = journal.as_ref().err().map(ToString::to_string);
+        let journal = journal
             .inspect_err(|error| warn_of_no_journal(path, error))
             .ok();
         let file = division.classes.clone();
@@ -61,15 +61,12 @@ impl Service {
         // Made by a daemon that has ended before it could tell, or ended by one that has before it could do it.
         kept.into_values().for_each(|id| self.end(id));
         self.restore_credits(credits);
-        let entries = self.reservations.entries();
-        let rewritten = journal.as_mut().map(|journal| journal.rewrite(&entries));
-        if let Some(Err(error)) = rewritten {
-            // What it says still holds, and more can be appended once there is room.
-            error!(%error, journal = %path.display(), "the journal cannot be written anew");
-            journal_error = Some(error.to_string());
-        }
         self.reservations.journal = journal;
         self.reservations.journal_error = journal_error;
+        if let Err(refusal) = self.reservations.write_anew() {
+            // It may say more than holds: of who has ended meanwhile.
+            error!(%refusal, journal = %path.display(), "the journal cannot be written anew");
+        }
         Ok(())
     }
 

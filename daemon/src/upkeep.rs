@@ -4,11 +4,10 @@
 use std::time::Instant;
 
 use consort_kernel::{Error, ReservationUsage};
-use tracing::{debug, warn};
+use tracing::debug;
 
 use crate::{
     admission::{Range, Reservation},
-    journal::Entry,
     rate::Rate,
     service::Service,
     targets::Target,
@@ -52,6 +51,9 @@ impl Service {
             if !self.drop_if_unused(number) {
                 self.note_usage(number, now);
             }
+        }
+        if let Err(refusal) = self.reservations.pay() {
+            debug!(%refusal, "the journal still owes what has ended");
         }
     }
 
@@ -142,11 +144,7 @@ impl Service {
             return false;
         }
         debug!(number, "nobody uses a reservation any more");
-        if let Err(refusal) = self.reservations.write(&Entry::Release { number }) {
-            // After a restart its owner is found to have ended.
-            warn!(%refusal, "the end of a reservation is not in the journal");
-        }
-        self.drop_reservation(number);
+        self.forget(number);
         true
     }
 }

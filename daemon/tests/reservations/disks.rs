@@ -3,6 +3,7 @@
 //! the daemon has been killed.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::Write,
     path::{Path, PathBuf},
@@ -82,9 +83,9 @@ fn a_journal_on_a_full_disk_is_taken_up() {
             (admitted.clone(), admitted)
         );
         assert!(told(&world).unwrap().contains("No space left"));
-        // Until the page that it ends in is full, more lines fit.
-        let refused = (0..100).find_map(|_| world.reserve(ROOT, ROOT, "guaranteed", 0.1).err());
-        assert_eq!(refused.unwrap().0, Errno::EIO);
+        // There is room in the page that it ends in, and what it says may have ended.
+        let refused = world.reserve(ROOT, ROOT, "guaranteed", 0.1).unwrap_err();
+        assert_eq!(refused.0, Errno::EIO);
         assert!(told(&world).unwrap().contains("No space left"));
         assert_eq!(world.admitted(), world.in_force());
 
@@ -225,5 +226,94 @@ fn what_was_lent_ends_with_its_lender_on_a_full_disk() {
     assert!(!left.contains_key(&USER) && !left.contains_key(&(USER + 2)));
     fs::remove_file(filling).unwrap();
     world.reserve(ROOT, USER + 3, "guaranteed", 0.4).unwrap();
-    assert_eq!(world.admitted(), world.in_force());
+    let before = world.admitted();
+    let world = World::beside(world.killed());
+    assert_eq!(
+        (world.admitted(), world.in_force()),
+        (before.clone(), before)
+    );
+}
+
+/// A process that had a credit only has no reservation any more, and the journal has no room to say so.
+fn with_an_untold_end() -> Option<(World, PathBuf, Disk)> {
+    let (mut world, disk) = on_a_disk()?;
+    world.reserve(ROOT, ROOT, "guaranteed", 0.2).unwrap();
+    world.lend(ROOT, USER, 0.1).unwrap();
+    // What holds takes more than a page.
+    for number in 0..12 {
+        let name = format!("{number:0>250}");
+        world.cgroup(&name);
+        world.reserve_cgroup(ROOT, &name, 0.01).unwrap();
+    }
+    // For the first of two lines.
+    let taken_back = r#"{"op":"lent","changes":[{"from":1,"to":2,"rate":0}]}"#.len();
+    leave_room(&mut world, taken_back + 14);
+    let filling = disk.fill();
+    world.take_back(ROOT, USER, None).unwrap();
+    assert!(!world.admitted().contains_key(&USER));
+    assert!(told(&world).unwrap().contains("No space left"));
+    Some((world, filling, disk))
+}
+
+/// What is admitted, how many of them, and how many are in force.
+fn held(world: &World) -> (BTreeMap<i32, (String, u64)>, usize, usize) {
+    let page = ReservationPage::of(&world.service, None, None);
+    let in_force = world.host.record().reservations.len();
+    (world.admitted(), page.reservations.len(), in_force)
+}
+
+#[test]
+fn what_ended_on_a_full_disk_takes_nobodys_place_after_a_restart() {
+    let Some((mut world, filling, _disk)) = with_an_untold_end() else {
+        return;
+    };
+    fs::remove_file(filling).unwrap();
+    world.reserve(ROOT, USER, "guaranteed", 0.1).unwrap();
+    assert_eq!(told(&world), None);
+    let before = held(&world);
+    let world = World::beside(world.killed());
+    assert_eq!(held(&world), before);
+}
+
+/// A line that fits does not follow what the journal says of others and holds no more.
+#[test]
+fn a_journal_that_owes_a_line_takes_no_other_one() {
+    let Some((mut world, filling, _disk)) = with_an_untold_end() else {
+        return;
+    };
+    // Another page is room for lines, and not for a new journal.
+    let filling = fs::OpenOptions::new().write(true).open(filling).unwrap();
+    filling
+        .set_len(filling.metadata().unwrap().len() - 4096)
+        .unwrap();
+    let before = held(&world);
+    for _ in 0..3 {
+        let refused = world.reserve(ROOT, USER, "guaranteed", 0.1).unwrap_err();
+        assert_eq!(refused.0, Errno::EIO);
+        world.lend(ROOT, USER, 0.1).unwrap_err();
+        world.service.tick(Instant::now());
+        assert!(told(&world).unwrap().contains("No space left"));
+        assert_eq!(held(&world), before);
+    }
+    filling.set_len(0).unwrap();
+    world.reserve(ROOT, USER, "guaranteed", 0.1).unwrap();
+    assert_eq!(told(&world), None);
+}
+
+/// Without anybody's asking.
+#[test]
+fn a_journal_says_what_ended_on_a_full_disk_once_there_is_room() {
+    let Some((mut world, filling, _disk)) = with_an_untold_end() else {
+        return;
+    };
+    let says_so = |world: &World| {
+        let journal = fs::read_to_string(world.journal()).unwrap();
+        !journal.contains(&format!(r#""pid":{USER}"#))
+    };
+    world.service.tick(Instant::now());
+    assert!(!says_so(&world) && told(&world).is_some());
+    fs::remove_file(filling).unwrap();
+    world.service.tick(Instant::now());
+    assert!(says_so(&world));
+    assert_eq!(told(&world), None);
 }
