@@ -95,12 +95,14 @@ impl Service {
         rate: Rate,
     ) -> Result<u32, Refusal> {
         let Some((_, lender)) = self.held(from) else {
-            return Err(Refusal::new(Errno::ENOENT, "the lender has just ended"));
+            return Err(lender_gone());
         };
         let uid = peer.uid;
-        self.reservations
-            .ledger
-            .admit(uid, lender.class, Rate(0), None)?;
+        let limits = self.limits_of(&target, peer.pid);
+        self.admit(limits, uid, lender.class, Rate(0), None)?;
+        if self.held(from).is_none() {
+            return Err(lender_gone());
+        }
         let wanted = Reservation {
             uid,
             rate: Rate(0),
@@ -277,4 +279,9 @@ impl Service {
             warn!(%refusal, "credits cannot be restored");
         }
     }
+}
+
+fn lender_gone() -> Refusal {
+    let text = "the lender has just ended, and its reservation with it: name one that lives";
+    Refusal::new(Errno::ENOENT, text)
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use consort_daemon::{admission::UserLimits, rate::Rate};
+use consort_daemon::{admission::UserLimits, config::Division, rate::Rate};
 use nix::errno::Errno;
 
 use crate::world::{World, USER};
@@ -64,4 +64,47 @@ fn a_group_that_a_program_gives_has_no_limits() {
     let refused = world.reserve(USER, 0, "guaranteed", 0.25).unwrap_err();
     assert!(refused.1.contains("rates of 0.2 in sum"), "{}", refused.1);
     world.reserve(USER, 0, "guaranteed", 0.2).unwrap();
+}
+
+/// Everybody may have a rate of 0.1 in sum, who is in `GROUP` of 0.4.
+const GROUP: u32 = 44;
+
+fn group_may_more(division: &mut Division) {
+    division.limits = UserLimits {
+        rate: Rate(100_000),
+        reservations: 2,
+    };
+    let limits = UserLimits {
+        rate: Rate(400_000),
+        reservations: 9,
+    };
+    division.group_limits.insert(GROUP, limits);
+}
+
+/// Where these processes of the user are in it.
+fn with_members(members: &[i32]) -> World {
+    let world = World::new();
+    for pid in members {
+        let status = world.folder.0.join(format!("{pid}/status"));
+        let text = fs::read_to_string(&status).unwrap();
+        fs::write(
+            &status,
+            format!("{text}Gid:\t9\t9\t9\t9\nGroups:\t{GROUP}\n"),
+        )
+        .unwrap();
+    }
+    World::beside_with(world.killed(), group_may_more)
+}
+
+#[test]
+fn who_is_in_a_group_with_limits_can_lend_to_who_has_nothing() {
+    let mut world = with_members(&[USER, USER + 1]);
+    world.reserve(USER, 0, "guaranteed", 0.3).unwrap();
+    let peer = world.peer(USER);
+    world.service.lend(&peer, 0, USER + 1, 0.1).unwrap();
+    assert_eq!(world.admitted()[&(USER + 1)].1, 100_000);
+    // Who is not in it has what everybody has, which is used up.
+    let refused = world.service.lend(&peer, 0, USER + 2, 0.1).unwrap_err();
+    assert_eq!(refused.errno, Errno::EDQUOT);
+    assert_eq!(world.admitted(), world.in_force());
 }
