@@ -17,12 +17,14 @@ struct Range {
 
 impl Accounts {
     /// Reads the texts of /etc/subuid and /etc/passwd. Lines that cannot be understood count for nothing, as for
-    /// newuidmap(1). Numbers that root has given itself stay accounts of their own: root gives them to many.
+    /// newuidmap(1). Numbers that root has given itself stay accounts of their own: root gives them to many. Those of a user
+    /// whom the list does not have, such as one of LDAP's, are on the account of their first.
     pub fn parse(subordinate: &str, users: &str) -> Accounts {
         let range = |line: &str| {
             let mut fields = line.trim().split(':');
-            let owner = number_in(users, fields.next()?)?;
+            let owner = number_in(users, fields.next()?);
             let (first, count) = (fields.next()?.parse().ok()?, fields.next()?.parse().ok()?);
+            let owner = owner.unwrap_or(first);
             (owner != 0).then_some(Range {
                 first,
                 count,
@@ -65,7 +67,7 @@ mod tests {
     fn subordinate_numbers_are_their_owners() {
         let users = "root:x:0:0::/:\nann:x:1000:1000::/:\nbob:x:1001:1001::/:\n";
         let subordinate =
-            "ann:100000:65536\n1001:200000:10\nroot:300000:65536\nno-such:400000:1\nbroken\nann:x:y\n";
+            "ann:100000:65536\n1001:200000:10\nroot:300000:65536\nno-such:400000:10\nbroken\nann:x:y\n";
         let accounts = Accounts::parse(subordinate, users);
         for (uid, account) in [
             (0, 0),
@@ -76,7 +78,10 @@ mod tests {
             (165_536, 165_536),
             (200_009, 1001),
             (300_000, 300_000),
+            // Another service than /etc/passwd knows this user.
             (400_000, 400_000),
+            (400_009, 400_000),
+            (400_010, 400_010),
             (u32::MAX, u32::MAX),
         ] {
             assert_eq!(accounts.of(uid), account, "{uid}");
