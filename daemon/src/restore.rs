@@ -260,15 +260,12 @@ impl Service {
     }
 }
 
-/// The greatest that a journal may name: there are as many for reservations to come.
-const NUMBER_MAX: u32 = u32::MAX / 2;
-
-/// Lists begin behind 0, and the next reservation has the next number: others are damage.
+/// Lists begin behind 0: that is damage.
 fn check_number(number: u32) -> Result<(), Refusal> {
-    if (1..=NUMBER_MAX).contains(&number) {
+    if number > 0 {
         return Ok(());
     }
-    let text = format!("no reservation has the number {number}: expected 1 to {NUMBER_MAX}");
+    let text = "no reservation has the number 0: expected 1 or more";
     Err(Refusal::new(Errno::ERANGE, text))
 }
 

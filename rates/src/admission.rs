@@ -292,16 +292,23 @@ impl<Target: Clone + Eq + Hash> Ledger<Target> {
         self.periods.keys().next().copied().unwrap_or(0)
     }
 
-    /// A number that no reservation has had.
-    pub fn next_number(&mut self) -> u32 {
-        self.last_number += 1;
-        self.last_number
+    /// The number of the next reservation that is taken in: the one after the last new one's that none has. After the
+    /// greatest the least follow.
+    pub fn next_number(&self) -> u32 {
+        let mut number = self.last_number;
+        loop {
+            number = number.checked_add(1).unwrap_or(1);
+            if !self.by_number.contains_key(&number) {
+                return number;
+            }
+        }
     }
 
     /// Takes an admitted reservation in.
     pub fn insert(&mut self, number: u32, reservation: Reservation<Target>) {
-        self.last_number = self.last_number.max(number);
-        self.remove(number);
+        if self.remove(number).is_none() {
+            self.last_number = number;
+        }
         for held in [
             self.asked.entry(reservation.class).or_default(),
             self.by_uid

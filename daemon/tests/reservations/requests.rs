@@ -454,3 +454,20 @@ fn a_cgroup_has_one_name_however_it_is_written() {
         .unwrap();
     assert!(world.host.record().reservations.is_empty());
 }
+
+#[test]
+fn a_refused_request_takes_no_number() {
+    let mut world = World::new();
+    let first = world.reserve(ROOT, ROOT, "guaranteed", 0.1).unwrap();
+    world
+        .host
+        .record()
+        .refuse
+        .insert("add_to_reservation", libc::ESRCH);
+    for _ in 0..10 {
+        world.reserve(USER, 0, "guaranteed", 0.1).unwrap_err();
+    }
+    world.host.record().refuse.clear();
+    let second = world.reserve(USER, 0, "guaranteed", 0.1).unwrap();
+    assert_eq!(second, first + 1);
+}

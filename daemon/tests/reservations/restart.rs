@@ -177,21 +177,45 @@ fn a_journal_of_the_version_before_is_taken_up() {
     assert_eq!(world.admitted(), world.in_force());
 }
 
-/// Found by fuzz/hours: number 0 was in force, and in no list. After the greatest there is none for the next reservation.
+/// One reservation of this number, and a world that takes it up.
+fn with_number(number: u32) -> World {
+    let folder = Folder::new();
+    let line = format!(
+        r#"{{"op":"reserve","number":{number},"uid":0,"class":"guaranteed","rate":100000,"period_ns":30000000,"target":{{"process":{{"pid":{USER},"start":5}}}}}}"#
+    );
+    fs::write(folder.0.join("consort.journal"), line + "\n").unwrap();
+    for pid in [ROOT, USER] {
+        write_thread(&folder.0, pid, &[pid], 0, 5);
+    }
+    World::beside(folder)
+}
+
+/// Found by fuzz/hours: number 0 was in force, and in no list.
 #[test]
-fn numbers_that_no_reservation_has_are_not_restored() {
-    for number in [0, u32::MAX] {
-        let folder = Folder::new();
-        let line = format!(
-            r#"{{"op":"reserve","number":{number},"uid":0,"class":"guaranteed","rate":100000,"period_ns":30000000,"target":{{"process":{{"pid":{USER},"start":5}}}}}}"#
+fn a_number_that_no_reservation_has_is_not_restored() {
+    let mut world = with_number(0);
+    assert!(world.admitted().is_empty() && world.in_force().is_empty());
+    assert_eq!(world.reserve(ROOT, ROOT, "guaranteed", 0.1), Ok(1));
+}
+
+/// After the greatest number the least follow that nobody has.
+#[test]
+fn reservations_have_numbers_and_are_restored_however_many_there_were() {
+    for (number, next) in [
+        (1, 2),
+        (u32::MAX / 2, u32::MAX / 2 + 1),
+        (u32::MAX - 1, u32::MAX),
+        (u32::MAX, 1),
+    ] {
+        let mut world = with_number(number);
+        assert_eq!(world.admitted().len(), 1, "{number}");
+        assert_eq!(world.reserve(ROOT, ROOT, "guaranteed", 0.1), Ok(next));
+        let before = world.admitted();
+        let world = World::beside(world.killed());
+        assert_eq!(
+            (world.admitted(), world.in_force()),
+            (before.clone(), before)
         );
-        fs::write(folder.0.join("consort.journal"), line + "\n").unwrap();
-        for pid in [ROOT, USER] {
-            write_thread(&folder.0, pid, &[pid], 0, 5);
-        }
-        let mut world = World::beside(folder);
-        assert!(world.admitted().is_empty() && world.in_force().is_empty());
-        assert_eq!(world.reserve(ROOT, ROOT, "guaranteed", 0.1), Ok(1));
     }
 }
 

@@ -111,6 +111,23 @@ fn a_class_keeps_what_it_promised() {
     assert!(ledger.check_classes(&ledger.classes().without(1)).is_ok());
 }
 
+#[test]
+fn only_what_is_taken_in_has_a_number_and_the_least_follow_the_greatest() {
+    let mut ledger = ledger();
+    for number in [1, 3, u32::MAX - 1] {
+        ledger.insert(number, reservation(0, 0, 100, number as i32));
+    }
+    assert_eq!([(); 3].map(|()| ledger.next_number()), [u32::MAX; 3]);
+    for next in [u32::MAX, 2, 4, 5] {
+        assert_eq!(ledger.next_number(), next);
+        ledger.insert(next, reservation(0, 0, 100, next as i32));
+    }
+    // One that changes is no new one, and one that has gone leaves its number for later.
+    ledger.insert(1, reservation(0, 0, 200, 1));
+    ledger.remove(5);
+    assert_eq!(ledger.next_number(), 6);
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Reserve { uid: u32, class: usize, rate: u64 },
