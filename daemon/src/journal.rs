@@ -49,6 +49,9 @@ pub enum Entry {
         /// When it began, in clock ticks after boot: children from before have no part in it.
         #[serde(default)]
         since: u64,
+        /// For a cgroup: the Unix groups of who has asked, those that had limits.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        groups: Vec<u32>,
     },
     Release {
         number: u32,
@@ -276,6 +279,7 @@ mod tests {
             period_ns: 33_000_000,
             target: Target::Process { pid: 7, start: 99 },
             since: 7,
+            groups: Vec::new(),
         }
     }
 

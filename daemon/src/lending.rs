@@ -110,7 +110,7 @@ impl Service {
             target,
             ..lender
         };
-        self.begin(wanted, rate)
+        self.begin(wanted, rate, Vec::new())
     }
 
     /// Ends a reservation that is over, whether the journal can be written or not.

@@ -111,6 +111,8 @@ pub struct InForce {
     pub history: History,
     /// When it began, in clock ticks after boot.
     pub since: u64,
+    /// A cgroup is in no Unix group: those of who has asked for it, as far as they had limits then.
+    pub(crate) groups: Vec<u32>,
     pub(crate) search: Search,
 }
 
@@ -161,14 +163,26 @@ impl Reservations {
 
     /// What the owner of process `pid` may have, by the groups that the process is in.
     fn limits_of(&self, processes: &Processes, pid: i32) -> UserLimits {
-        let everybodys = self.ledger.limits();
         if self.group_limits.is_empty() {
-            return everybodys;
+            return self.ledger.limits();
         }
-        let groups = processes.groups_of(pid).into_iter();
-        groups
-            .filter_map(|group| self.group_limits.get(&group).copied())
-            .fold(everybodys, UserLimits::or)
+        self.limits_of_groups(&processes.groups_of(pid))
+    }
+
+    fn limits_of_groups(&self, groups: &[u32]) -> UserLimits {
+        let limits = groups.iter().filter_map(|it| self.group_limits.get(it));
+        limits.copied().fold(self.ledger.limits(), UserLimits::or)
+    }
+
+    pub(crate) fn groups(&self, number: u32) -> Vec<u32> {
+        let held = self.in_force.get(&number);
+        held.map_or_else(Vec::new, |held| held.groups.clone())
+    }
+
+    pub(crate) fn set_groups(&mut self, number: u32, groups: Vec<u32>) {
+        if let Some(held) = self.in_force.get_mut(&number) {
+            held.groups = groups;
+        }
     }
 
     fn may_search(&mut self) -> bool {
@@ -201,6 +215,10 @@ impl Service {
         let limits = self.limits_of(&target, peer.pid);
         self.admit(limits, uid, class, rate, old)?;
         self.check_leaves_class(old, class)?;
+        let groups = match old.filter(|_| uid != peer.uid) {
+            Some(old) => self.reservations.groups(old),
+            None => self.groups_kept(&target, peer.pid),
+        };
         let period_ns = ask.period_ns;
         let wanted = Reservation {
             uid,
@@ -212,8 +230,8 @@ impl Service {
         };
         let details = format!("{} of {} for {}", rate, ask.class, wanted.target);
         let number = match old {
-            Some(number) => self.change(number, wanted)?,
-            None => self.begin(wanted, rate)?,
+            Some(number) => self.change(number, wanted, groups)?,
+            None => self.begin(wanted, rate, groups)?,
         };
         audit::done(self, peer, "reserve", &details);
         Ok(number)
@@ -243,6 +261,30 @@ impl Service {
         self.limits_of_process(pid)
     }
 
+    /// The same of one that is there already.
+    pub(crate) fn limits_held(&self, number: u32, target: &Target) -> UserLimits {
+        match target {
+            Target::Process { pid, .. } | Target::Thread { pid, .. } => {
+                self.limits_of_process(*pid)
+            }
+            Target::Cgroup { .. } | Target::Group { .. } => {
+                let groups = self.reservations.groups(number);
+                self.reservations.limits_of_groups(&groups)
+            }
+        }
+    }
+
+    /// What is remembered of who asks for a cgroup, and may have gone when its rate grows.
+    fn groups_kept(&self, target: &Target, asker: i32) -> Vec<u32> {
+        let limits = &self.reservations.group_limits;
+        if limits.is_empty() || !matches!(target, Target::Cgroup { .. }) {
+            return Vec::new();
+        }
+        let mut groups = self.processes.groups_of(asker);
+        groups.retain(|group| limits.contains_key(group));
+        groups
+    }
+
     /// The limits of a process' owner.
     pub(crate) fn limits_of_process(&self, pid: i32) -> UserLimits {
         self.reservations.limits_of(&self.processes, pid)
@@ -270,7 +312,12 @@ impl Service {
     }
 
     /// `usable`: at which rate it begins; its own, unless it is made for a credit.
-    pub(crate) fn begin(&mut self, wanted: Reservation, usable: Rate) -> Result<u32, Refusal> {
+    pub(crate) fn begin(
+        &mut self,
+        wanted: Reservation,
+        usable: Rate,
+        groups: Vec<u32>,
+    ) -> Result<u32, Refusal> {
         // Before its threads are looked for: a child that is forked meanwhile has a part in it.
         let since = self.processes.now_ticks();
         let number = self.reservations.ledger.next_number();
@@ -283,13 +330,15 @@ impl Service {
                 false => not_scheduled(&wanted.target),
             });
         }
-        let entry = self.reservations.entry(number, &wanted, since);
+        let origin = (since, &groups[..]);
+        let entry = self.reservations.entry(number, &wanted, origin);
         if let Err(refusal) = self.reservations.write(&entry) {
             self.end(id);
             return Err(refusal);
         }
         debug!(number, target = wanted.target.number(), rate = %wanted.rate, "reserved");
         self.take_in(number, (id, since, search), wanted);
+        self.reservations.set_groups(number, groups);
         self.reservations.compact();
         Ok(number)
     }
@@ -304,6 +353,7 @@ impl Service {
             id,
             history: History::default(),
             since,
+            groups: Vec::new(),
             search,
         };
         self.reservations.in_force.insert(number, in_force);
@@ -318,7 +368,12 @@ impl Service {
 
     /// One that goes to another class gives back what it was lent there: nobody can be kept in a class by a loan. The journal
     /// need not say so: credits stay in their class.
-    pub(crate) fn change(&mut self, number: u32, wanted: Reservation) -> Result<u32, Refusal> {
+    pub(crate) fn change(
+        &mut self,
+        number: u32,
+        wanted: Reservation,
+        groups: Vec<u32>,
+    ) -> Result<u32, Refusal> {
         let Some((id, old)) = self.held(number) else {
             return Err(unknown(&wanted.target));
         };
@@ -340,8 +395,8 @@ impl Service {
             service.host.change_reservation(id, terms(what, rate))
         };
         apply(self, &wanted)?;
-        let since = self.reservations.since(number);
-        let entry = self.reservations.entry(number, &wanted, since);
+        let origin = (self.reservations.since(number), &groups[..]);
+        let entry = self.reservations.entry(number, &wanted, origin);
         if let Err(refusal) = self.reservations.write(&entry) {
             if let Err(error) = apply(self, &old) {
                 warn!(number, %error, "a change that could not be kept cannot be undone");
@@ -351,6 +406,7 @@ impl Service {
         if let Some(in_force) = self.reservations.in_force.get_mut(&number) {
             in_force.history.begin_anew();
         }
+        self.reservations.set_groups(number, groups);
         self.reservations.ledger.insert(number, wanted);
         if moves {
             self.give_back(number);

@@ -184,6 +184,7 @@ impl Service {
             period_ns,
             target,
             since,
+            groups,
             ..
         } = entry
         else {
@@ -251,6 +252,7 @@ impl Service {
             Ok((id, reservation)) => {
                 info!(number, target = target.number(), "reservation restored");
                 self.take_in(number, (id, *since, search), reservation);
+                self.reservations.set_groups(number, groups.clone());
             }
             Err(refusal) => {
                 warn!(number, target = target.number(), %refusal, "a reservation cannot be restored");

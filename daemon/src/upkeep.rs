@@ -105,10 +105,10 @@ impl Service {
         if rate == held.rate {
             return;
         }
-        let asker = held.target.number();
-        let limits = self.limits_of(&held.target, asker);
+        let limits = self.limits_held(number, &held.target);
+        let groups = self.reservations.groups(number);
         let changed = match self.admit(limits, held.uid, held.class, rate, Some(number)) {
-            Ok(()) => self.change(number, Reservation { rate, ..held }),
+            Ok(()) => self.change(number, Reservation { rate, ..held }, groups),
             Err(refusal) => {
                 let reservations = &self.reservations;
                 let fits = |rate| {
@@ -117,7 +117,9 @@ impl Service {
                     admitted.is_ok()
                 };
                 match most_that_fits(held.rate, rate, fits) {
-                    rate if rate > held.rate => self.change(number, Reservation { rate, ..held }),
+                    rate if rate > held.rate => {
+                        self.change(number, Reservation { rate, ..held }, groups)
+                    }
                     _ => Err(refusal),
                 }
             }

@@ -98,7 +98,13 @@ impl Reservations {
         self.in_force(number).map_or(0, |held| held.since)
     }
 
-    pub(crate) fn entry(&self, number: u32, reservation: &Reservation, since: u64) -> Entry {
+    /// `since`, `groups`: when it began, and what it keeps of who has asked.
+    pub(crate) fn entry(
+        &self,
+        number: u32,
+        reservation: &Reservation,
+        (since, groups): (u64, &[u32]),
+    ) -> Entry {
         let class = self.ledger.classes().get(reservation.class);
         Entry::Reserve {
             number,
@@ -109,6 +115,7 @@ impl Reservations {
             period_ns: reservation.period_ns,
             target: reservation.target.clone(),
             since,
+            groups: groups.to_vec(),
         }
     }
 
@@ -124,9 +131,10 @@ impl Reservations {
         // A group's is in its file.
         let is_group = |held: &Reservation| matches!(held.target, Target::Group { .. });
         let held = self.ledger.iter().filter(|(_, held)| !is_group(held));
-        entries.extend(
-            held.map(|(number, reservation)| self.entry(number, reservation, self.since(number))),
-        );
+        entries.extend(held.map(|(number, reservation)| {
+            let groups = self.groups(number);
+            self.entry(number, reservation, (self.since(number), &groups))
+        }));
         let lent: Vec<_> = self.credits.iter().copied().collect();
         let lines = lent.chunks(CREDITS_A_LINE);
         entries.extend(lines.map(|changes| Entry::Lent {

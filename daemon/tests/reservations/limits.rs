@@ -1,12 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What users may reserve who are in Unix groups.
 
-use std::fs;
+use std::{
+    fs,
+    time::{Duration, Instant},
+};
 
-use consort_daemon::{admission::UserLimits, config::Division, rate::Rate};
+use consort_daemon::{
+    admission::UserLimits,
+    config::Division,
+    division::ReservationPage,
+    rate::Rate,
+    reservations::{Ask, AskedRate},
+    targets::Named,
+};
 use nix::errno::Errno;
 
-use crate::world::{World, USER};
+use crate::world::{World, PERIOD_NS, UID, USER};
 
 /// The limits of a Unix group are those of the processes that are in it, where they are more generous.
 #[test]
@@ -107,4 +117,38 @@ fn who_is_in_a_group_with_limits_can_lend_to_who_has_nothing() {
     let refused = world.service.lend(&peer, 0, USER + 2, 0.1).unwrap_err();
     assert_eq!(refused.errno, Errno::EDQUOT);
     assert_eq!(world.admitted(), world.in_force());
+}
+
+/// Who has asked has gone meanwhile, as a command has, and the daemon is another one.
+#[test]
+fn an_automatic_rate_of_a_cgroup_follows_within_the_limits_of_who_has_asked() {
+    let mut world = with_members(&[USER]);
+    let cgroup = world.cgroup("films");
+    std::os::unix::fs::chown(&cgroup, Some(UID), None).unwrap();
+    let ask = Ask {
+        named: Named::Cgroup("films".to_owned()),
+        class: "guaranteed".to_owned(),
+        rate: AskedRate::Auto {
+            least: 0.2,
+            most: 0.4,
+        },
+        period_ns: PERIOD_NS,
+    };
+    let peer = world.peer(USER);
+    world.service.reserve(&peer, &ask).unwrap();
+    fs::remove_dir_all(world.folder.0.join(USER.to_string())).unwrap();
+    let (mut now, mut used_us) = (Instant::now(), 0);
+    let mut run = |world: &mut World, demand_us: u64| {
+        for _ in 0..30 {
+            used_us += demand_us;
+            fs::write(cgroup.join("cpu.stat"), format!("usage_usec {used_us}\n")).unwrap();
+            now += Duration::from_secs(1);
+            world.service.tick(now);
+        }
+        ReservationPage::of(&world.service, None, None).reservations[0].asked
+    };
+    assert_eq!(run(&mut world, 900_000), 0.4);
+    let mut world = World::beside_with(world.killed(), group_may_more);
+    assert_eq!(run(&mut world, 0), 0.2);
+    assert_eq!(run(&mut world, 900_000), 0.4);
 }
