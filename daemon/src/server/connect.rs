@@ -23,7 +23,7 @@ use crate::{bills, clients::ConnectionId, limits::Bucket, listen, peer, wire::Re
 /// In seconds of CPU time: two percent of a CPU to tell why, and how much at once.
 const TELLING_PER_S: f64 = 0.02;
 const TELLING_BURST: f64 = 0.002;
-/// To shut one out costs a tenth of that; those that do it again and again pay for it besides.
+/// The same to shut them out, for which their processes pay besides, if they live.
 const SHUTTING_OUT_PER_S: f64 = 0.1;
 const SHUTTING_OUT_BURST: f64 = 0.01;
 /// So many are shut out per round.
