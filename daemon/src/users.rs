@@ -219,7 +219,7 @@ impl Users {
         let user = self.entry(uid, now);
         let is_root = uid == 0;
         let asks_too_fast =
-            user.requests.is_empty(now) && !(is_root && !user.commands.is_empty(now));
+            user.requests.is_empty(now) && (!is_root || user.commands.is_empty(now));
         let owes = !is_root && user.cpu.owes_for(1.0, now).is_some();
         asks_too_fast || owes || self.check_clients(uid, now).is_err()
     }
