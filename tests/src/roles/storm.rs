@@ -52,6 +52,10 @@ pub fn connections(board: &Board, arguments: &[&str]) -> Result<(), String> {
             Err(text) if text.contains("requests a second") => {
                 std::thread::sleep(std::time::Duration::from_millis(100));
             }
+            // Nor is everyone of a crowd told.
+            Err(text) if text.contains("closed the connection") => {
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
             Err(text) => return Err(text),
         }
     }
