@@ -67,17 +67,12 @@ impl Bucket {
 
     /// Takes one token; false when there is none.
     pub fn take(&mut self, now: Instant) -> bool {
-        if self.is_empty(now) {
+        self.refill(now);
+        if self.tokens < 1.0 {
             return false;
         }
         self.tokens -= 1.0;
         true
-    }
-
-    /// True when [`Bucket::take`] would find none.
-    pub fn is_empty(&mut self, now: Instant) -> bool {
-        self.refill(now);
-        self.tokens < 1.0
     }
 
     /// Takes `cost` more tokens, into debt if need be.

@@ -136,11 +136,6 @@ impl Service {
         Ok(())
     }
 
-    /// Whether whoever connects now would be refused for what the user has or owes.
-    pub(crate) fn would_refuse(&mut self, uid: u32, now: Instant) -> bool {
-        self.users.would_refuse_connection(uid, now)
-    }
-
     pub(crate) fn let_in(&mut self, id: ConnectionId, peer: Peer, now: Instant) {
         self.users.add_client(peer.uid, now);
         self.clients.insert(id, peer);

@@ -214,16 +214,6 @@ impl Users {
         self.check_clients(uid, now)
     }
 
-    /// Whether [`Users::admit_connection`] would refuse; counts nothing.
-    pub fn would_refuse_connection(&mut self, uid: u32, now: Instant) -> bool {
-        let user = self.entry(uid, now);
-        let is_root = uid == 0;
-        let asks_too_fast =
-            user.requests.is_empty(now) && (!is_root || user.commands.is_empty(now));
-        let owes = !is_root && user.cpu.owes_for(1.0, now).is_some();
-        asks_too_fast || owes || self.check_clients(uid, now).is_err()
-    }
-
     /// Whether one more line about `uid` goes to the audit trail: nobody can fill the log.
     pub fn may_log(&mut self, uid: u32, now: Instant) -> bool {
         self.entry(uid, now).audit.take(now)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs connect: each is let in, is told why not, or is shut out without a word.
 //!
-//! To tell one why costs the daemon some time, for which there is a budget. When that is used up, those that would be
-//! refused are shut out: one user's crowd then neither keeps the daemon busy nor others waiting behind it.
+//! To tell one why costs the daemon some time, for which there is a budget. When that is used up, those that are refused
+//! are shut out: one user's crowd then neither keeps the daemon busy nor others waiting behind it.
 
 use std::{
     os::fd::{AsRawFd, OwnedFd},
@@ -67,7 +67,7 @@ impl Server<'_> {
         }
     }
 
-    /// False when it was let in or told why not.
+    /// False when it was let in or told why not. A program that connects pays for it, refused or not.
     fn is_shut_out(&mut self, socket: OwnedFd, now: Instant) -> bool {
         let id = self.next_id;
         self.next_id += 1;
@@ -80,31 +80,23 @@ impl Server<'_> {
                 return false;
             }
         };
-        let may_tell = self.refused.telling.owes_for(0.0, now).is_none();
-        if may_tell || !self.service.would_refuse(seen.uid(), now) {
-            self.let_in(id, socket, &seen, now);
-            return false;
-        }
-        self.close_connection(socket);
-        let spent = self.charge(Some((seen.uid(), process(&seen))), now);
-        self.refused.shutting_out.charge(spent.as_secs_f64());
-        true
-    }
-
-    /// Who connects pays for it, and so does who is refused.
-    fn let_in(&mut self, id: ConnectionId, socket: OwnedFd, seen: &UnixCredentials, now: Instant) {
         let admitted = self.service.connect_from(id, &socket, now);
         let payer = self.service.payer_at(id);
-        let payer = payer.unwrap_or((seen.uid(), process(seen)));
+        let may_tell = self.refused.telling.owes_for(0.0, now).is_none();
         let is_admitted = admitted.is_ok();
         match admitted {
             Ok(()) => self.listen_to(id, socket, now),
-            Err(refusal) => self.turn_away(socket, &refusal),
+            Err(refusal) if may_tell => self.turn_away(socket, &refusal),
+            Err(_) => self.close_connection(socket),
         }
+        let payer = payer.unwrap_or((seen.uid(), process(&seen)));
         let spent = self.charge(Some(payer), now);
-        if !is_admitted {
-            self.refused.telling.charge(spent.as_secs_f64());
+        match (is_admitted, may_tell) {
+            (true, _) => {}
+            (false, true) => self.refused.telling.charge(spent.as_secs_f64()),
+            (false, false) => self.refused.shutting_out.charge(spent.as_secs_f64()),
         }
+        !is_admitted && !may_tell
     }
 
     fn turn_away(&mut self, socket: OwnedFd, refusal: &Refusal) {
