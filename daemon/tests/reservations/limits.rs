@@ -76,7 +76,7 @@ fn a_group_that_a_program_gives_has_no_limits() {
     world.reserve(USER, 0, "guaranteed", 0.2).unwrap();
 }
 
-/// Everybody may have a rate of 0.1 in sum, who is in `GROUP` of 0.4.
+/// A user may have a rate of 0.1 in sum, one that is in `GROUP` of 0.4.
 const GROUP: u32 = 44;
 
 fn group_may_more(division: &mut Division) {
@@ -113,13 +113,13 @@ fn who_is_in_a_group_with_limits_can_lend_to_who_has_nothing() {
     let peer = world.peer(USER);
     world.service.lend(&peer, 0, USER + 1, 0.1).unwrap();
     assert_eq!(world.admitted()[&(USER + 1)].1, 100_000);
-    // Who is not in it has what everybody has, which is used up.
+    // A user that is not in it has what everybody has, which is used up.
     let refused = world.service.lend(&peer, 0, USER + 2, 0.1).unwrap_err();
     assert_eq!(refused.errno, Errno::EDQUOT);
     assert_eq!(world.admitted(), world.in_force());
 }
 
-/// Who has asked has gone meanwhile, as a command has, and the daemon is another one.
+/// The program that has asked has gone meanwhile, as a command has, and the daemon is another one.
 #[test]
 fn an_automatic_rate_of_a_cgroup_follows_within_the_limits_of_who_has_asked() {
     let mut world = with_members(&[USER]);
