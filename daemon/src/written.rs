@@ -35,9 +35,12 @@ impl Reservations {
 
     /// Writes down what holds in any case, now or later.
     pub(crate) fn note(&mut self, entry: &Entry) {
-        if let Err(refusal) = self.write(entry) {
+        let Err(refusal) = self.write(entry) else {
+            return;
+        };
+        // Once: on a full disk as much may end as there is.
+        if !std::mem::replace(&mut self.owes, true) {
             warn!(%refusal, "the journal does not say yet what has ended");
-            self.owes = true;
         }
     }
 
