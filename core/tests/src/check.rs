@@ -335,10 +335,14 @@ fn member(h: &Host, t: usize, d: &domain) {
         assert_eq!(at, due_ns(h, t), "member {t}: its due time");
         let (mut major, mut minor) = (0, 0);
         unsafe { core_member_best_key(m, d, &mut major, &mut minor) };
-        assert_eq!(
-            (m.node.ready.major, m.node.ready.minor),
-            (major, minor),
-            "member {t}: its best-effort key"
+        let kept = (m.node.ready.major, m.node.ready.minor);
+        // The domain's least goes on while it waits: it is none the worse for that.
+        let by_progress = u32::from(d.order) == ORDER_PROGRESS;
+        let may_lag = by_progress && m.due_ns == u64::MAX && kept.1 == minor;
+        assert!(
+            kept == (major, minor) || may_lag && kept.0 < major,
+            "member {t}: its best-effort key {kept:?} is not {:?}",
+            (major, minor)
         );
         let turn = unsafe { core_member_turn(m) };
         assert_eq!(m.node.ready.turn, turn, "member {t}: its turn");
