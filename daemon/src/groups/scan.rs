@@ -41,6 +41,8 @@ pub(crate) struct Scan {
     young: BTreeMap<i32, u8>,
     /// Those that this round has not come to; the last one is next.
     left: Vec<i32>,
+    /// The last go began with those.
+    old_first: bool,
     /// What is looked for has changed: those that this round has passed come once more.
     again: bool,
     /// By number of the process.
@@ -51,6 +53,13 @@ pub(crate) struct Scan {
     pub stopped: BTreeMap<i32, i32>,
     /// Where the last sweep over threads with names stopped.
     pub swept: i32,
+}
+
+/// A process that is looked at now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Next {
+    pid: i32,
+    is_new: bool,
 }
 
 impl Scan {
@@ -74,28 +83,43 @@ impl Scan {
         self.left.splice(..0, passed);
     }
 
-    /// Whom to look at now: the new ones, then some of the others.
-    fn next(&mut self) -> Vec<i32> {
-        let mut next: Vec<i32> = self
-            .young
-            .keys()
-            .rev()
-            .take(SCAN_PROCESSES)
-            .copied()
+    /// Whom to look at now: new ones, and some of the others. Either come first in turn: there may not be time for all, however
+    /// many are new.
+    fn next(&mut self) -> Vec<Next> {
+        let new = self.young.keys().rev().take(SCAN_PROCESSES);
+        let mut next: Vec<Next> = new
+            .map(|pid| Next {
+                pid: *pid,
+                is_new: true,
+            })
             .collect();
-        for pid in &next {
-            match self.young.get_mut(pid) {
-                Some(looks) if *looks > 1 => *looks -= 1,
-                _ => drop(self.young.remove(pid)),
-            }
-        }
-        // The old ones get on, however many are new.
         let others = SCAN_PROCESSES
             .saturating_sub(next.len())
             .max(SCAN_PROCESSES / 4);
         let at = self.left.len().saturating_sub(others);
-        next.extend(self.left.split_off(at));
+        let old = self.left.split_off(at).into_iter().rev();
+        let old = old.map(|pid| Next { pid, is_new: false });
+        self.old_first = !self.old_first;
+        match self.old_first {
+            true => next.splice(..0, old).for_each(drop),
+            false => next.extend(old),
+        }
         next
+    }
+
+    /// One was looked at.
+    fn passed(&mut self, one: Next) {
+        match self.young.get_mut(&one.pid).filter(|_| one.is_new) {
+            Some(looks) if *looks > 1 => *looks -= 1,
+            Some(_) => drop(self.young.remove(&one.pid)),
+            None => {}
+        }
+    }
+
+    /// There was no time for these.
+    fn put_back(&mut self, rest: impl DoubleEndedIterator<Item = Next>) {
+        let old = rest.rev().filter(|one| !one.is_new);
+        self.left.extend(old.map(|one| one.pid));
     }
 
     pub fn launched(&self) -> impl Iterator<Item = &Launched> {
@@ -200,13 +224,13 @@ impl Service {
     /// message of theirs waits.
     pub(super) fn scan_some(&mut self) {
         let (now, began) = (Instant::now(), cpu_time());
-        let wanted = self.wanted(now);
         let launched = self.groups.scan.launched().map(|one| one.uid);
         let launched: Vec<u32> = launched.collect();
-        if launched.is_empty() && wanted.is_empty() {
+        if launched.is_empty() && !self.rules_have_room() {
             self.groups.scan.forget();
             return;
         }
+        let wanted = self.wanted(now);
         self.forget_ended(LAUNCHED_AT_ONCE);
         let may_look = launched
             .iter()
@@ -230,13 +254,14 @@ impl Service {
         }
         let mut next = self.groups.scan.next().into_iter();
         let until = cpu_time() + SCAN_TIME;
-        for pid in next.by_ref() {
-            self.look_at(pid, wanted, until);
+        for one in next.by_ref() {
+            self.groups.scan.passed(one);
+            self.look_at(one.pid, wanted, until);
             if cpu_time() > until {
                 break;
             }
         }
-        self.groups.scan.left.extend(next.rev());
+        self.groups.scan.put_back(next);
     }
 
     /// Divides what was spent among users: each is in `payers` as often as it has something that it was spent for.
@@ -249,6 +274,14 @@ impl Service {
             let spent = spent.mul_f64(f64::from(part) / payers.len() as f64);
             self.users.charge_looks(uid, spent, now);
         }
+    }
+
+    fn rules_have_room(&self) -> bool {
+        self.groups.made.values().any(|made| {
+            let members = made.group.members.iter().enumerate();
+            let mut with_rules = members.filter(|(_, member)| member.rule.is_some());
+            with_rules.any(|(index, _)| made.free(index).is_some())
+        })
     }
 
     /// Members with rules that have room, in the order of their files; not of users whose time is used up.
@@ -289,16 +322,26 @@ impl Service {
 mod tests {
     use super::*;
 
-    /// New processes are looked at first and several times, old ones in turn.
+    /// A go that has time for `count` processes: those that it has looked at.
+    fn go(scan: &mut Scan, count: usize) -> Vec<i32> {
+        let mut next = scan.next().into_iter();
+        let looked_at: Vec<Next> = next.by_ref().take(count).collect();
+        looked_at.iter().for_each(|one| scan.passed(*one));
+        scan.put_back(next);
+        looked_at.iter().map(|one| one.pid).collect()
+    }
+
+    /// New processes are looked at in each go, several times, old ones in turn.
     #[test]
-    fn everybody_has_a_turn_and_the_new_ones_first() {
+    fn everybody_has_a_turn_and_the_new_ones_at_once() {
+        const ALL: usize = usize::MAX;
         let mut scan = Scan::default();
         let all: BTreeSet<i32> = (1..=200).collect();
         scan.list(all.clone());
         scan.young.clear();
         let mut seen = BTreeSet::new();
         while !scan.left.is_empty() {
-            let next = scan.next();
+            let next = go(&mut scan, ALL);
             assert!(next.len() <= SCAN_PROCESSES);
             seen.extend(next);
         }
@@ -307,16 +350,34 @@ mod tests {
         more.insert(500);
         for _ in 0..LOOKS {
             scan.list(more.clone());
-            let next = scan.next();
-            assert_eq!(next[0], 500);
+            let next = go(&mut scan, ALL);
+            assert!(next.contains(&500));
             assert!(next.len() <= SCAN_PROCESSES + SCAN_PROCESSES / 4);
         }
         assert!(scan.young.is_empty());
         // So many new ones leave time for the others.
         scan.list((1..=10_000).collect());
         let rest = scan.left.len();
-        scan.next();
+        go(&mut scan, ALL);
         assert!(scan.left.len() < rest);
+    }
+
+    /// A look at a process with many threads may take all the time of a go.
+    #[test]
+    fn old_ones_have_a_turn_beside_ever_new_ones_in_goes_that_have_time_for_one() {
+        const OLD: i32 = 100;
+        let mut scan = Scan::default();
+        scan.list((1..=OLD).collect());
+        scan.young.clear();
+        let mut seen = BTreeSet::new();
+        for round in 1..=2 * OLD {
+            scan.list((1..=OLD).chain([1000 + round]).collect());
+            seen.extend(go(&mut scan, 1));
+        }
+        assert!((1..=OLD).all(|pid| seen.contains(&pid)), "{seen:?}");
+        assert!(seen.iter().filter(|pid| **pid > OLD).count() >= OLD as usize / 2);
+        let left: BTreeSet<i32> = scan.left.iter().copied().collect();
+        assert_eq!(left.len(), scan.left.len(), "{:?}", scan.left);
     }
 
     /// With so many processes, too, that they are listed once a round.
@@ -328,11 +389,11 @@ mod tests {
         scan.young.clear();
         // In each go one that is new, and the rest are others.
         let goes = 1000_usize.div_ceil(SCAN_PROCESSES - 1) as i32;
-        for go in 0..goes {
-            let more = 2000 + go;
+        for round in 0..goes {
+            let more = 2000 + round;
             scan.again = true;
             scan.list((1..=1000).chain([more]).collect());
-            let next = scan.next();
+            let next = go(&mut scan, usize::MAX);
             assert!(next.contains(&more));
             seen.extend(next);
         }
