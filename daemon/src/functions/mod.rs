@@ -11,6 +11,7 @@ mod show;
 
 use std::{
     collections::{BTreeMap, VecDeque},
+    os::fd::OwnedFd,
     time::Instant,
 };
 
@@ -347,7 +348,7 @@ impl Service {
     fn put_function(
         &mut self,
         waiting: Waiting,
-        program: &std::os::fd::OwnedFd,
+        program: &OwnedFd,
         steps: u32,
     ) -> Result<(), Refusal> {
         let Waiting {
@@ -362,15 +363,7 @@ impl Service {
             let text = format!("{USER_FUNCTIONS} functions are loaded, for which there is room");
             Refusal::new(Errno::ENOSPC, text)
         })?;
-        if let Some(store) = self.groups.store().filter(|_| ticket.is_some()) {
-            store
-                .keep_function(key.0, &key.1, number, &to_hex(&bytes))
-                .map_err(|error| {
-                    let text = format!("cannot keep the function, so nothing was changed: {error}");
-                    Refusal::new(Errno::EIO, text)
-                })?;
-        }
-        self.host.put_user(number, program)?;
+        self.keep_function(&key, (number, &to_hex(&bytes)), program, ticket.is_some())?;
         info!(
             uid = key.0,
             name = key.1,
@@ -393,6 +386,28 @@ impl Service {
             refused: None,
         };
         self.functions.loaded.insert(key, loaded);
+        Ok(())
+    }
+
+    /// Gives the scheduler a function, and the next daemon with it if it is new.
+    fn keep_function(
+        &mut self,
+        (uid, name): &Key,
+        (number, hex): (u32, &str),
+        program: &OwnedFd,
+        is_new: bool,
+    ) -> Result<(), Refusal> {
+        let Some(store) = self.groups.store().filter(|_| is_new) else {
+            return Ok(self.host.put_user(number, program)?);
+        };
+        store.write_function(number, hex).map_err(|error| {
+            let text = format!("cannot keep the function, so nothing was changed: {error}");
+            Refusal::new(Errno::EIO, text)
+        })?;
+        self.host.put_user(number, program)?;
+        if let Err(error) = store.keep_function(*uid, name) {
+            warn!(uid, name, %error, "a decision function cannot be kept: it ends with the daemon");
+        }
         Ok(())
     }
 

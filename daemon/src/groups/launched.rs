@@ -4,7 +4,6 @@
 use std::{ops::Bound, time::Instant};
 
 use nix::errno::Errno;
-use tracing::warn;
 
 use super::{names::Source, scan::SCAN_TIME, store::Launched};
 use crate::{audit, peer::Peer, server::cpu_time, service::Service, Refusal};
@@ -85,9 +84,8 @@ impl Service {
         self.groups.scan.looked_for = last;
         for pid in ended {
             self.forget_launched(pid, now);
-            let dropped = self.groups.store.as_ref().map(|store| store.drop_name(pid));
-            if let Some(Err(error)) = dropped {
-                warn!(pid, %error, "cannot remove a name from the store");
+            if let Some(store) = &self.groups.store {
+                store.drop_name(pid);
             }
         }
     }

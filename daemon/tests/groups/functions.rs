@@ -62,6 +62,31 @@ fn nobody_loses_an_outcome_to_another_user() {
     ));
 }
 
+/// Else the next daemon has what was refused, or another one than the one that answers.
+#[test]
+fn a_function_that_the_scheduler_does_not_take_is_not_kept() {
+    let mut world = World::new();
+    let user = world.peer(USER);
+    world.host.record().refuse.insert("put_user", libc::ENOMEM);
+    let ticket = load(&mut world, &user, "refused").unwrap();
+    let was_refused = outcome(&mut world, &user, ticket);
+    assert!(
+        matches!(was_refused, Ok(Outcome::Refused { .. })),
+        "{was_refused:?}"
+    );
+    world.host.record().refuse.clear();
+    let ticket = load(&mut world, &user, "taken").unwrap();
+    let was_loaded = outcome(&mut world, &user, ticket);
+    assert!(
+        matches!(was_loaded, Ok(Outcome::Loaded { .. })),
+        "{was_loaded:?}"
+    );
+    let mut restored = World::beside(world.killed());
+    let refused_again = load(&mut restored, &user, "refused");
+    assert!(refused_again.is_ok(), "{refused_again:?}");
+    assert_eq!(load(&mut restored, &user, "taken"), Err(Errno::EEXIST));
+}
+
 /// As many as one may have wait already, of many users.
 #[test]
 fn whoever_has_many_functions_verified_keeps_nobody_else_from_it() {

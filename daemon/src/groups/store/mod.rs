@@ -30,6 +30,8 @@ pub struct Store {
     unnoted: Trouble,
     /// Names of files may not survive the machine.
     unsynced: Trouble,
+    /// Names of ended processes stay.
+    unremoved: Trouble,
 }
 
 const FILE_END: &str = ".toml";
@@ -92,6 +94,7 @@ impl Store {
             folder,
             unnoted: Trouble::default(),
             unsynced: Trouble::default(),
+            unremoved: Trouble::default(),
         };
         Ok((store, left))
     }
@@ -143,10 +146,15 @@ impl Store {
         self.put(&path, &format!("{start} {uid} {name}\n"))
     }
 
-    /// # Errors
-    /// When it cannot be removed.
-    pub fn drop_name(&self, pid: i32) -> io::Result<()> {
-        self.take_away(&self.folder.join(format!("{pid}{NAME_END}")))
+    /// What cannot be removed is found out when it is read: its process has ended.
+    pub fn drop_name(&self, pid: i32) {
+        let path = self.folder.join(format!("{pid}{NAME_END}"));
+        let Err(error) = self.take_away(&path) else {
+            return;
+        };
+        self.unremoved.happened(Instant::now(), |left_out| {
+            warn!(%error, file = %path.display(), left_out, "names of ended processes cannot be removed from the store");
+        });
     }
 
     /// # Errors
@@ -168,17 +176,26 @@ impl Store {
         self.take_away(&self.folder.join(format!("{uid}.{member}{PLAN_END}")))
     }
 
+    /// Makes room for a function that `keep_function` keeps, should the scheduler take it.
+    ///
     /// # Errors
     /// When it cannot be written; the one before then holds.
-    pub fn keep_function(&self, uid: u32, name: &str, number: u32, hex: &str) -> io::Result<()> {
-        let path = self.folder.join(format!("{uid}.{name}{FUNCTION_END}"));
-        self.put(&path, &format!("{number} {hex}\n"))
+    pub fn write_function(&self, number: u32, hex: &str) -> io::Result<()> {
+        self.write(&format!("{number} {hex}\n"))?.sync_data()
+    }
+
+    /// Keeps the function that was written last in place of the one before.
+    ///
+    /// # Errors
+    /// When its file cannot be renamed; the one before then holds.
+    pub fn keep_function(&self, uid: u32, name: &str) -> io::Result<()> {
+        self.put_written(&File::open(&self.folder)?, &self.function(uid, name))
     }
 
     /// # Errors
     /// When it cannot be removed.
     pub fn drop_function(&self, uid: u32, name: &str) -> io::Result<()> {
-        self.take_away(&self.folder.join(format!("{uid}.{name}{FUNCTION_END}")))
+        self.take_away(&self.function(uid, name))
     }
 
     /// Notes a name that was announced. Without the note it ends with the daemon.
@@ -213,6 +230,10 @@ impl Store {
         let _ = fs::remove_file(self.folder.join(format!("{id}{GROUP_END}")));
     }
 
+    fn function(&self, uid: u32, name: &str) -> PathBuf {
+        self.folder.join(format!("{uid}.{name}{FUNCTION_END}"))
+    }
+
     fn announced(&self, tid: i32) -> PathBuf {
         self.folder.join(format!("{tid}{ANNOUNCED_END}"))
     }
@@ -233,8 +254,12 @@ impl Store {
     fn put(&self, path: &Path, text: &str) -> io::Result<()> {
         let folder = File::open(&self.folder)?;
         self.write(text)?.sync_data()?;
+        self.put_written(&folder, path)
+    }
+
+    fn put_written(&self, folder: &File, path: &Path) -> io::Result<()> {
         fs::rename(self.folder.join(UNFINISHED), path)?;
-        self.sync(&folder, path);
+        self.sync(folder, path);
         Ok(())
     }
 
@@ -365,7 +390,7 @@ mod tests {
         store.drop_plan(7, "show").unwrap();
         store.drop_file(&key(0, "a")).unwrap();
         store.drop_file(&key(0, "none")).unwrap();
-        store.drop_name(70).unwrap();
+        store.drop_name(70);
         let (_, left) = Store::open(&folder.0).unwrap();
         assert_eq!(left.files, files[1..]);
         assert!(left.launched.is_empty());
