@@ -24,17 +24,26 @@ const ASKED_PER_S: u64 = 20;
 /// Each attack is another user's, so that none is in debt for the one before.
 const FIRST_ATTACKER: u32 = 2000;
 
-/// `attacks SECONDS`: each attack for so long, from its first message on, and once more (`later`), when its user has nothing
-/// saved; and as long without any.
+/// `attacks SECONDS [NAME...]`: each attack for so long, from its first message on, and once more (`later`), when its user has
+/// nothing saved; and as long without any. With names only these.
 pub fn attacks(arguments: &[&str]) -> Result<Value, String> {
     let seconds = number(arguments, 0, "seconds of each attack")?;
     check!((1..=25).contains(&seconds), "expected 1 to 25 seconds");
+    let only = arguments.get(1..).unwrap_or_default();
+    let unknown = only
+        .iter()
+        .find(|one| !attack::names().any(|name| name == **one));
+    check!(unknown.is_none(), "there is no attack {unknown:?}");
     let _daemon = Daemon::start(&[])?;
     let honest = Honest::start(seconds)?;
     let peace = honest.watch(None)?;
     let (mut worst, mut worst_later) = (Loss::default(), Loss::default());
     let mut told = Map::new();
-    for (index, name) in attack::names().enumerate() {
+    let is_asked = |name: &str| only.is_empty() || only.contains(&name);
+    for (index, name) in attack::names()
+        .enumerate()
+        .filter(|(_, name)| is_asked(name))
+    {
         let uid = FIRST_ATTACKER + index as u32;
         let attacker = Attacker::start(uid, name)?;
         let begin = honest.watch(Some(&attacker))?;
