@@ -7,7 +7,7 @@
 use std::{
     collections::HashMap,
     mem::MaybeUninit,
-    os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd},
     path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
@@ -62,12 +62,15 @@ pub(crate) fn has_ended(descriptor: impl AsFd) -> bool {
 /// Whose a process is: its real, effective and saved user, and that of its files. `None` where the kernel does not tell
 /// (before Linux 6.13), and when it has ended.
 pub(crate) fn owners(descriptor: impl AsFd) -> Option<[u32; 4]> {
+    info(descriptor.as_fd()).map(|info| info.owners.map(|[user, _]| user))
+}
+
+fn info(descriptor: BorrowedFd<'_>) -> Option<Info> {
     // SAFETY: all bytes zero are a valid struct of integers.
     let mut info: Info = unsafe { MaybeUninit::zeroed().assume_init() };
-    let fd = descriptor.as_fd().as_raw_fd();
     // SAFETY: the kernel writes as much as the request's number says, which is the struct's size.
-    let told = unsafe { libc::ioctl(fd, PIDFD_GET_INFO, &mut info) };
-    (told == 0).then(|| info.owners.map(|[user, _]| user))
+    let told = unsafe { libc::ioctl(descriptor.as_raw_fd(), PIDFD_GET_INFO, &mut info) };
+    (told == 0).then_some(info)
 }
 
 /// What never changes of it.
@@ -77,42 +80,58 @@ pub(crate) struct Facts {
     pub pid: i32,
     /// In clock ticks after boot.
     pub start: u64,
-    pub namespaced: bool,
     pub is_kernels: bool,
 }
 
 impl Facts {
-    /// Of the process or thread whose folder that is.
-    pub fn read(folder: &Path) -> Option<Self> {
+    /// Of the process or thread `it`, or where the kernel tells less of that, the one whose folder that is.
+    pub fn read(it: Option<BorrowedFd<'_>>, folder: &Path) -> Option<Self> {
         let stat = Stat::of(folder)?;
-        let status = Status::read(folder)?;
+        let told = it.and_then(info).map(|info| i64::from(info.process));
+        let pid = told.or_else(|| Status::read(folder)?.number("Tgid:"))?;
         Some(Facts {
-            pid: status.number("Tgid:")?.try_into().ok()?,
+            pid: pid.try_into().ok()?,
             start: stat.start,
-            namespaced: status.numbers("NSpid:")?.len() > 1,
             is_kernels: stat.is_kernels(),
         })
     }
 }
 
-/// By the kernel's names.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Known(Arc<Mutex<HashMap<u64, Facts>>>);
+/// Whether a process has a pid namespace of its own.
+pub(crate) fn is_namespaced(folder: &Path) -> Option<bool> {
+    Some(Status::read(folder)?.numbers("NSpid:")?.len() > 1)
+}
 
-impl Known {
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Known {
+    pub facts: Kept<Facts>,
+    pub namespaced: Kept<bool>,
+}
+
+/// By the kernel's names.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept<T>(Arc<Mutex<HashMap<u64, T>>>);
+
+impl<T> Default for Kept<T> {
+    fn default() -> Self {
+        Kept(Arc::default())
+    }
+}
+
+impl<T: Copy> Kept<T> {
     /// What is known, or what `read` finds out of one that lives on when that has been done: so its number was nobody else's.
-    pub fn of(&self, it: impl AsFd, read: impl FnOnce() -> Option<Facts>) -> Option<Facts> {
+    pub fn of(&self, it: impl AsFd, read: impl FnOnce() -> Option<T>) -> Option<T> {
         let name = name(&it).ok()?;
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(facts) = all.get(&name) {
-            return Some(*facts);
+        if let Some(kept) = all.get(&name) {
+            return Some(*kept);
         }
-        let facts = read().filter(|_| !has_ended(&it))?;
+        let found = read().filter(|_| !has_ended(&it))?;
         if all.len() >= KNOWN_MAX {
             all.clear();
         }
-        all.insert(name, facts);
-        Some(facts)
+        all.insert(name, found);
+        Some(found)
     }
 }
 
@@ -138,8 +157,8 @@ mod tests {
     #[test]
     fn a_process_is_read_once() {
         let me = std::process::id() as i32;
-        let known = Known::default();
-        let read = Facts::read(&folder(me)).unwrap();
+        let known = Known::default().facts;
+        let read = Facts::read(None, &folder(me)).unwrap();
         let Some(first) = known.of(open(me).unwrap(), || Some(read)) else {
             eprintln!("not tested: this kernel has no names for processes");
             return;
@@ -152,8 +171,10 @@ mod tests {
     #[test]
     fn a_thread_is_known_by_its_own_number() {
         let (me, tid) = (std::process::id() as i32, nix::unistd::gettid().as_raw());
-        let facts = Facts::read(&folder(tid)).unwrap();
-        let known = Known::default().of(open(tid).unwrap(), || Some(facts));
+        let facts = Facts::read(None, &folder(tid)).unwrap();
+        let it = open(tid).unwrap();
+        assert_eq!(Facts::read(Some(it.as_fd()), &folder(tid)), Some(facts));
+        let known = Known::default().facts.of(it, || Some(facts));
         assert_eq!(facts.pid, me);
         assert!(known.is_none_or(|known| known == facts));
     }
@@ -166,9 +187,9 @@ mod tests {
         let it = open(number).unwrap();
         let user = nix::unistd::getuid().as_raw();
         assert!(owners(&it).is_none_or(|owners| owners == [user; 4]));
-        let known = Known::default();
+        let known = Known::default().facts;
         let found = known.of(&it, || {
-            let facts = Facts::read(&folder(number));
+            let facts = Facts::read(None, &folder(number));
             child.kill().unwrap();
             child.wait().unwrap();
             facts

@@ -222,26 +222,28 @@ impl Processes {
             ));
         }
         let folder = self.root.join(pid.to_string());
-        let facts = Facts::read(&folder).ok_or_else(|| gone(pid))?;
+        let facts = Facts::read(None, &folder).ok_or_else(|| gone(pid))?;
+        let namespaced = known::is_namespaced(&folder).ok_or_else(|| gone(pid))?;
         // Between connecting and now the number may have gone to another user's process.
         let status = Status::read(&folder);
         let owners = status.and_then(|status| status.numbers("Uid:"));
         if !owners.is_some_and(|owners| owners.contains(&i64::from(uid))) {
             return Err(gone(pid));
         }
-        Ok(self.peer_with(&facts, pid, uid))
+        Ok(self.peer_with(&facts, namespaced, (pid, uid)))
     }
 
     /// The same of one whose files need not be read.
     fn known_peer(&self, it: &Descriptor, pid: i32, uid: u32) -> Option<Peer> {
         let folder = self.root.join(pid.to_string());
         let known = self.known.as_ref().filter(|_| pid > 0)?;
-        let facts = known.of(it, || Facts::read(&folder))?;
+        let facts = self.facts_at(it.as_fd(), &folder)?;
+        let namespaced = known.namespaced.of(it, || known::is_namespaced(&folder))?;
         let is_its = known::owners(it)?.contains(&uid);
-        is_its.then(|| self.peer_with(&facts, pid, uid))
+        is_its.then(|| self.peer_with(&facts, namespaced, (pid, uid)))
     }
 
-    fn peer_with(&self, facts: &Facts, pid: i32, uid: u32) -> Peer {
+    fn peer_with(&self, facts: &Facts, namespaced: bool, (pid, uid): (i32, u32)) -> Peer {
         let command = read_text(&self.root.join(format!("{pid}/comm"))).unwrap_or_default();
         let is_shown = |letter: &char| !letter.is_control();
         Peer {
@@ -249,18 +251,23 @@ impl Processes {
             uid,
             start: facts.start,
             command: command.trim_end().chars().filter(is_shown).collect(),
-            namespaced: facts.namespaced,
+            namespaced,
             descriptor: None,
         }
     }
 
     /// What never changes of a process or thread, and a descriptor of it; `None`: it has ended, or the kernel does not tell.
     pub(crate) fn facts_of(&self, number: i32) -> Option<(OwnedFd, Facts)> {
-        let known = self.known.as_ref()?;
+        self.known.as_ref()?;
         let it = known::open(number)?;
         let folder = self.root.join(number.to_string());
-        let facts = known.of(&it, || Facts::read(&folder))?;
+        let facts = self.facts_at(it.as_fd(), &folder)?;
         Some((it, facts))
+    }
+
+    fn facts_at(&self, it: BorrowedFd<'_>, folder: &Path) -> Option<Facts> {
+        let known = self.known.as_ref()?;
+        known.facts.of(it, || Facts::read(Some(it), folder))
     }
 
     /// Finds the thread that `peer` calls `named` (0: its only one), and what finding it cost.

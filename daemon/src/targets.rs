@@ -220,18 +220,18 @@ impl Processes {
         })
     }
 
-    /// One that was looked at before, or is from now on; `None`: that is to be tried otherwise. A process' first thread may
-    /// have ended before the others, which only its files tell.
+    /// One that was looked at before, or is from now on; `None`: that is to be tried otherwise.
     fn known(&self, number: i32, scope: Scope) -> Option<Seen> {
         let (it, facts) = self.facts_of(number)?;
         let Facts { pid, start, .. } = facts;
         let tid = number;
         let target = match (pid == number, scope) {
             (true, Scope::Any) => Target::Process { pid, start },
-            (true, Scope::Thread) => return None,
-            (false, _) => Target::Thread { pid, tid, start },
+            // It may have ended before the others, which only its file tells.
+            (true, Scope::Thread) if !self.lives(pid, Thread { tid, start }) => return None,
+            _ => Target::Thread { pid, tid, start },
         };
-        let [owner, ..] = known::owners(it)?;
+        let [owner, ..] = known::owners(&it)?;
         Some(Seen {
             target,
             owner: i64::from(owner),
@@ -405,6 +405,35 @@ mod tests {
         child.wait().unwrap();
         assert!(all.iter().any(|(pid, _)| *pid == child.id() as i32));
         assert_eq!(later, []);
+    }
+
+    #[test]
+    fn a_first_thread_that_has_ended_before_the_others_is_nobody() {
+        let script = format!(
+            "import ctypes, threading, time\n\
+             threading.Thread(target=time.sleep, args=[60]).start()\n\
+             ctypes.CDLL(None).syscall({}, 0)",
+            nix::libc::SYS_exit
+        );
+        let mut child = std::process::Command::new("python3")
+            .args(["-c", &script])
+            .spawn()
+            .unwrap();
+        let (processes, pid) = (Processes::default(), child.id() as i32);
+        let named = |scope| {
+            let target = processes.target(&own(), pid, scope);
+            target.map_err(|refusal| refusal.errno)
+        };
+        let living = named(Scope::Thread);
+        while !Stat::of(&processes.folder(pid)).unwrap().has_ended() {
+            std::thread::yield_now();
+        }
+        let (process, thread) = (named(Scope::Any), named(Scope::Thread));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(living.is_ok_and(|target| matches!(target, Target::Thread { .. })));
+        assert!(process.is_ok_and(|target| matches!(target, Target::Process { .. })));
+        assert_eq!(thread, Err(Errno::ESRCH));
     }
 
     #[test]
