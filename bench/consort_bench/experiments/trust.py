@@ -30,6 +30,7 @@ ATTACKS = (
     "status",
     "reserve",
     "credits",
+    "taken",
     "usage",
     "silent",
 )

@@ -3,14 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use nix::{
-    sys::{
-        prctl,
-        signal::{kill, Signal},
-        wait::waitpid,
-    },
-    unistd::{fork, pause, ForkResult, Pid},
-};
+use nix::{sys::signal::Signal, unistd::Pid};
 use serde_json::{json, Value};
 
 use super::number;
@@ -21,6 +14,7 @@ use crate::{
         consort::{await_state, reservations, Daemon},
         manager::Manager,
         process::{wait_until, PATIENCE},
+        sleepers::Sleepers,
         Outcome,
     },
 };
@@ -81,42 +75,6 @@ fn end(daemon: &mut Daemon) -> Outcome {
 fn answered_ms(began: Instant) -> Result<f64, String> {
     wait_until(PATIENCE, "an answer", || Ok(Client::hello().is_ok()))?;
     Ok(ms(began.elapsed()))
-}
-
-/// Processes that do nothing; killed when they are dropped.
-struct Sleepers(Vec<Pid>);
-
-impl Sleepers {
-    /// Before this process has threads.
-    fn start(number: usize) -> Result<Sleepers, String> {
-        let mut sleepers = Sleepers(Vec::with_capacity(number));
-        for _ in 0..number {
-            // SAFETY: this process has one thread; the child does nothing but wait.
-            match unsafe { fork() } {
-                Ok(ForkResult::Parent { child }) => sleepers.0.push(child),
-                Ok(ForkResult::Child) => loop {
-                    let _ = prctl::set_pdeathsig(Signal::SIGKILL);
-                    pause();
-                },
-                Err(errno) => {
-                    return Err(format!(
-                        "cannot start process {}: {errno}",
-                        sleepers.0.len()
-                    ))
-                }
-            }
-        }
-        Ok(sleepers)
-    }
-}
-
-impl Drop for Sleepers {
-    fn drop(&mut self) {
-        for pid in &self.0 {
-            let _ = kill(*pid, Signal::SIGKILL);
-            let _ = waitpid(*pid, None);
-        }
-    }
 }
 
 fn reserve_for(pids: &[Pid]) -> Outcome {

@@ -5,6 +5,8 @@ use std::{
     io::IoSlice,
     os::fd::{AsRawFd, RawFd},
     sync::OnceLock,
+    thread,
+    time::Duration,
 };
 
 use consort_abi::{
@@ -17,6 +19,7 @@ use super::{argument, sleeping_thread};
 use crate::suite::{
     board::{Board, Field},
     client::{bytes_of, gettid, join_request, request, Client},
+    sleepers::Sleepers,
 };
 
 /// One attack; an error means that the connection is of no use any more.
@@ -33,6 +36,7 @@ const ATTACKS: &[(&str, Attack)] = &[
     ("status", status),
     ("reserve", reserve),
     ("credits", credits),
+    ("taken", taken),
     ("usage", usage),
     ("silent", silent),
 ];
@@ -138,14 +142,35 @@ fn reservation(tid: i32, flags: u32) -> consort_request {
     wanted
 }
 
-/// Lends to more threads than may be lent to, each time another part, and takes half of it back.
+/// Lends to more processes than may be lent to, each time another part, and takes half of it back.
 fn credits(client: &Client) -> Result<(), String> {
+    const PROCESSES: usize = 24;
+    static ONES: OnceLock<Sleepers> = OnceLock::new();
+    if ONES.get().is_none() {
+        let sleepers = Sleepers::start(PROCESSES)?;
+        // Those that begin with the reservation have a part in it, and a clock tick may be that soon.
+        thread::sleep(Duration::from_millis(50));
+        let _ = ONES.set(sleepers);
+    }
+    let ones = ONES.get().map_or(&[][..], |sleepers| &sleepers.0);
+    lend_and_recollect(client, ones.iter().map(|pid| pid.as_raw()))
+}
+
+/// The same to threads of its own, which have a part in what is lent already.
+fn taken(client: &Client) -> Result<(), String> {
     const THREADS: usize = 24;
     static ONES: OnceLock<Vec<i32>> = OnceLock::new();
     let threads = ONES.get_or_init(|| (0..THREADS).map(|_| sleeping_thread() as i32).collect());
+    lend_and_recollect(client, threads.iter().copied())
+}
+
+fn lend_and_recollect(
+    client: &Client,
+    to: impl Iterator<Item = i32> + Clone,
+) -> Result<(), String> {
     client.ask(&reservation(0, 0))?;
-    for part in (100..1000).cycle() {
-        for tid in threads.iter().copied() {
+    for part in (200..1000).cycle() {
+        for tid in to.clone() {
             for (kind, order) in [(CONSORT_LEND, part), (CONSORT_RECOLLECT, part / 2)] {
                 client.ask(&consort_request {
                     tid,

@@ -9,6 +9,7 @@ pub mod diagnosis;
 pub mod machine;
 pub mod manager;
 pub mod process;
+pub mod sleepers;
 
 use std::{
     fs::{self, File},
