@@ -93,6 +93,12 @@ impl Scan {
                 is_new: true,
             })
             .collect();
+        for Next { pid, .. } in &next {
+            match self.young.get_mut(pid) {
+                Some(looks) if *looks > 1 => *looks -= 1,
+                _ => drop(self.young.remove(pid)),
+            }
+        }
         let others = SCAN_PROCESSES
             .saturating_sub(next.len())
             .max(SCAN_PROCESSES / 4);
@@ -107,16 +113,7 @@ impl Scan {
         next
     }
 
-    /// One was looked at.
-    fn passed(&mut self, one: Next) {
-        match self.young.get_mut(&one.pid).filter(|_| one.is_new) {
-            Some(looks) if *looks > 1 => *looks -= 1,
-            Some(_) => drop(self.young.remove(&one.pid)),
-            None => {}
-        }
-    }
-
-    /// There was no time for these.
+    /// There was no time for these: new ones are looked at again, or with all others.
     fn put_back(&mut self, rest: impl DoubleEndedIterator<Item = Next>) {
         let old = rest.rev().filter(|one| !one.is_new);
         self.left.extend(old.map(|one| one.pid));
@@ -255,7 +252,6 @@ impl Service {
         let mut next = self.groups.scan.next().into_iter();
         let until = cpu_time() + SCAN_TIME;
         for one in next.by_ref() {
-            self.groups.scan.passed(one);
             self.look_at(one.pid, wanted, until);
             if cpu_time() > until {
                 break;
@@ -326,7 +322,6 @@ mod tests {
     fn go(scan: &mut Scan, count: usize) -> Vec<i32> {
         let mut next = scan.next().into_iter();
         let looked_at: Vec<Next> = next.by_ref().take(count).collect();
-        looked_at.iter().for_each(|one| scan.passed(*one));
         scan.put_back(next);
         looked_at.iter().map(|one| one.pid).collect()
     }

@@ -47,7 +47,7 @@ fn members(world: &World, uid: u32) -> usize {
 #[test]
 fn threads_that_are_refused_cost_no_more_than_others() {
     let mut world = World::new();
-    const THREADS: i32 = 300;
+    const THREADS: i32 = 100;
     for tid in 9001..9000 + THREADS {
         write_thread(&world.folder.0, USER, &[tid], UID, 7);
     }
