@@ -43,6 +43,7 @@ fn a_file_is_applied_shown_and_deleted() {
         check.contains("is right: 1 group, 2 members\n+ group film: pipeline"),
         "{check}"
     );
+    assert!(check.contains("\nnot looked at: whether"), "{check}");
     assert!(daemon.host.record().groups.is_empty());
     let applied = done(socket, &["apply", &path]);
     assert_eq!(

@@ -43,6 +43,13 @@ pub fn apply(args: &ApplyArgs) -> Result<(), Failure> {
         connection => {
             let changes = connection?.control(&request)?;
             said_so += &said(&changes, "it would change nothing\n");
+            if description
+                .groups
+                .iter()
+                .any(|group| group.promise.is_some())
+            {
+                said_so += "not looked at: whether so much of its classes is left\n";
+            }
         }
     }
     say(args.quiet.quiet, &said_so)

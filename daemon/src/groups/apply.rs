@@ -215,6 +215,14 @@ impl Service {
             return Err(Refusal::new(Errno::EDQUOT, text));
         }
         self.check_plans_of_sets(key.uid, to)?;
+        for group in &to.groups {
+            if let Some(promise) = &group.promise {
+                self.reservations.ledger.classes().find(&promise.class)?;
+            }
+            if let Function::User(name) = &group.function {
+                self.function_number(key.uid, name)?;
+            }
+        }
         let users = config::users();
         for (_, _, member) in to.members() {
             let other = self.groups.member(key.uid, &member.name);

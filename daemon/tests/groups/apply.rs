@@ -43,6 +43,24 @@ fn groups_and_their_rates_are_in_force() {
     assert!(world.rows(None).is_empty());
 }
 
+/// What a look says is right is not refused a moment later for what it could have known.
+#[test]
+fn a_look_refuses_classes_and_functions_that_there_are_not() {
+    let mut world = World::new();
+    let peer = world.peer(USER);
+    let no_class = FILM.replace("\"guaranteed\"", "\"garanteed\"");
+    assert_ne!(no_class, FILM);
+    let no_function = "[group.a]\nfunction = \"user:frist\"\nmembers = [\"one\"]";
+    for text in [&no_class, no_function] {
+        let looked = world.service.apply_file(&peer, "film", text, true);
+        assert_eq!(looked.map_err(|refusal| refusal.errno), Err(Errno::ENOENT));
+        let applied = world.apply(USER, "film", text);
+        assert_eq!(applied.map_err(|refused| refused.0), Err(Errno::ENOENT));
+    }
+    let looked = world.service.apply_file(&peer, "film", FILM, true);
+    assert_eq!(looked, world.service.apply_file(&peer, "film", FILM, false));
+}
+
 #[test]
 fn only_what_differs_is_done() {
     let mut world = World::new();
