@@ -89,6 +89,9 @@ static bool join(struct program *program)
 
 	if (domain.event_ns > CONSORT_EVENT_MAX_NS)
 		domain.event_ns = CONSORT_EVENT_MAX_NS;
+	/* Without a name, libconsort goes by what the environment says. */
+	if (o->membership == MEMBER_PRIVATE)
+		unsetenv(OPTIONS_DOMAIN_VARIABLE);
 	if (o->membership != MEMBER_NOT) {
 		code = consort_join(o->domain, &domain, &program->member);
 		if (code)

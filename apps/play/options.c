@@ -21,8 +21,9 @@ static const char usage[] =
 	"to decode all, the least important pictures are left out. Players in one domain leave\n"
 	"out the same amount.\n"
 	"\n"
-	"  --domain NAME      cooperate with the other programs in this domain\n"
-	"  --private          cooperate with the scheduler alone (the default)\n"
+	"  --domain NAME      cooperate with the other programs in this domain (default: that of\n"
+	"                     CONSORT_DOMAIN, which 'consort run --domain' sets, if there is one)\n"
+	"  --private          cooperate with the scheduler alone, whatever CONSORT_DOMAIN says\n"
 	"  --no-consort       leave scheduling to the kernel\n"
 	"  --output none|x11  show frames nowhere or in a window (default: x11 if there is a\n"
 	"                     display, else none)\n"
@@ -138,9 +139,11 @@ static bool read_option(int option, const char *text, struct options *o)
 		return true;
 	case PRIVATE:
 		o->membership = MEMBER_PRIVATE;
+		o->domain = NULL;
 		return true;
 	case NO_CONSORT:
 		o->membership = MEMBER_NOT;
+		o->domain = NULL;
 		return true;
 	case OUTPUT:
 		return read_output(text, &o->output);
@@ -172,12 +175,22 @@ static bool read_option(int option, const char *text, struct options *o)
 	return false;
 }
 
+/* The domain that whoever started the program chose for it; NULL: none. */
+static const char *chosen_domain(void)
+{
+	const char *name = getenv(OPTIONS_DOMAIN_VARIABLE);
+
+	return name && *name ? name : NULL;
+}
+
 enum options_answer options_read(int argc, char **argv, struct options *o)
 {
+	const char *chosen = chosen_domain();
 	int option, memberships = 0;
 
 	*o = (struct options){
-		.membership = MEMBER_PRIVATE,
+		.domain = chosen,
+		.membership = chosen ? MEMBER_OF_DOMAIN : MEMBER_PRIVATE,
 		.output = getenv("DISPLAY") ? OUTPUT_X11 : OUTPUT_NONE,
 		.duration_ns = UINT64_MAX,
 		.event_ns = EVENT_US_DEFAULT * 1000ULL,
