@@ -152,6 +152,9 @@ pub enum Command {
         command: DfCommand,
     },
     /// Keep what was set at run time: write classes, limits and tunables as they are now into the operator's file.
+    ///
+    /// The file is written anew: comments go, parts of the machine such as "50%" become the CPUs that they are on this
+    /// machine, and names of Unix groups their numbers. What was there before is kept beside it, as FILE.bak.
     Keep(KeepArgs),
     /// Try the scheduler in a simulated kernel: no root, no daemon, nothing of this machine changes.
     ///

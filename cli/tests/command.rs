@@ -162,6 +162,23 @@ fn set_says_what_holds_and_refuses_what_is_out_of_range() {
 }
 
 #[test]
+fn what_keep_replaces_stays_beside_it() {
+    let (daemon, folder) = (Daemon::start(), Folder::new());
+    let file = folder.0.join("classes.toml");
+    let (path, aside) = (file.to_str().unwrap(), folder.0.join("classes.toml.bak"));
+    let written = "# ours\n[class.guaranteed]\ncapacity = \"50%\"\n";
+    fs::write(&file, written).unwrap();
+    let keep = || stdout(&consort(&daemon.config.socket, &["keep", path]));
+    let text = keep();
+    assert!(text.contains("classes.toml.bak"), "{text}");
+    assert_eq!(fs::read_to_string(&aside).unwrap(), written);
+    // Nothing has changed meanwhile: the old one is still worth more.
+    let text = keep();
+    assert!(!text.contains(".bak"), "{text}");
+    assert_eq!(fs::read_to_string(&aside).unwrap(), written);
+}
+
+#[test]
 fn run_becomes_the_command_in_the_domain_or_says_that_the_kernel_cannot() {
     let daemon = Daemon::start();
     let args = [
