@@ -228,6 +228,17 @@ pub fn whole<T: FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| expected())
 }
 
+/// A duration that is not 0.
+///
+/// # Errors
+/// A text that says what was expected.
+pub fn some_time(text: &str) -> Result<u64, String> {
+    match parse_ns(text)? {
+        0 => Err(format!("{text} is no time: expected one such as 10s")),
+        ns => Ok(ns),
+    }
+}
+
 /// The kernel waits for 30 s at most. What is less than 5 s, real-time programs and a busy virtual machine's host take.
 fn parse_watchdog_ms(text: &str) -> Result<u32, String> {
     const MS: std::ops::RangeInclusive<u64> = 5_000..=30_000;
@@ -309,7 +320,7 @@ pub struct LateArgs {
     pub pid: Option<i32>,
 
     /// For how long to look on
-    #[arg(long = "for", value_name = "DURATION", value_parser = parse_ns, default_value = "10s")]
+    #[arg(long = "for", value_name = "DURATION", value_parser = some_time, default_value = "10s")]
     pub time: u64,
 
     /// From how long on a wait is long

@@ -6,7 +6,7 @@ use std::{io, path::PathBuf};
 use consort_daemon::{config::ConfigError, lock::LockError, Refusal, ServeError};
 use consort_df::{BuildError, Problem};
 use consort_groups::{accessors::SameName, Problems};
-use consort_kernel::{Error as KernelError, ExitReport};
+use consort_kernel::{format_ns, Error as KernelError, ExitReport};
 use consort_trace::ReadError;
 use nix::errno::Errno;
 
@@ -108,6 +108,22 @@ pub enum Failure {
     #[error(transparent)]
     Trace(#[from] ReadError),
 
+    #[error("nothing in {} fits {text}", file.display())]
+    NothingFits { file: PathBuf, text: String },
+
+    #[error(
+        "--from is {} and --to {}: expected --to to be later",
+        format_ns(*from_ns),
+        format_ns(*to_ns)
+    )]
+    FromAfterTo { from_ns: u64, to_ns: u64 },
+
+    #[error("there is no process {0}")]
+    NoProcess(i32),
+
+    #[error("{tid} is a thread of process {pid}: give the process")]
+    NoProcessButThread { tid: i32, pid: i32 },
+
     #[error(transparent)]
     Kernel(#[from] KernelError),
 
@@ -130,6 +146,7 @@ impl Failure {
         match self {
             Failure::BadDomain(_)
             | Failure::NothingToRecord
+            | Failure::FromAfterTo { .. }
             | Failure::GroupFile(_)
             | Failure::Function { .. }
             | Failure::Build(_)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `consort late`: who waits for a CPU for long, and who is to blame.
 
-use std::{collections::HashMap, fmt::Write as _, time::Duration};
+use std::{collections::HashMap, fmt::Write as _, fs, time::Duration};
 
 use consort_kernel::{
     format_ns,
@@ -24,6 +24,7 @@ const WORTH_A_WORD_PERCENT: u64 = 5;
 
 /// Looks on for a while, and prints what it saw.
 pub fn late(args: &LateArgs) -> Result<(), Failure> {
+    args.pid.map_or(Ok(()), check_process)?;
     let late = Late::start(LateOptions {
         long_ns: args.over,
         pid: args.pid.unwrap_or_default(),
@@ -34,6 +35,18 @@ pub fn late(args: &LateArgs) -> Result<(), Failure> {
     match args.json {
         true => print(&format!("{:#}\n", told.to_json())),
         false => print(&told.describe(Paint::for_stdout())),
+    }
+}
+
+/// Nobody of a process that is not there waits: that would look like good news.
+fn check_process(number: i32) -> Result<(), Failure> {
+    let status = fs::read_to_string(format!("/proc/{number}/status"));
+    let status = status.map_err(|_| Failure::NoProcess(number))?;
+    let mut lines = status.lines();
+    let pid = lines.find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok());
+    match pid {
+        Some(pid) if pid != number => Err(Failure::NoProcessButThread { tid: number, pid }),
+        _ => Ok(()),
     }
 }
 

@@ -102,6 +102,22 @@ fn a_wrong_command_line_is_explained() {
 }
 
 #[test]
+fn late_looks_on_at_a_process_that_there_is_and_for_some_time() {
+    let folder = Folder::new();
+    let socket = folder.0.join("none.sock");
+    // Beyond the greatest number that the kernel gives.
+    let nobody = "99999999";
+    for (args, exit, part) in [
+        (&["late", nobody][..], 1, "there is no process 99999999"),
+        (&["late", "--for", "0s"], 2, "0s is no time"),
+    ] {
+        let output = consort(&socket, args);
+        assert_eq!(code(&output), exit, "{args:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{}", stderr(&output));
+    }
+}
+
+#[test]
 fn a_reader_that_stops_early_is_no_failure() {
     let daemon = Daemon::start();
     let output = Command::new(env!("CARGO_BIN_EXE_consort"))

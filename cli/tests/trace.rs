@@ -170,6 +170,25 @@ fn recording_a_program_alone_needs_no_rights_and_exits_as_it_does() {
 }
 
 #[test]
+fn what_nothing_in_the_trace_fits_is_said() {
+    let folder = Folder::new("trace");
+    let (file, _) = simulated(&folder, "coop");
+    for (args, exit, part) in [
+        (&["--of", "nosuch"][..], 1, "--of nosuch: expected"),
+        (&["--label", "nosuch"], 1, "--label nosuch: expected"),
+        (&["--from", "30s"], 1, "--from 30s: it ends after 2"),
+        (&["--from", "3s", "--to", "1s"], 2, "--to to be later"),
+    ] {
+        for doing in [&["report"][..], &["export", "--csv"]] {
+            let output = trace(&[doing, args, &[&file]].concat());
+            assert_eq!(code(&output), exit, "{args:?}: {}", stderr(&output));
+            assert!(stderr(&output).contains(part), "{}", stderr(&output));
+            assert_eq!(stdout(&output), "");
+        }
+    }
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     let folder = Folder::new("trace");
     let text = folder.write("text", &"not a trace\n".repeat(20));

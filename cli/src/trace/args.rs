@@ -5,7 +5,10 @@ use std::{ffi::OsString, path::PathBuf};
 
 use clap::{ArgGroup, Args, Subcommand};
 use consort_daemon::duration::parse_ns;
-use consort_trace::{Filter, Kinds};
+use consort_kernel::format_ns;
+use consort_trace::{Filter, Kinds, Threads, Trace, What};
+
+use crate::{args::some_time, failure::Failure, table::short_time};
 
 /// Where traces are if nobody says so.
 const FILE: &str = "consort.trace";
@@ -44,7 +47,7 @@ pub struct RecordArgs {
     pub output: PathBuf,
 
     /// Without a command: for how long [default: until Ctrl-C]
-    #[arg(long = "for", value_name = "DURATION", value_parser = parse_ns, conflicts_with = "command")]
+    #[arg(long = "for", value_name = "DURATION", value_parser = some_time, conflicts_with = "command")]
     pub time: Option<u64>,
 
     /// Only these kinds of records, with commas between them: switch, wake, demote, interval (the scheduler's), due,
@@ -94,16 +97,74 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    pub fn filter(&self) -> Filter {
+    /// What is wanted of the trace.
+    ///
+    /// # Errors
+    /// [`Failure::FromAfterTo`]; [`Failure::NothingFits`] when the trace has no such thread, label or time: an answer about
+    /// nothing would look like good news.
+    pub fn filter(&self, trace: &Trace) -> Result<Filter, Failure> {
         let all = Filter::default();
-        Filter {
+        let filter = Filter {
             kinds: self.only.unwrap_or(all.kinds),
             of: self.of.clone(),
             label: self.label.clone(),
             from_ns: self.from.unwrap_or(all.from_ns),
             to_ns: self.to.unwrap_or(all.to_ns),
+        };
+        if filter.from_ns > filter.to_ns {
+            let (from_ns, to_ns) = (filter.from_ns, filter.to_ns);
+            return Err(Failure::FromAfterTo { from_ns, to_ns });
+        }
+        match self.missing_in(trace) {
+            None => Ok(filter),
+            Some(text) => Err(Failure::NothingFits {
+                file: self.file.clone(),
+                text,
+            }),
         }
     }
+
+    /// The first option that nothing in the trace fits, and what would.
+    fn missing_in(&self, trace: &Trace) -> Option<String> {
+        let (begin_ns, end_ns) = trace.span_ns();
+        let span_ns = end_ns.saturating_sub(begin_ns);
+        if let Some(from_ns) = self.from.filter(|from_ns| *from_ns > span_ns) {
+            let (from, span) = (format_ns(from_ns), short_time(span_ns));
+            return Some(format!("--from {from}: it ends after {span}"));
+        }
+        let of = self.of.as_ref().map(|of| Filter {
+            of: Some(of.clone()),
+            ..Filter::default()
+        });
+        if let Some(filter) = of.filter(|filter| !has_any(trace, filter, |_| true)) {
+            let of = filter.of.unwrap_or_default();
+            return Some(format!(
+                "--of {of}: expected the number of a thread or process in it, or a part of a thread's name"
+            ));
+        }
+        let label = self.label.as_ref().map(|label| Filter {
+            label: Some(label.clone()),
+            ..Filter::default()
+        });
+        let is_event = |what: &What| matches!(what, What::Event { .. });
+        let filter = label.filter(|filter| !has_any(trace, filter, is_event))?;
+        let label = filter.label.unwrap_or_default();
+        Some(format!(
+            "--label {label}: expected how the FAMILY/NAME of an event in it begins"
+        ))
+    }
+}
+
+fn has_any(trace: &Trace, filter: &Filter, counts: impl Fn(&What) -> bool) -> bool {
+    let mut threads = Threads::default();
+    trace.records().any(|record| {
+        threads.follow(&record);
+        let tells = !matches!(
+            record.what,
+            What::Lost { .. } | What::Role { .. } | What::End
+        );
+        tells && counts(&record.what) && filter.keeps(&record, 0, &threads)
+    })
 }
 
 #[derive(Debug, Args)]

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 
 pub fn export(args: &ExportArgs) -> Result<(), Failure> {
     let trace = read(&args.wanted.file)?;
-    let filter = args.wanted.filter();
+    let filter = args.wanted.filter(&trace)?;
     let write = |to: Box<dyn Write + Send>| {
         let to = BufWriter::new(to);
         match args {

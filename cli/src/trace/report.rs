@@ -19,7 +19,7 @@ const BAR: u64 = 40;
 
 pub fn report(args: &ReportArgs) -> Result<(), Failure> {
     let trace = read(&args.wanted.file)?;
-    let mut report = Report::of(&trace, &args.wanted.filter());
+    let mut report = Report::of(&trace, &args.wanted.filter(&trace)?);
     match args.json {
         true => print(&format!("{:#}\n", report.to_json())),
         false => print(&describe(&mut report, args.histograms, Paint::for_stdout())),
