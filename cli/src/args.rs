@@ -103,7 +103,9 @@ pub enum Command {
     ///
     /// The command is opted in to the scheduler, which matters with `serve --partial`, and what it starts inherits
     /// that. Programs that use libconsort and name no domain join DOMAIN. With --class, the command and all that
-    /// it starts share a reservation, as with `consort reserve`.
+    /// it starts share a reservation, as with `consort reserve`; with both, the domain has a seat in that reservation.
+    ///
+    /// It needs a daemon. Without one, programs cooperate at user level: CONSORT_DOMAIN=DOMAIN COMMAND...
     Run(RunArgs),
     /// Reserve a part of a CPU for a process, a thread or a cgroup, or change what it has reserved.
     ///
@@ -275,7 +277,8 @@ For each member: CPU time since the thread started; due events dispatched in the
 
 The JSON has these fields; new ones may come, and `version` changes when one changes its meaning:
   version    of this layout: 1
-  scheduler  state (running, exited), partial, kernel
+  scheduler  null without a daemon; else state (running, exited), mode (full, safe), partial, kernel, identity (names its
+             build and how it was loaded: a daemon with the same one takes it over without a gap)
   tunables   granularity_ns, min_slice_ns, window_ns
   counters   by name, since the scheduler was loaded, summed over CPUs; they only grow
   daemon     version, pid, uptime_s; clients, domains, members (now); connections, requests, refusals, joins,
@@ -375,13 +378,14 @@ pub enum Tunable {
 Examples:
   consort run --domain video -- consort-play film.mp4
   consort run --class guaranteed --rate 0.3 --period 33ms -- ffplay film.mp4
+  consort run --domain video --class guaranteed --rate 0.5 -- consort-play film.mp4
   consort run --name logger -- rsyslogd -n           # a member of a group file
   consort run -- make -j8
 
 A domain belongs to its user: the same name of two users is two domains.")]
 pub struct RunArgs {
     /// Domain for programs that name none: up to 63 letters, digits and punctuation of ASCII
-    #[arg(long, value_name = "DOMAIN", conflicts_with = "class")]
+    #[arg(long, value_name = "DOMAIN")]
     pub domain: Option<String>,
 
     /// Class to reserve in; see `consort class list`
@@ -398,9 +402,14 @@ pub struct RunArgs {
     )]
     pub rate: Option<Rate>,
 
-    /// The time over which the rate is needed
-    #[arg(long, value_name = "DURATION", value_parser = parse_ns, default_value = "30ms")]
-    pub period: u64,
+    /// The time over which the rate is needed [default: 30ms]
+    #[arg(
+        long,
+        value_name = "DURATION",
+        requires = "class",
+        value_parser = parse_ns
+    )]
+    pub period: Option<u64>,
 
     /// What the command's threads are called in group files
     #[arg(long, value_name = "NAME")]

@@ -17,6 +17,13 @@ pub enum Failure {
     #[error("no consort daemon listens at {}: start one with `sudo consort serve`", .0.display())]
     NoDaemon(PathBuf),
 
+    #[error(
+        "no consort daemon listens at {}: start one with `sudo consort serve`; without one, members of a domain cooperate \
+         among themselves, at user level, where CONSORT_DOMAIN={domain} is in the environment instead",
+        socket.display()
+    )]
+    NoDaemonForDomain { socket: PathBuf, domain: String },
+
     #[error("may not connect to the daemon at {}: {source}. Its socket is open to all users by default; ask who changed that", path.display())]
     SocketPermission {
         path: PathBuf,
@@ -153,8 +160,10 @@ impl Failure {
             | Failure::DfRecord(_)
             | Failure::Accessors(_) => 2,
             Failure::Sim(failure) => failure.exit_code(),
-            Failure::NoDaemon(_) => 3,
-            Failure::SocketPermission { .. } => 4,
+            Failure::NoDaemon(_) | Failure::NoDaemonForDomain { .. } => 3,
+            Failure::SocketPermission { .. }
+            | Failure::RecordNeedsRoot
+            | Failure::Serve(ServeError::Handover(HandoverError::NotPermitted)) => 4,
             Failure::Refused(refusal) => match refusal.errno {
                 Errno::EPERM => 4,
                 Errno::ERANGE => 2,

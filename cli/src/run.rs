@@ -11,6 +11,9 @@ use crate::{args::RunArgs, connection::Connection, failure::Failure, reserve};
 /// Where libconsort looks for the domain of a program that names none.
 const DOMAIN_VARIABLE: &str = "CONSORT_DOMAIN";
 
+/// Over which a rate is needed if nobody says so.
+const PERIOD_NS: u64 = 30_000_000;
+
 /// `SCHED_EXT` of the kernel's uapi/linux/sched.h, which libc does not know.
 const SCHED_EXT: libc::c_int = 7;
 
@@ -20,7 +23,13 @@ pub fn run(args: &RunArgs) -> Result<std::convert::Infallible, Failure> {
         parse_name(name.as_bytes()).map_err(Failure::BadDomain)?;
     }
     // Without a daemon the command would run, but not as its user was promised.
-    let connection = Connection::open()?;
+    let connection = Connection::open().map_err(|failure| match (failure, &args.domain) {
+        (Failure::NoDaemon(socket), Some(domain)) => Failure::NoDaemonForDomain {
+            socket,
+            domain: domain.clone(),
+        },
+        (failure, _) => failure,
+    })?;
     connection.control(&json!({"command": "status"}))?;
     opt_in()?;
     if let (Some(class), Some(rate)) = (&args.class, args.rate) {
@@ -30,7 +39,7 @@ pub fn run(args: &RunArgs) -> Result<std::convert::Infallible, Failure> {
             false,
             class,
             rate,
-            args.period,
+            args.period.unwrap_or(PERIOD_NS),
         ))?;
     }
     if let Some(name) = &args.name {

@@ -25,6 +25,17 @@ fn without_a_daemon_each_command_says_how_to_start_one() {
             "--",
             "true",
         ],
+        &[
+            "run",
+            "--class",
+            "guaranteed",
+            "--rate",
+            "0.3",
+            "--domain",
+            "films",
+            "--",
+            "true",
+        ],
         &["reserve", "4711", "--class", "guaranteed", "--rate", "0.3"],
         &["release", "4711"],
         &["keep"],
@@ -43,6 +54,16 @@ fn without_a_daemon_each_command_says_how_to_start_one() {
         );
         assert!(output.stdout.is_empty());
     }
+}
+
+#[test]
+fn without_a_daemon_run_says_how_a_domain_cooperates_all_the_same() {
+    let folder = Folder::new();
+    let args = ["run", "--domain", "films", "--", "true"];
+    let output = consort(&folder.0.join("none.sock"), &args);
+    assert_eq!(code(&output), 3);
+    let text = stderr(&output);
+    assert!(text.contains("CONSORT_DOMAIN=films"), "{text}");
 }
 
 #[test]
@@ -83,12 +104,7 @@ fn a_wrong_command_line_is_explained() {
             "no unit",
         ),
         (&["run", "--rate", "0.3", "--", "true"], "--class"),
-        (
-            &[
-                "run", "--class", "a", "--rate", "0.3", "--domain", "d", "--", "true",
-            ],
-            "--domain",
-        ),
+        (&["run", "--period", "33ms", "--", "true"], "--class"),
         (&["lend", "1", "2"], "RATE"),
     ] {
         let output = consort(&socket, args);
