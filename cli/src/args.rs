@@ -179,7 +179,8 @@ Examples:
   sudo consort serve
   sudo consort serve --partial --log debug
   sudo consort serve --granularity 2ms --min-slice 200us
-  consort serve --check /etc/consort/classes.toml         # is it right? Nothing is loaded")]
+  consort serve --check                                   # is /etc/consort/classes.toml right? Nothing is loaded
+  consort serve --check new.toml                          # another file")]
 pub struct ServeArgs {
     /// Schedule only tasks that opt in: those of `consort run`, or with the policy SCHED_EXT. The kernel runs them
     /// after all others: for trying things out, not for being on time
@@ -204,9 +205,10 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE")]
     pub classes: Option<PathBuf>,
 
-    /// Only say whether this file of classes is right, and how it divides this machine; needs no root
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = DEFAULT_PATH)]
-    pub check: Option<PathBuf>,
+    /// Only say whether this file of classes is right, and how it divides this machine; needs no root [default: that of
+    /// --classes]
+    #[arg(long, value_name = "FILE", num_args = 0..=1)]
+    pub check: Option<Option<PathBuf>>,
 
     /// How often the scheduler is loaded again within ten minutes when the kernel ejects it; 0: the daemon exits instead
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = whole::<u32>, allow_negative_numbers = true)]

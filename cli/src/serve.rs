@@ -5,7 +5,7 @@ use std::{fmt::Write as _, fs, io::IsTerminal, path::Path};
 
 use consort_daemon::{
     classes::FLEXIBLE,
-    config::Division,
+    config::{Division, DEFAULT_PATH},
     ejection::{Mode, Restarts},
     limits::Limits,
     listen::socket_path,
@@ -23,11 +23,17 @@ use crate::{
     status::print,
 };
 
-/// Says whether a file of classes is right, and how it divides this machine.
-fn check(path: &Path) -> Result<(), Failure> {
-    let division = Division::read(Some(path), cpus()?)?;
+/// Says whether a file of classes is right, and how it divides this machine. Without a name it is the one that may be missing.
+fn check(path: Option<&Path>) -> Result<(), Failure> {
+    let division = Division::read(path, cpus()?)?;
     let classes = &division.classes;
-    let mut out = format!("{} is right. Of {} CPUs:\n", path.display(), classes.cpus);
+    let told = match path.unwrap_or(Path::new(DEFAULT_PATH)) {
+        missing if path.is_none() && !missing.exists() => {
+            format!("{} is not there: defaults hold", missing.display())
+        }
+        read => format!("{} is right", read.display()),
+    };
+    let mut out = format!("{told}. Of {} CPUs:\n", classes.cpus);
     for (_, class) in classes.iter() {
         let admits = match class.admits() {
             Some(rate) => format!("rates of {rate} in sum"),
@@ -62,7 +68,7 @@ fn cpus() -> Result<u32, Failure> {
 /// Serves until a signal comes, or until the kernel has ejected the scheduler for good.
 pub fn serve(args: &ServeArgs) -> Result<(), Failure> {
     if let Some(path) = &args.check {
-        return check(path);
+        return check(path.as_deref().or(args.classes.as_deref()));
     }
     start_log(args.log);
     // Before the machine is taken: a file that is wrong changes nothing.

@@ -173,6 +173,25 @@ fn a_file_of_classes_is_checked_before_anything_else() {
 }
 
 #[test]
+fn the_file_that_is_checked_is_the_one_that_serve_would_read() {
+    let folder = Folder::new();
+    let nowhere = folder.0.join("none.sock");
+    let file = folder.0.join("classes.toml");
+    fs::write(&file, "[class.ours]\ncapacity = \"10%\"\n").unwrap();
+    let check = |args: &[&str]| consort(&nowhere, &[&["serve", "--check"], args].concat());
+    let output = check(&["--classes", file.to_str().unwrap()]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("ours"), "{text}");
+    // Where this machine has one, that is what is checked.
+    if !Path::new("/etc/consort/classes.toml").exists() {
+        let output = check(&[]);
+        assert!(output.status.success());
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("is not there: defaults hold"), "{text}");
+    }
+}
+
+#[test]
 fn what_was_set_at_run_time_is_kept() {
     let daemon = Daemon::start();
     let socket = &daemon.config.socket;
