@@ -304,6 +304,12 @@ fn the_user_level_host_is_simulated_too() {
     assert_eq!(code(&output), 2);
     let said = stderr(&output);
     assert!(said.contains("--csv has no effect"), "{said}");
+    for args in [&["compare", "eevdf", "coop", &path][..], &["mixes", &path]] {
+        let output = sim(args);
+        assert_eq!(code(&output), 2, "{args:?}");
+        let said = stderr(&output);
+        assert!(said.contains("only `consort sim run`"), "{said}");
+    }
 }
 
 #[test]

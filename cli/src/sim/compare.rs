@@ -13,9 +13,11 @@ use super::{
     failure::SimFailure,
     files::{make_folder, print, summaries_json, write_summary, write_text, PAGE, TRACE},
     simulate::{load, simulate, Simulated, Written},
+    userlevel,
 };
 
 pub fn compare(args: &CompareArgs) -> Result<(), SimFailure> {
+    userlevel::refuse(&args.scenario)?;
     let scenario = load(&args.scenario, &args.choice)?;
     let folder = args.choice.report.as_deref();
     let a = side(&scenario, &args.one, folder, "a")?;

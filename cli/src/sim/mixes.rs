@@ -16,6 +16,7 @@ use super::{
     args::MixesArgs,
     failure::SimFailure,
     files::{make_folder, print, write_text},
+    userlevel,
 };
 
 pub fn mixes(args: &MixesArgs) -> Result<(), SimFailure> {
@@ -45,6 +46,7 @@ fn each(
     mut is_fine: impl FnMut(&Scenario) -> Result<bool, SimFailure>,
 ) -> Result<(), SimFailure> {
     for path in files(&args.files)? {
+        userlevel::refuse(&path)?;
         is_fine(&load(&path, args.seed)?)?;
     }
     let first = args.seed.unwrap_or(0);

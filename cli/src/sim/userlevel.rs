@@ -34,6 +34,20 @@ pub fn read(path: &Path) -> Result<Option<Plan>, SimFailure> {
     Ok(Some(plan))
 }
 
+/// Only `consort sim run` has something to say of it.
+///
+/// # Errors
+/// [`SimFailure::Plan`] when the scenario has `"host": "user"`.
+pub fn refuse(path: &Path) -> Result<(), SimFailure> {
+    match read(path)? {
+        None => Ok(()),
+        Some(_) => Err(SimFailure::Plan {
+            path: path.to_owned(),
+            what: "\"host\" is \"user\": only `consort sim run` runs such a scenario".to_owned(),
+        }),
+    }
+}
+
 /// Runs it, and says what came of it.
 pub fn run(mut plan: Plan, args: &RunArgs) -> Result<(), SimFailure> {
     let without_effect = [
