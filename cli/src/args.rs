@@ -29,7 +29,7 @@ Exit codes:
   5  this kernel cannot run the scheduler
   6  another daemon or another sched_ext scheduler is in charge
   7  the kernel ejected the scheduler for good; everything runs under the stock scheduler
-  8  a simulated run broke a promise of the scheduler
+  8  a simulated run broke a promise of the scheduler, or a mix does not hold
   9  a simulated run refused a reservation
 `consort run` and `consort trace record` exit as the command that they start: 126 when that cannot be run, 127 when it is not found.";
 
@@ -67,8 +67,8 @@ pub enum Command {
     ///
     /// Takes all tasks of the machine under the scheduler (with --partial: those that opt in) and logs to standard
     /// error. On Ctrl-C and SIGTERM, and when it is killed, the kernel's stock scheduler takes over within a second and
-    /// programs run on. On SIGHUP it reads the file of classes and limits again: all of it holds from then on, or nothing
-    /// changes and the log says what is wrong.
+    /// programs run on. On SIGHUP it reads the file of classes and limits again: all of it but [scheduler], which counts
+    /// from the next start, holds from then on, or nothing changes and the log says what is wrong.
     ///
     /// When the kernel ejects the scheduler for a fault, such as a task that waited for too long, the daemon logs why,
     /// keeps the kernel's dump in a file, and loads the scheduler again after a pause. When the same happens again
@@ -285,12 +285,19 @@ The JSON has these fields; new ones may come, and `version` changes when one cha
   counters   by name, since the scheduler was loaded, summed over CPUs; they only grow
   daemon     version, pid, uptime_s; clients, domains, members (now); connections, requests, refusals, joins,
              leaves, lost_members (since it started)
+  ejections  count (since the daemon started); last (or null): mode, kind, reason, message, at_s (since 1970), dump
+  users      list, at most a hundred, the busiest first, of: uid, programs, members, domains, reservations, reserved (sum of
+             nominal rates), descriptors, pages, messages, bytes, refusals, cpu_us (of the daemon's CPU time)
+  journal_error  what the disk said when the daemon could not keep what is reserved, or null
   division   cpus; classes, list of: name, capacity (CPUs), overbooking and admits (null: unlimited), order (period,
              frc, rc; null for flexible), asked (sum of nominal rates), given (sum of effective rates), used (CPUs over the
              last second; null for flexible), reservations
   domains    list of: id, name (null: private), uid, order, preempt, event_ns, members (thread numbers)
   clients    list of: connection, client, pid, uid, command, members (list of tid, slot, domain, used_ns, why (or null),
-             tardiness (or null): events, mean_ns, p99_ns, max_ns of the last 10 s; demotions, why, why_late_ns)")]
+             tardiness (or null): events, mean_ns, p99_ns, max_ns of the last 10 s; demotions, why, why_late_ns)
+  user_level list of domains without a kernel scheduler: name, uid, host, order, event_ns, handovers, skipped,
+             readmitted, died, locks_taken_over, members (list of pid, tid, state, yields, skipped)
+Without a daemon there are only scheduler and user_level.")]
 pub struct StatusArgs {
     /// Print JSON
     #[arg(long)]

@@ -119,7 +119,7 @@ Examples:
   consort usage
   consort usage --json | jq '.reservations[] | select(.used[2] < .asked)'
 
-The JSON is a list `reservations` of: reservation, uid, kind (process, thread), number, command, class, asked (nominal
+The JSON is a list `reservations` of: reservation, uid, kind (process, thread, cgroup, group), number, command, class, asked (nominal
 rate), lent and held (credits: lists of reservation, the other side's, and rate), given (effective rate while all want
 the CPU, credits counted), period_ns, auto (the least and most of an automatic rate, or null), late_seconds (of the
 last sixty, those in which it used all that it was given), suggested (a nominal rate that would suit its recent use), used (over the last second, ten seconds, minute; null
