@@ -67,9 +67,9 @@ struct consort_options {
  *
  * Finds the daemon at CONSORT_SOCKET_PATH, or at the path in CONSORT_SOCKET (ignored in set-user-id
  * programs). If no daemon is there, or it does not let the thread in (a quota, a container, another version),
- * joining succeeds all the same: the member is on its own, tries again by itself at most every 250 ms while it
- * polls, and becomes a member once it is let in; consort_why_alone() says why it is not. Waits at most one second
- * for the daemon.
+ * joining succeeds all the same: without a daemon, members of a named domain cooperate among themselves, at user
+ * level; else the member is on its own, and consort_why_alone() says why. Either tries again by itself at most every
+ * 250 ms while it polls, and becomes a member once it is let in. Waits at most one second for the daemon.
  *
  * Also sets the thread's timer slack to 1 ns, so that it wakes on time; consort_leave() restores it.
  *
