@@ -13,10 +13,7 @@ enum options_output { OUTPUT_NONE, OUTPUT_X11 };
 
 struct options {
 	const char *file;
-	/* Where 'consort run --domain' puts the domain of programs that name none. */
-#define OPTIONS_DOMAIN_VARIABLE "CONSORT_DOMAIN"
-
-enum options_membership membership;
+	enum options_membership membership;
 	const char *domain; /* NULL unless MEMBER_OF_DOMAIN */
 	enum options_output output;
 	uint64_t start_ns; /* where in the file */
