@@ -59,6 +59,16 @@ class Turns(unittest.TestCase):
     def test_only_what_is_asked_for(self) -> None:
         self.assertEqual({test for test, _ in self.guests(None, ("b.", "steady"))}, {"b.any", "a.steady"})
 
+    def test_only_what_is_asked_for_is_listed(self) -> None:
+        for patterns, status, lines in (
+            (["b."], 0, ["b.any any shared"]),
+            (["nosuch"], 2, ["no test has a name like that; see tests/run --list"]),
+        ):
+            out = io.StringIO()
+            with redirect_stdout(out):
+                self.assertEqual(tests_run.print_list(self.LISTED, patterns), status)
+            self.assertEqual(out.getvalue().splitlines(), lines)
+
 
 class TryingAgain(unittest.TestCase):
     def outcome(self, counts: bool, first: str, second: str, cpus: int = 4) -> tuple[int, int, int]:
