@@ -53,8 +53,11 @@ pub(crate) fn turned_away(
 }
 
 /// The operator's file was read again. The kernel lets nobody else send the signal for that, so these lines are not counted.
-pub(crate) fn reloaded((uid, pid): (u32, i32), outcome: &Result<(), String>) {
-    let details = outcome.as_ref().err().map_or("applied", String::as_str);
+pub(crate) fn reloaded((uid, pid): (u32, i32), outcome: &Result<&str, String>) {
+    let details = match outcome {
+        Ok(applied) => applied,
+        Err(text) => text.as_str(),
+    };
     info!(target: TARGET, doing = "reload", uid, pid, details);
 }
 

@@ -3,6 +3,7 @@
 
 use std::path::PathBuf;
 
+use consort_kernel::TunablesChange;
 use tracing::{error, info, warn};
 
 use crate::{
@@ -48,15 +49,28 @@ impl Service {
         let cpus = self.host.cpus();
         let read = Division::read(self.file.as_deref(), cpus).map_err(|error| error.to_string());
         let applied = read.and_then(|division| {
+            let waits = self.waits_for_a_start(division.tunables);
             let applied = self.apply(division);
-            applied.map_err(|refusal| refusal.text)
+            applied.map_err(|refusal| refusal.text)?;
+            Ok(match waits {
+                true => "applied, but for [scheduler], which counts from the next start; `consort set` changes it now",
+                false => "applied",
+            })
         });
         audit::reloaded(asker, &applied);
         match applied {
-            Ok(()) => info!("the file of classes and limits was read again"),
+            Ok(_) => info!("the file of classes and limits was read again"),
             Err(text) => error!(text, "nothing was changed: the file cannot be applied"),
         }
         notify("READY=1");
+    }
+
+    /// Whether the file says of the scheduler what does not hold now.
+    fn waits_for_a_start(&self, said: TunablesChange) -> bool {
+        let held = self.host.tunables();
+        said.granularity_ns
+            .is_some_and(|ns| ns != held.granularity_ns)
+            || said.min_slice_ns.is_some_and(|ns| ns != held.min_slice_ns)
     }
 
     fn apply(&mut self, division: Division) -> Result<(), Refusal> {

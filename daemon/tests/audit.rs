@@ -328,6 +328,8 @@ fn a_file_that_is_read_again_is_written_down_with_who_wanted_it_and_what_came_of
         details
     };
     assert_eq!(reload(), "applied");
+    fs::write(&file, "[scheduler]\ngranularity = \"9ms\"\n").unwrap();
+    assert!(reload().contains("[scheduler], which counts from the next start"));
     fs::write(&file, "[class.old]\ncapacity = 7.0\n").unwrap();
     assert!(reload().contains("class"));
     pthread_kill(daemon, Signal::SIGTERM).unwrap();
