@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fs, io, path::Path, path::PathBuf};
 
 use consort_kernel::{Tunables, TunablesChange, GRANULARITY_NS, MIN_SLICE_NS};
 use consort_rates::accounts::Accounts;
-use serde::{Deserialize, Deserializer};
+use serde::{de::Visitor, Deserialize, Deserializer};
 
 use crate::{
     admission::UserLimits,
@@ -98,9 +98,21 @@ impl SchedulerEntry {
 
 /// Nanoseconds, written as `"2ms"`.
 fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    let text = String::deserialize(from)?;
-    let ns = parse_ns(&text).map_err(serde::de::Error::custom)?;
-    Ok(Some(ns))
+    from.deserialize_str(DurationText).map(Some)
+}
+
+struct DurationText;
+
+impl Visitor<'_> for DurationText {
+    type Value = u64;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a duration with its unit, such as \"2ms\"")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<u64, E> {
+        parse_ns(text).map_err(E::custom)
+    }
 }
 
 #[derive(Deserialize)]
@@ -356,7 +368,7 @@ mod tests {
                 "[class.a]\ncapacity = 0.1\noverbooking = 'much'",
                 "expected a part",
             ),
-            ("[class.flexible]\ncapacity = 0.1", "cannot be the name"),
+            ("[class.flexible]\ncapacity = 0.1", "what the others leave"),
             ("[class.a]\ncapacity = 0.1\ncolour = 1", "line 3"),
             ("[class.a]\n", "capacity"),
             ("[limits]\nrate = -1", "limits.rate"),
@@ -371,6 +383,7 @@ mod tests {
             ("[limits.group.no-such]\nrate = 1", "no such group"),
             ("klasse = 1", "line 1"),
             ("[scheduler]\ngranularity = 2", "line 2"),
+            ("[scheduler]\nmin-slice = 2", "such as \"2ms\""),
             ("[scheduler]\ngranularity = '2'", "no unit"),
             ("[scheduler]\ngranularity = '2s'", "100us to 1s"),
             (

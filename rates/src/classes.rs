@@ -282,10 +282,12 @@ fn check_name(name: &str) -> Result<(), Refusal> {
     if fits && name.chars().all(is_good) && name != FLEXIBLE {
         return Ok(());
     }
-    let text = format!(
-        "{name:?} cannot be the name of a class: expected 1 to {NAME_BYTES_MAX} of a-z, A-Z, 0-9, '-', '_' and '.', \
-         and not {FLEXIBLE:?}"
-    );
+    let text = match name == FLEXIBLE {
+        true => format!("the class {FLEXIBLE:?} is what the others leave: expected a change of these instead"),
+        false => format!(
+            "{name:?} cannot be the name of a class: expected 1 to {NAME_BYTES_MAX} of a-z, A-Z, 0-9, '-', '_' and '.'"
+        ),
+    };
     Err(Refusal::new(Errno::EINVAL, text))
 }
 
