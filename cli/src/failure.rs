@@ -3,7 +3,9 @@
 
 use std::{io, path::PathBuf};
 
-use consort_daemon::{config::ConfigError, lock::LockError, Refusal, ServeError};
+use consort_daemon::{
+    config::ConfigError, handover::HandoverError, lock::LockError, Refusal, ServeError,
+};
 use consort_df::{BuildError, Problem};
 use consort_groups::{accessors::SameName, Problems};
 use consort_kernel::{format_ns, Error as KernelError, ExitReport};
@@ -105,6 +107,11 @@ pub enum Failure {
 
     #[error("cannot write to standard output: {0}")]
     Output(io::Error),
+
+    #[error(
+        "recording the scheduler needs root: run it with sudo; the command's own events alone need none, with --only event,due"
+    )]
+    RecordNeedsRoot,
 
     #[error("cannot record: {0}")]
     Record(io::Error),

@@ -63,6 +63,10 @@ pub enum HandoverError {
         "the daemon that runs cannot hand over: {0}. End it, and start this one without --replace"
     )]
     Refused(String),
+    #[error(
+        "the daemon that runs hands over to root alone, and to who runs it: run this with sudo"
+    )]
+    NotPermitted,
     #[error("the daemon that runs did not hand over all: {0}. It serves on")]
     Broken(io::Error),
 }
@@ -129,8 +133,12 @@ impl Successor {
             nix::sys::socket::recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty())?;
         let reply = wire::parse_reply(&buffer[..length])
             .ok_or_else(|| HandoverError::Refused("its answer is not Consort's".to_owned()))?;
-        if reply.error != 0 {
-            return Err(HandoverError::Refused(reply.text));
+        match reply.error {
+            0 => {}
+            error if Errno::from_raw(error) == Errno::EPERM => {
+                return Err(HandoverError::NotPermitted)
+            }
+            _ => return Err(HandoverError::Refused(reply.text)),
         }
         serde_json::from_slice(&reply.rest).map_err(|error| HandoverError::Broken(error.into()))
     }

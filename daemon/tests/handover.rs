@@ -13,19 +13,21 @@ use common::{
     gettid, join, leave, request, stall, unloaded, Daemon, FakeHost, FakeLoader, Folder, Program,
 };
 use consort_abi::{
-    consort_request, CONSORT_HELLO, CONSORT_RELEASE, CONSORT_RESERVE, CONSORT_RESERVE_THREAD,
+    consort_request, CONSORT_CONTROL, CONSORT_HELLO, CONSORT_RELEASE, CONSORT_RESERVE,
+    CONSORT_RESERVE_THREAD,
 };
 use consort_daemon::{
-    estate::Connection, limits::Limits, peer::Processes, serve, service::Service, wire, Config,
-    End, Host, ServeError,
+    estate::Connection, handover::Successor, limits::Limits, peer::Processes, serve,
+    service::Service, wire, Config, End, Host, Refusal, ServeError,
 };
 use nix::{
+    errno::Errno,
     poll::{poll, PollFd, PollFlags, PollTimeout},
     sys::{
         signal::{kill, Signal},
         socket::{
-            connect, recv, send, socket, socketpair, AddressFamily, MsgFlags, SockFlag, SockType,
-            UnixAddr,
+            accept, bind, connect, listen, recv, send, socket, socketpair, AddressFamily, Backlog,
+            MsgFlags, SockFlag, SockType, UnixAddr,
         },
         wait::{waitpid, WaitPidFlag, WaitStatus},
     },
@@ -255,6 +257,36 @@ fn without_a_daemon_there_is_nobody_to_replace() {
     let failed = serve(&config, FakeLoader(FakeHost::default()));
     assert!(matches!(failed, Err(ServeError::Handover(_))), "{failed:?}");
     assert!(!config.socket.exists());
+}
+
+/// A daemon that lets its status be seen, and is not this user's.
+#[test]
+fn who_may_not_replace_a_daemon_is_told_who_may() {
+    let folder = Folder::new();
+    let path = folder.0.join("consort.sock");
+    let kind = SockType::SeqPacket;
+    let listener = socket(AddressFamily::Unix, kind, SockFlag::empty(), None).unwrap();
+    bind(listener.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+    listen(&listener, Backlog::new(1).unwrap()).unwrap();
+    let daemon = thread::spawn(move || {
+        let fd = accept(listener.as_raw_fd()).unwrap();
+        let refusal = Refusal::new(Errno::EPERM, "only root may".to_owned());
+        for reply in [
+            wire::Reply {
+                kind: CONSORT_CONTROL as u16,
+                rest: br#"{"scheduler": {"identity": "a"}, "tunables": {}}"#.to_vec(),
+                ..wire::Reply::default()
+            },
+            wire::Reply::refused(CONSORT_CONTROL as u16, &refusal),
+        ] {
+            recv(fd, &mut [0; 1000], MsgFlags::empty()).unwrap();
+            send(fd, &reply.to_bytes(), MsgFlags::empty()).unwrap();
+        }
+    });
+    let successor = Successor::connect(&path).unwrap();
+    let error = successor.take_over().unwrap_err();
+    assert!(error.to_string().contains("to root alone"), "{error}");
+    daemon.join().unwrap();
 }
 
 fn ask(service: &mut Service, id: u64, request: consort_request) -> wire::Reply {

@@ -22,7 +22,7 @@ use crate::{
     run::{command_of, failed_to_run},
     table::count,
 };
-use consort_kernel::{attached_scheduler, kernel_release, trace::Recording};
+use consort_kernel::{attached_scheduler, kernel_release, trace::Recording, Error as KernelError};
 use consort_trace::{Header, Kind, Kinds, Rings, Source, Writer, RINGS_VARIABLE};
 use nix::{
     sys::signal::{kill, sigaction, SaFlags, SigAction, SigHandler, SigSet, Signal},
@@ -105,7 +105,10 @@ impl Recorder {
         // First what may be refused: the file of another trace is not touched in vain.
         let kernel = match kinds.of_scheduler() {
             0 => None,
-            _ => Some(Recording::start(kinds)?),
+            _ => Some(Recording::start(kinds).map_err(|error| match error {
+                KernelError::NotPermitted if !args.command.is_empty() => Failure::RecordNeedsRoot,
+                error => error.into(),
+            })?),
         };
         let rings = match wants_programs {
             true => Some(Rings::new(start_ns).map_err(Failure::Record)?),
