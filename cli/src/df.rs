@@ -19,7 +19,7 @@ use crate::{
     connection::Connection,
     failure::Failure,
     status::{print, word},
-    table::count,
+    table::{count, short_time},
 };
 
 pub use self::record::RecordError;
@@ -221,7 +221,7 @@ pub fn user(status: &Value) -> String {
         }
     }
     if number("asked") > 0 {
-        text += &format!(", {} at most", format_ns(number("took_max_ns")));
+        text += &format!(", {} at most", short_time(number("took_max_ns")));
     }
     if status["off"] == true {
         text += "; too slow, and not asked any more";

@@ -195,6 +195,15 @@ fn plans_are_loaded_and_moved() {
             "plan", "load", &close, "--member", "show-it", "--anyway", "--quiet",
         ],
     );
+    let early = [
+        "plan", "load", &frames, "--member", "show-it", "--anyway", "--repeat", "1ms",
+    ];
+    let refused = consort(socket, &early);
+    assert!(
+        stderr(&refused).contains("anew after 1ms, before its end: expected "),
+        "{}",
+        stderr(&refused)
+    );
     let nowhere = socket.with_extension("none");
     let right = done(&nowhere, &["plan", "load", &frames, "--check"]);
     assert!(right.contains("is right: 3 frames"), "{right}");

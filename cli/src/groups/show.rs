@@ -334,7 +334,7 @@ names that no group file has
         users["files"][0]["groups"][1]["user"] = json!({"asked": 90, "corrected": 3, "missing": 0, "slow": 16, "took_max_ns": 60_000, "off": true});
         let text = describe(&users, Paint(false));
         let function =
-            "asked 90 times, 3 corrected, 16 slow, 60us at most; too slow, and not asked any more";
+            "asked 90 times, 3 corrected, 16 slow, 60.0 us at most; too slow, and not asked any more";
         assert!(
             text.contains(&format!("a member waits for a CPU, {function}\n")),
             "{text}"

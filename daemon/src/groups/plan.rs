@@ -8,7 +8,7 @@ use consort_groups::{
     frames::{check_rate, most_needed_ns, Interval, INTERVALS_MAX, INTERVAL_MIN_NS, LENGTH_MAX_NS},
     Description, Group,
 };
-use consort_kernel::NEVER_NS;
+use consort_kernel::{format_ns, NEVER_NS};
 use nix::{
     errno::Errno,
     time::{clock_gettime, ClockId},
@@ -59,18 +59,19 @@ impl Plan {
                 && length_ns.is_some_and(|length_ns| length_ns >= INTERVAL_MIN_NS);
             if !is_right {
                 return refuse(format!(
-                    "interval {} is from {} to {} ns: expected 0.1 ms at least, after the end of the one before, within 30 days",
+                    "interval {} is from {} to {}: expected 100us at least, after the end of the one before, within 30 days",
                     number + 1,
-                    one.start_ns,
-                    one.end_ns
+                    format_ns(one.start_ns),
+                    format_ns(one.end_ns)
                 ));
             }
             before_ns = one.end_ns;
         }
         if self.repeat_ns != 0 && !(before_ns..=LENGTH_MAX_NS).contains(&self.repeat_ns) {
             return refuse(format!(
-                "the plan is to begin anew after {} ns, before its end: expected at least {before_ns}",
-                self.repeat_ns
+                "the plan is to begin anew after {}, before its end: expected {} at least",
+                format_ns(self.repeat_ns),
+                format_ns(before_ns)
             ));
         }
         Ok(())
