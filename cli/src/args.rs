@@ -23,7 +23,8 @@ const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  failed for another reason than those below; the text says which
-  2  the command line is wrong
+  2  the command line is wrong, or a file written by hand that it names; for `serve`, sources and records of `df` also if
+     that cannot be read
   3  no daemon answers: start `consort serve`
   4  not permitted: run it as root
   5  this kernel cannot run the scheduler
