@@ -50,7 +50,7 @@ pub enum Error {
     #[error("longest event of {event_ns} ns is out of range: {EVENT_MIN_NS} to {EVENT_MAX_NS} ns is expected, or 0 for the scheduler's choice")]
     EventRange { event_ns: u64 },
     // In whole numbers: the standard library's formatting of others is a fiftieth of the library.
-    #[error("rate of {millionths} millionths of a CPU is out of range: 1 to {RATE_ONE_CPU} are expected, a CPU at most")]
+    #[error("rate {} is out of range: a part of one CPU, 0.000001 to 1, is expected", in_cpus(*millionths))]
     RateRange { millionths: i64 },
     #[error("class name of {bytes} bytes is too long: at most {NAME_MAX} are expected")]
     ClassTooLong { bytes: usize },
@@ -173,4 +173,16 @@ impl Error {
             Error::NotTheServer => libc::EPERM,
         }
     }
+}
+
+/// In whole numbers, as above.
+fn in_cpus(millionths: i64) -> String {
+    let one = u64::from(RATE_ONE_CPU);
+    let (whole, part) = (
+        millionths.unsigned_abs() / one,
+        millionths.unsigned_abs() % one,
+    );
+    let sign = if millionths < 0 { "-" } else { "" };
+    let text = format!("{sign}{whole}.{part:06}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
