@@ -151,6 +151,11 @@ fn stock() -> Outcome {
         &["trace", "record", "-o", "/tmp/alice.trace", "--for", "10ms"],
     )?
     .expect(4, &["root"])?;
+    consort_as(
+        ALICE,
+        &["trace", "record", "-o", "/tmp/alice.trace", "--", "true"],
+    )?
+    .expect(4, &["root", "--only event,due"])?;
     let own = [
         "trace",
         "record",
