@@ -57,6 +57,16 @@ static inline bool has_ended(const struct task_struct *p)
 	return p->exit_state;
 }
 
+/*
+ * Whether a task has run since its CPU's choice has looked at it. On several CPUs the kernel puts the one that was not chosen
+ * back into the queue, and it has not polled since: that is no interruption of an event.
+ */
+static inline bool has_run_since(const struct task_struct *p, const struct task __arena *t,
+				 const struct consort_cpu __arena *c)
+{
+	return c->running == t || (s64)(p->se.sum_exec_runtime - t->charged_ns) > CHARGED_NS;
+}
+
 SEC("struct_ops/consort_enqueue")
 void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 {
@@ -91,7 +101,8 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	if (!one_cpu)
 		look_aside(c, cpu, t);
 	now_ns = bpf_ktime_get_ns();
-	if (t->member.node.active && in_domain(t) && !slot_refresh(t, cpu, now_ns) && has_function(t))
+	if (t->member.node.active && in_domain(t) && has_run_since(p, t, c) &&
+	    !slot_refresh(t, cpu, now_ns) && has_function(t))
 		role_look(t, p->se.sum_exec_runtime, c->running == t ? c->since_ns : now_ns, now_ns);
 	task_charge(t, p->se.sum_exec_runtime, now_ns);
 	place = place_for(p, cpu, stays, true);

@@ -17,10 +17,15 @@
 /* Global: of a static function Linux 6.18's verifier says that it has a bug ("unexpected regs"), where enqueue looks around. */
 __weak __noinline u64 task_slice_ns(struct task __arena *t in_arena, u64 now_ns)
 {
-	u64 slice = place_at(t->place)->quantum_ns;
+	struct place __arena *pl = place_at(t->place);
+	u64 slice = pl->quantum_ns, all;
 
-	if (in_domain(t))
-		slice = domain_slices_ns(place_at(t->place), domain_in(t->set, t->place));
+	/* Others of its domain may run on the other CPUs meanwhile. */
+	if (in_domain(t)) {
+		all = domain_slices_ns(pl, domain_in(t->set, t->place)) / (pl->nr_cpus ?: 1);
+		if (all > slice)
+			slice = all;
+	}
 	return t->turn_until_ns > now_ns + slice ? t->turn_until_ns - now_ns : slice;
 }
 
@@ -152,6 +157,12 @@ static inline u64 yield_by_ns(const struct task __arena *t, u64 at_ns, u64 now_n
 	return at_ns < earliest_ns ? earliest_ns : at_ns;
 }
 
+/* Whether a member is asked to poll, of a domain that is neither preempted at due times nor led by a function. */
+static inline bool asks_to_poll(const struct task __arena *t)
+{
+	return !domain_in(t->set, t->place)->preempt;
+}
+
 /*
  * A task is about to run, or goes on: decides when it is compared again, tells it, and arms the timer, as above. The task
  * does not wait.
@@ -169,6 +180,9 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 		place_count(pl, t->place, 0);
 	turn_begin(t, pl, now_ns);
 	slice = task_slice_ns(t, now_ns);
+	/* It may have borrowed for its due event: whether it goes on is asked when that is over. */
+	if (in_domain(t) && t->member.due_ns <= now_ns && asks_to_poll(t))
+		slice = tunables.min_slice_ns;
 	at_ns = place_compare_at_ns(pl, pays_of(t), now_ns, slice);
 
 	if (!one_cpu && at_ns > now_ns + slice) {
