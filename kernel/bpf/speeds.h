@@ -7,8 +7,9 @@
  * Rule     A place's speed is the CPU time that its tasks have for what they weigh there: an account in several places weighs
  *          its part in each, so that speeds say of a task in any account how it is served. What a place has is measured, anew
  *          when a task has been taken from there or to there. Where tasks wait, what weighs there is what it weighs to them:
- *          what a place is served, by the pace of its virtual time. A heavy task that has a CPU for itself weighs no more than
- *          that CPU is worth.
+ *          what a place is served, by the pace of its virtual time, and at most the mean over the time of the measurement: a
+ *          task that seldom runs is there when its CPU chooses, and mostly not in between. A heavy task that has a CPU for
+ *          itself weighs no more than that CPU is worth.
  *          A CPU's speed is that of the slowest of its places, among which it serves by clocks. Of places whose tasks do not
  *          wait, only that of the task which runs here counts: its tasks have a CPU each.
  *          A CPU takes a task from a place of another cache, where somebody always waits, if that task would be served
@@ -75,12 +76,13 @@ static inline struct group __arena *account_waiting(struct place __arena *pl)
 
 /*
  * What weighs in a place to the tasks that wait there: all were served `ran_ns` while the virtual time of their account has
- * `grown` by so much. Heavy tasks that have a CPU each weigh no more than that CPU is worth.
+ * `grown` by so much, and no more than `all`, what has weighed there. Heavy tasks that have a CPU each weigh no more than that
+ * CPU is worth.
  */
-static inline u64 load_served(const struct place __arena *pl, const struct group __arena *account,
-			      u64 ran_ns, u64 grown)
+static inline u64 load_served(const struct place __arena *pl, u64 all,
+			      const struct group __arena *account, u64 ran_ns, u64 grown)
 {
-	u64 all = pl->root.load, load;
+	u64 load;
 
 	if (pl->nr_cpus < 2 || (s64)grown <= 0 || ran_ns > CHARGE_MAX_NS)
 		return all;
@@ -103,7 +105,7 @@ static inline bool is_promised_away(const struct shard __arena *s)
 /* Measures what a place is served. With the lock of its shard held. */
 core_fn speed_look(struct giver __arena *g in_arena, struct place __arena *pl in_arena, u64 now_ns)
 {
-	u64 gone_ns = now_ns - g->served_at_ns, ran_ns = pl->root.ran_ns, served, load;
+	u64 gone_ns = now_ns - g->served_at_ns, ran_ns = pl->root.ran_ns, served, weighed, load;
 	struct group __arena *account;
 
 	if (!pl->root.nr_active) {
@@ -113,14 +115,16 @@ core_fn speed_look(struct giver __arena *g in_arena, struct place __arena *pl in
 	}
 	if (g->served_at_ns && gone_ns < SPEED_NS)
 		return 0;
+	giver_weigh(g, pl, now_ns);
 	account = account_waiting(pl);
 	/* When the level of the classes goes it is counted anew. */
 	if (g->served_at_ns && ran_ns >= g->served_ran_ns) {
 		served = ((ran_ns - g->served_ran_ns) << 10) / (gone_ns >> 10);
 		/* Between accounts that come and go what was known of it is better than the sum of all weights. */
-		load = g->looks ? g->load : pl->root.load;
+		weighed = (g->weighed - g->served_weighed) / (gone_ns >> 10);
+		load = g->looks ? g->load : weighed;
 		if (account == g->served_in)
-			load = load_served(pl, account, ran_ns - g->served_ran_ns,
+			load = load_served(pl, weighed, account, ran_ns - g->served_ran_ns,
 					   account->vmin - g->served_vtime);
 		if (g->looks < SPEED_LOOKS)
 			g->looks++;
@@ -129,6 +133,7 @@ core_fn speed_look(struct giver __arena *g in_arena, struct place __arena *pl in
 	}
 	g->served_at_ns = now_ns;
 	g->served_ran_ns = ran_ns;
+	g->served_weighed = g->weighed;
 	g->served_in = account;
 	g->served_vtime = account->vmin;
 	return 0;

@@ -164,7 +164,10 @@ struct giver {
 	u64 lag; /* what it was behind when that last happened, or less if it has caught up since */
 	u64 served; /* the CPU time that it has, WEIGHT_ONE is one CPU, see speeds.h, */
 	u64 load; /* what weighs there to the tasks that wait, */
+	u64 weighed; /* what has weighed there over time, in load for each 2^10 ns, */
+	u64 weighed_until_ns; /* until then */
 	u64 served_ran_ns; /* what its tasks had had when that was last looked at, */
+	u64 served_weighed; /* what had weighed there by then, */
 	struct group __arena *served_in; /* in which account those waited that did, */
 	u64 served_vtime; /* where that one's virtual time was, */
 	u64 served_at_ns; /* and when; 0: nobody was there, or somebody has come or gone */
@@ -207,6 +210,7 @@ struct consort_cpu {
 	u64 since_ns; /* when it was chosen or compared */
 	u64 estimated_ns; /* of its run since then, charged already */
 	struct group __arena *flight_in; /* the account in which it runs, see flight.h */
+	struct seat __arena *flight_seat; /* and the seat, while something is in flight; NULL: it is a task's own */
 	u64 flight_ns; /* what is in flight there; 0: nothing */
 	u64 busy_ns; /* for how long others had waited for it, at the last look */
 	u64 awaited_ns; /* until when a due member awaits the end of the event that runs here, see wake.h */

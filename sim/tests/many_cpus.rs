@@ -4,8 +4,10 @@
 use crate::common::{assert_fine, players, sleeper, with_domain, MS, S};
 use consort_sim::explore::generate;
 use consort_sim::report::Recorder;
+use consort_sim::scenario;
 use consort_sim::setup::{Action, ActionKind, Kernel, Machine, Program, Setup, Task};
 use consort_sim::{consort, run};
+use std::path::Path;
 
 fn four_cpus() -> Machine {
     Machine::simple(4, 2, Kernel::V7_2)
@@ -145,6 +147,24 @@ fn a_waker_is_not_behind_what_a_sleeper_of_its_place_has_had() {
     assert_fine(&outcome);
     let waited_ns = outcome.tasks[0].wait_max_ns;
     assert!(waited_ns < 20 * MS, "waited for {waited_ns} ns");
+}
+
+/// Members that run for a tenth of the time are there whenever their CPU chooses, and hardly in between. Their cache serves the
+/// hogs as well as the other one does.
+#[test]
+fn tasks_that_seldom_run_weigh_for_as_long_as_they_do() {
+    let mix = "scenarios/mixes/due_in_a_cache.json";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(mix);
+    let setup = scenario::load(&path, None).unwrap().setup;
+    let outcome = run(&setup, consort(), &mut ()).unwrap();
+    assert_fine(&outcome);
+    let hogs = outcome.tasks.iter().filter(|it| it.name.starts_with("hog"));
+    let had: Vec<u64> = hogs.map(|it| 100 * it.run_ns / setup.duration_ns).collect();
+    assert_eq!(had.len(), 6);
+    assert!(
+        had.iter().all(|percent| (55..=68).contains(percent)),
+        "{had:?}"
+    );
 }
 
 /// Two tasks of a mask that has a CPU in each of two caches, as many others as there are other CPUs, in sum a task for each CPU:
