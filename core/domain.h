@@ -9,6 +9,7 @@
 #include "fifo.h"
 #include "live.h"
 #include "node.h"
+#include "owing.h"
 
 #define PRIORITY_NONE 0xffffffffu
 
@@ -19,9 +20,29 @@ enum coop_order {
 	ORDER_FUNCTION, /* as its function publishes: (priority, key), see function.h */
 };
 
-struct seat;
+struct domain;
+struct member;
 struct role;
 struct function;
+
+/* In what a seat's flight is counted. */
+#define FLIGHT_SHIFT 10
+
+/* A domain's place in an account, see seat.h. */
+struct seat {
+	struct tree_node node; /* in the account; its weight is never 0: what was counted last */
+	struct domain __arena *domain; /* NULL: it is a spare one */
+	struct seat __arena *next; /* of the domain's, or of the spare ones */
+	struct seat __arena *spares; /* that its other members brought */
+	struct owing owing; /* its members that are asleep and ahead */
+	u64 counted; /* weights of its active members */
+	u64 left_ns; /* by how much it is ahead for members of other accounts, at most; while it has none, exactly */
+	s64 given_ns; /* what it paid for members of other accounts, less what other seats paid for its own; SEAT_GIVES_NS at most */
+	struct member __arena *first; /* of its members that wait, in the order in which they came */
+	struct member __arena *last;
+	u32 nr_members;
+	u32 flight; /* what its members that run on several CPUs are about to have, in 2^FLIGHT_SHIFT ns */
+};
 
 struct domain {
 	struct group group; /* of its members: those that wait by their best-effort events. Its node is in no group */
@@ -81,6 +102,11 @@ struct member {
 	u64 turn_from; /* where the next one begins */
 	struct role __arena *role; /* that it plays, see role.h; NULL: none */
 };
+
+static __always_inline struct seat __arena *seat_of_node(struct tree_node __arena *n)
+{
+	return outer_of(n, struct seat, node);
+}
 
 /* The domain's own clock. */
 static __always_inline u64 domain_clock(const struct domain __arena *d)

@@ -31,32 +31,12 @@
 #define CORE_SEAT_H
 
 #include "decide/coop.h"
-#include "owing.h"
 #include "tree.h"
 
 #define SEATS_MAX 32
 
 /* So much CPU time a seat gives to members of other accounts before it serves its own members first. */
 #define SEAT_GIVES_NS 5000000
-
-struct seat {
-	struct tree_node node; /* in the account; its weight is never 0: what was counted last */
-	struct domain __arena *domain; /* NULL: it is a spare one */
-	struct seat __arena *next; /* of the domain's, or of the spare ones */
-	struct seat __arena *spares; /* that its other members brought */
-	struct owing owing; /* its members that are asleep and ahead */
-	u64 counted; /* weights of its active members */
-	u64 left_ns; /* by how much it is ahead for members of other accounts, at most; while it has none, exactly */
-	s64 given_ns; /* what it paid for members of other accounts, less what other seats paid for its own; SEAT_GIVES_NS at most */
-	struct member __arena *first; /* of its members that wait, in the order in which they came */
-	struct member __arena *last;
-	u32 nr_members;
-};
-
-static __always_inline struct seat __arena *seat_of_node(struct tree_node __arena *n)
-{
-	return outer_of(n, struct seat, node);
-}
 
 /* By how much CPU time of its own somebody of `weight` is ahead of a fair group's minimum; negative: behind. */
 static __always_inline s64 lead_at_ns(const struct group __arena *g, u64 vtime, u64 weight)
@@ -123,6 +103,7 @@ static __always_inline void seat_begin(struct seat __arena *s, struct domain __a
 	s->node.active = 0;
 	s->node.has_run = 0;
 	s->node.nr_seated = 0;
+	s->flight = 0;
 	s->domain = d;
 	s->spares = NULL;
 	owing_begin(&s->owing);

@@ -25,7 +25,7 @@
 #ifndef CORE_DECIDE_FAIR_H
 #define CORE_DECIDE_FAIR_H
 
-#include "../node.h"
+#include "../domain.h"
 
 /*
  * How far behind a member may be that begins to wait: what it may have missed while it ran for a slice, and no more. An account
@@ -84,15 +84,20 @@ static __always_inline void fair_bound_lead(struct group __arena *g,
 	g->vmin = vtime_max(g->vmin, n->vtime - fair_lag_max(g, n));
 }
 
-/* By what a member is compared: its virtual time, and what those below it that run are about to have. */
+/* What those that run below a member are about to have: in an account, or in a domain's seat. */
+static __always_inline u64 fair_flight_ns(const struct tree_node __arena *n)
+{
+	if (n->kind == NODE_SEAT)
+		return (u64)outer_of(n, const struct seat, node)->flight << FLIGHT_SHIFT;
+	return n->kind < NODE_FAIR ? 0 : outer_of(n, const struct group, node)->in_flight_ns;
+}
+
+/* By what a member is compared: its virtual time, and what is in flight. */
 static __always_inline u64 fair_key(const struct tree_node __arena *n)
 {
-	const struct group __arena *g;
+	u64 flight_ns = fair_flight_ns(n);
 
-	if (n->kind < NODE_FAIR)
-		return n->vtime;
-	g = outer_of(n, struct group, node);
-	return g->in_flight_ns ? n->vtime + vtime_of_ns(g->in_flight_ns, node_weight(n)) : n->vtime;
+	return flight_ns ? n->vtime + vtime_of_ns(flight_ns, node_weight(n)) : n->vtime;
 }
 
 static __always_inline void fair_enqueue(struct group __arena *g, struct tree_node __arena *n)
