@@ -210,7 +210,8 @@ struct consort_cpu {
 	u64 since_ns; /* when it was chosen or compared */
 	u64 estimated_ns; /* of its run since then, charged already */
 	struct group __arena *flight_in; /* the account in which it runs, see flight.h */
-	struct seat __arena *flight_seat; /* and the seat, while something is in flight; NULL: it is a task's own */
+	struct seat __arena *
+		flight_seat; /* and the seat, while something is in flight; NULL: it is a task's own */
 	u64 flight_ns; /* what is in flight there; 0: nothing */
 	u64 busy_ns; /* for how long others had waited for it, at the last look */
 	u64 awaited_ns; /* until when a due member awaits the end of the event that runs here, see wake.h */
