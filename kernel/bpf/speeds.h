@@ -7,9 +7,9 @@
  * Rule     A place's speed is the CPU time that its tasks have for what they weigh there: an account in several places weighs
  *          its part in each, so that speeds say of a task in any account how it is served. What a place has is measured, anew
  *          when a task has been taken from there or to there. Where tasks wait, what weighs there is what it weighs to them:
- *          what a place is served, by the pace of its virtual time, and at most the mean over the time of the measurement: a
- *          task that seldom runs is there when its CPU chooses, and mostly not in between. A heavy task that has a CPU for
- *          itself weighs no more than that CPU is worth.
+ *          what a place is served, by the pace of its virtual time. Else, and at most, it is what weighs there now and over
+ *          the time of the measurement, in equal parts: a task that seldom runs is there when its CPU chooses, and mostly not
+ *          in between. A heavy task that has a CPU for itself weighs no more than that CPU is worth.
  *          A CPU's speed is that of the slowest of its places, among which it serves by clocks. Of places whose tasks do not
  *          wait, only that of the task which runs here counts: its tasks have a CPU each.
  *          A CPU takes a task from a place of another cache, where somebody always waits, if that task would be served
@@ -76,7 +76,7 @@ static inline struct group __arena *account_waiting(struct place __arena *pl)
 
 /*
  * What weighs in a place to the tasks that wait there: all were served `ran_ns` while the virtual time of their account has
- * `grown` by so much, and no more than `all`, what has weighed there. Heavy tasks that have a CPU each weigh no more than that
+ * `grown` by so much, and no more than `all`, what weighs there. Heavy tasks that have a CPU each weigh no more than that
  * CPU is worth.
  */
 static inline u64 load_served(const struct place __arena *pl, u64 all,
@@ -121,7 +121,9 @@ core_fn speed_look(struct giver __arena *g in_arena, struct place __arena *pl in
 	if (g->served_at_ns && ran_ns >= g->served_ran_ns) {
 		served = ((ran_ns - g->served_ran_ns) << 10) / (gone_ns >> 10);
 		/* Between accounts that come and go what was known of it is better than the sum of all weights. */
+		/* By what has weighed there, and as much by what does now: whoever has come of late is there to stay. */
 		weighed = (g->weighed - g->served_weighed) / (gone_ns >> 10);
+		weighed = (weighed + pl->root.load) / 2;
 		load = g->looks ? g->load : weighed;
 		if (account == g->served_in)
 			load = load_served(pl, weighed, account, ran_ns - g->served_ran_ns,
