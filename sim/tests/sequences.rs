@@ -307,13 +307,19 @@ fn microseconds_decide_nothing() {
 #[test]
 #[ignore = "needs recordings: sim/validation/compare"]
 fn recordings_are_long_enough() {
+    let mut short = 0;
     for kernel in kernels() {
         for name in ["hogs", "nice", "preempt", "studio", "yield"] {
             let path = kernel.join(format!("{name}.txt"));
             let count = compare_with(name, &path).map_or(ENTRIES_MIN, |compared| compared.count);
-            assert!(count >= ENTRIES_MIN, "{}: {count} entries", path.display());
+            if count < ENTRIES_MIN {
+                // For sim/validation/compare, which makes it again.
+                println!("too short: {}", path.display());
+                short += 1;
+            }
         }
     }
+    assert_eq!(short, 0, "recordings have less than {ENTRIES_MIN} entries");
 }
 
 #[test]
