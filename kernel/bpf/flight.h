@@ -19,13 +19,14 @@
 #include "state.h"
 
 /* What is in flight in a domain's seat changes. */
-static __always_inline void seat_fly(struct seat __arena *s, u32 flight)
+core_fn seat_fly(struct seat __arena *s in_arena, u32 flight)
 {
 	struct group __arena *g = s->node.parent;
 
 	s->flight = flight;
 	if (s->node.ready.queued && g->node.kind == NODE_FAIR)
 		fair_follow(g, &s->node);
+	return 0;
 }
 
 /* The CPU's running task is charged, or does not run any more. */

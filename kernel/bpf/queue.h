@@ -98,13 +98,13 @@ core_fn weights_follow(struct task __arena *t in_arena)
 }
 
 /* What weighs in a place is about to change, or is looked at: tasks that seldom run weigh for as long as they do. */
-static __always_inline void giver_weigh(struct giver __arena *g, const struct place __arena *pl,
-					u64 now_ns)
+core_fn giver_weigh(struct giver __arena *g in_arena, struct place __arena *pl in_arena, u64 now_ns)
 {
 	u64 parts = (now_ns - g->weighed_until_ns) >> 10;
 
 	g->weighed += pl->root.load * parts;
 	g->weighed_until_ns += parts << 10;
+	return 0;
 }
 
 static __always_inline void set_load(struct task __arena *t, u64 load)
