@@ -5,7 +5,7 @@
  * Problem  Short slices cost switches, long ones cost timeliness.
  * Rule     max(granularity / runnable, min_slice), times the members that run on the slice of one domain, up to
  *          MEMBERS_ROUNDS times the granularity, and divided by the CPUs on which they may run at a time; beside reservations it
- *          is one. Who begins with an expired due event may have borrowed for it, and is compared after min_slice.
+ *          is one. A member that begins with an expired due event may have borrowed for it, and is compared after min_slice.
  *          The first turn of a task that has just woken may be longer: half the granularity, as far as its share repays that
  *          within FIRST_ROUNDS times the granularity. Beside reservations no slice is longer than their shortest
  *          period / 64, but min_slice: the period trades how finely a rate is given for switches. First turns there are no

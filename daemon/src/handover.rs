@@ -64,7 +64,7 @@ pub enum HandoverError {
     )]
     Refused(String),
     #[error(
-        "the daemon that runs hands over to root alone, and to who runs it: run this with sudo"
+        "the daemon that runs hands over to root alone, and to the user that it runs as: run this with sudo"
     )]
     NotPermitted,
     #[error("the daemon that runs did not hand over all: {0}. It serves on")]
