@@ -85,9 +85,9 @@ pub(crate) struct Facts {
 
 impl Facts {
     /// Of the process or thread `it`, or where the kernel tells less of that, the one whose folder that is.
-    pub fn read(it: Option<BorrowedFd<'_>>, folder: &Path) -> Option<Self> {
+    pub fn read(it: BorrowedFd<'_>, folder: &Path) -> Option<Self> {
         let stat = Stat::of(folder)?;
-        let told = it.and_then(info).map(|info| i64::from(info.process));
+        let told = info(it).map(|info| i64::from(info.process));
         let pid = told.or_else(|| Status::read(folder)?.number("Tgid:"))?;
         Some(Facts {
             pid: pid.try_into().ok()?,
@@ -98,8 +98,8 @@ impl Facts {
 }
 
 /// Whether a process has a pid namespace of its own.
-pub(crate) fn is_namespaced(folder: &Path) -> Option<bool> {
-    Some(Status::read(folder)?.numbers("NSpid:")?.len() > 1)
+pub(crate) fn is_namespaced(status: &Status) -> Option<bool> {
+    Some(status.numbers("NSpid:")?.len() > 1)
 }
 
 #[derive(Debug, Clone, Default)]
@@ -158,7 +158,7 @@ mod tests {
     fn a_process_is_read_once() {
         let me = std::process::id() as i32;
         let known = Known::default().facts;
-        let read = Facts::read(None, &folder(me)).unwrap();
+        let read = Facts::read(open(me).unwrap().as_fd(), &folder(me)).unwrap();
         let Some(first) = known.of(open(me).unwrap(), || Some(read)) else {
             eprintln!("not tested: this kernel has no names for processes");
             return;
@@ -171,9 +171,8 @@ mod tests {
     #[test]
     fn a_thread_is_known_by_its_own_number() {
         let (me, tid) = (std::process::id() as i32, nix::unistd::gettid().as_raw());
-        let facts = Facts::read(None, &folder(tid)).unwrap();
         let it = open(tid).unwrap();
-        assert_eq!(Facts::read(Some(it.as_fd()), &folder(tid)), Some(facts));
+        let facts = Facts::read(it.as_fd(), &folder(tid)).unwrap();
         let known = Known::default().facts.of(it, || Some(facts));
         assert_eq!(facts.pid, me);
         assert!(known.is_none_or(|known| known == facts));
@@ -189,7 +188,7 @@ mod tests {
         assert!(owners(&it).is_none_or(|owners| owners == [user; 4]));
         let known = Known::default().facts;
         let found = known.of(&it, || {
-            let facts = Facts::read(None, &folder(number));
+            let facts = Facts::read(it.as_fd(), &folder(number));
             child.kill().unwrap();
             child.wait().unwrap();
             facts

@@ -222,15 +222,15 @@ impl Processes {
             ));
         }
         let folder = self.root.join(pid.to_string());
-        let facts = Facts::read(None, &folder).ok_or_else(|| gone(pid))?;
-        let namespaced = known::is_namespaced(&folder).ok_or_else(|| gone(pid))?;
+        let start = start_time(&folder).ok_or_else(|| gone(pid))?;
+        let status = Status::read(&folder).ok_or_else(|| gone(pid))?;
+        let namespaced = known::is_namespaced(&status).ok_or_else(|| gone(pid))?;
         // Between connecting and now the number may have gone to another user's process.
-        let status = Status::read(&folder);
-        let owners = status.and_then(|status| status.numbers("Uid:"));
+        let owners = status.numbers("Uid:");
         if !owners.is_some_and(|owners| owners.contains(&i64::from(uid))) {
             return Err(gone(pid));
         }
-        Ok(self.peer_with(&facts, namespaced, (pid, uid)))
+        Ok(self.peer_with(start, namespaced, (pid, uid)))
     }
 
     /// The same of one whose files need not be read.
@@ -238,18 +238,19 @@ impl Processes {
         let folder = self.root.join(pid.to_string());
         let known = self.known.as_ref().filter(|_| pid > 0)?;
         let facts = self.facts_at(it.as_fd(), &folder)?;
-        let namespaced = known.namespaced.of(it, || known::is_namespaced(&folder))?;
+        let read = || known::is_namespaced(&Status::read(&folder)?);
+        let namespaced = known.namespaced.of(it, read)?;
         let is_its = known::owners(it)?.contains(&uid);
-        is_its.then(|| self.peer_with(&facts, namespaced, (pid, uid)))
+        is_its.then(|| self.peer_with(facts.start, namespaced, (pid, uid)))
     }
 
-    fn peer_with(&self, facts: &Facts, namespaced: bool, (pid, uid): (i32, u32)) -> Peer {
+    fn peer_with(&self, start: u64, namespaced: bool, (pid, uid): (i32, u32)) -> Peer {
         let command = read_text(&self.root.join(format!("{pid}/comm"))).unwrap_or_default();
         let is_shown = |letter: &char| !letter.is_control();
         Peer {
             pid,
             uid,
-            start: facts.start,
+            start,
             command: command.trim_end().chars().filter(is_shown).collect(),
             namespaced,
             descriptor: None,
@@ -267,7 +268,7 @@ impl Processes {
 
     fn facts_at(&self, it: BorrowedFd<'_>, folder: &Path) -> Option<Facts> {
         let known = self.known.as_ref()?;
-        known.facts.of(it, || Facts::read(Some(it), folder))
+        known.facts.of(it, || Facts::read(it, folder))
     }
 
     /// Finds the thread that `peer` calls `named` (0: its only one), and what finding it cost.
