@@ -19,47 +19,48 @@
 #include "state.h"
 
 /* What is in flight in a domain's seat changes. */
-core_fn seat_fly(struct seat __arena *s in_arena, u32 flight)
+static __always_inline void seat_fly(struct seat __arena *s, u32 flight)
 {
 	struct group __arena *g = s->node.parent;
 
 	s->flight = flight;
 	if (s->node.ready.queued && g->node.kind == NODE_FAIR)
 		fair_follow(g, &s->node);
-	return 0;
 }
 
 /* The CPU's running task is charged, or does not run any more. */
-static __always_inline void flight_end(struct consort_cpu __arena *c)
+core_fn flight_end(struct consort_cpu __arena *c in_arena)
 {
 	struct seat __arena *s = c->flight_seat;
 	u32 flight = c->flight_ns >> FLIGHT_SHIFT;
 
 	if (!c->flight_ns)
-		return;
+		return 0;
 	/* It may have become another account's meanwhile, in another shard: then nothing is in flight there. */
 	if (s && s->node.parent == c->flight_in)
 		seat_fly(s, s->flight - (s->flight < flight ? s->flight : flight));
 	tree_fly(c->flight_in, -c->flight_ns);
 	c->flight_ns = 0;
+	return 0;
 }
 
 /* A task begins to run in the seat `pays`, its own or its domain's, for `ns` as far as is known. */
-static __always_inline void flight_begin(struct consort_cpu __arena *c,
-					 struct tree_node __arena *pays, u64 ns)
+core_fn flight_begin(struct consort_cpu __arena *c in_arena,
+		     struct tree_node __arena *pays in_arena, u64 ns)
 {
 	struct seat __arena *s = pays->kind == NODE_SEAT ? seat_of_node(pays) : NULL;
 	struct group __arena *g = pays->parent;
 
 	flight_end(c);
 	if (!g || (!g->level && !s))
-		return;
+		return 0;
 	if (s)
 		seat_fly(s, s->flight + (u32)(ns >> FLIGHT_SHIFT));
 	c->flight_seat = s;
 	c->flight_in = g;
 	c->flight_ns = ns;
 	tree_fly(g, ns);
+	return 0;
 }
 
 /* Before a set of groups is freed: others may run in a seat of it that they were lent. Takes the locks itself. */

@@ -98,12 +98,19 @@ core_fn weights_follow(struct task __arena *t in_arena)
 }
 
 /* What weighs in a place is about to change, or is looked at: tasks that seldom run weigh for as long as they do. */
-core_fn giver_weigh(struct giver __arena *g in_arena, struct place __arena *pl in_arena, u64 now_ns)
+static __always_inline void giver_weigh(struct giver __arena *g, const struct place __arena *pl,
+					u64 now_ns)
 {
 	u64 parts = (now_ns - g->weighed_until_ns) >> 10;
 
 	g->weighed += pl->root.load * parts;
 	g->weighed_until_ns += parts << 10;
+}
+
+/* The same of the place that a task is in. */
+core_fn place_weigh(struct task __arena *t in_arena)
+{
+	giver_weigh(giver_at(t->place), place_at(t->place), bpf_ktime_get_ns());
 	return 0;
 }
 
@@ -111,8 +118,8 @@ static __always_inline void set_load(struct task __arena *t, u64 load)
 {
 	u64 more = load - t->load;
 
-	if (more && !one_cpu)
-		giver_weigh(giver_at(t->place), place_at(t->place), bpf_ktime_get_ns());
+	if (!one_cpu)
+		place_weigh(t);
 	tree_load(group_in(t->home, t->place), more, !!load - !!t->load);
 	t->load = load;
 	if (more && (t->place >= SHARDS_MAX || shard_at(t->place)->nr_in_subsets))
