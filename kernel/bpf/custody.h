@@ -50,8 +50,8 @@ static inline bool may_run_in_shard(const struct task_struct *p, u32 shard)
  * own. Without the shard's lock subsets may be others in a moment: whoever makes a task active there asks with `settles`,
  * with the lock held.
  */
-static __attribute__((noinline)) u32 place_for(const struct task_struct *p, u32 cpu, u8 stays,
-					       bool settles)
+__weak __noinline u32 place_for(const struct task_struct *p is_trusted, u32 cpu, u8 stays,
+				bool settles)
 {
 	u32 shard = cpu_at(cpu)->shard, place;
 

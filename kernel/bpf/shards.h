@@ -21,7 +21,7 @@
  * Takes a task out of its place, to be put into `place`, of another shard maybe: with the last store here whoever
  * holds that shard's lock owns it.
  */
-static inline void task_change_shard(struct task __arena *t, u32 place)
+core_fn task_change_shard(struct task __arena *t in_arena, u32 place)
 {
 	task_take(t);
 	if (t->held_by)
@@ -32,6 +32,7 @@ static inline void task_change_shard(struct task __arena *t, u32 place)
 	t->on_the_way = 1;
 	carry_debt(t, t->set, place);
 	*(volatile u16 __arena *)&t->place = place;
+	return 0;
 }
 
 /* A task that the kernel has moved to another shard's CPU. */

@@ -56,7 +56,7 @@ pub const TESTS: &[Test] = &[
 ];
 
 /// Of the million steps that the kernel's verifier takes for a program: the rest is for kernels that take more of them.
-const VERIFIER_STEPS_MAX: u32 = 900_000;
+const VERIFIER_STEPS_MAX: u32 = 600_000;
 
 /// Starts a daemon with these options, looks at it, and ends it by a signal.
 fn unloads_on(signal: Signal, options: &[&str], look: impl FnOnce() -> Outcome) -> Outcome {
