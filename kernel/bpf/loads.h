@@ -65,7 +65,7 @@ static __always_inline void set_load(struct task __arena *t, u64 load)
 {
 	u64 more = load - t->load;
 
-	if (!one_cpu)
+	if (more && !one_cpu)
 		place_weigh(t);
 	tree_load(group_in(t->home, t->place), more, !!load - !!t->load);
 	t->load = load;
