@@ -50,7 +50,7 @@ static inline bool may_run_in_shard(const struct task_struct *p, u32 shard)
  * own. Without the shard's lock subsets may be others in a moment: whoever makes a task active there asks with `settles`,
  * with the lock held.
  */
-__weak __noinline u32 place_for(const struct task_struct *p is_trusted, u32 cpu, u8 stays,
+__weak __noinline u32 place_for(const struct task_struct *p __arg_trusted, u32 cpu, u8 stays,
 				bool settles)
 {
 	u32 shard = cpu_at(cpu)->shard, place;

@@ -20,8 +20,6 @@
 /* What the daemon calls, through the one program for all of it (calls.h). */
 #define call_fn static __always_inline int
 #define in_arena __attribute__((btf_decl_tag("arg:arena")))
-/* The kernel's own, which such a function may look into. */
-#define is_trusted __attribute__((btf_decl_tag("arg:trusted")))
 
 /* A loop that uses this needs no bound that the verifier can see: the kernel keeps one at run time. */
 #ifndef can_loop

@@ -10,6 +10,7 @@
 #define __weak
 #define __noinline __attribute__((noinline))
 #define __arg_ctx
+#define __arg_trusted
 
 /* ---- loops ---- */
 
