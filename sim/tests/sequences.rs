@@ -146,20 +146,22 @@ impl std::fmt::Display for Compared {
 fn compare_with(name: &str, path: &Path) -> Result<Compared, String> {
     let recording = Recording::read(path);
     let scenario = here().join(format!("{name}.json"));
-    let until_ns = recording.untangled_until_ns(FROM_NS).min(UNTIL_NS);
     let (recorded, simulated) = (recording.entries(), recording.simulate(&scenario));
-    let (mut from_ns, mut count, mut overtook) = (FROM_NS, 0, 0);
+    let (mut count, mut overtook) = (0, 0);
     let mut apart: Vec<u64> = Vec::new();
-    while let Some(rest) = side_by_side(&recording, &recorded, &simulated, (from_ns, until_ns)) {
-        let (one, end, other) = rest;
-        let (one, other, late) = until_disturbed(&recording, one, end, other)?;
-        count += one.len();
-        overtook += late;
-        let (ran, would_run) = (intervals(one), intervals(other));
-        let both = ran.iter().zip(&would_run).filter(|(it, _)| !is_other(it.0));
-        apart.extend(both.map(|(a, b)| a.1.abs_diff(b.1)));
-        // What comes first after that is a disturbance, or the end.
-        from_ns = rest.0.get(one.len()).map_or(u64::MAX, |it| it.at_ns);
+    for (mut from_ns, until_ns) in recording.untangled(FROM_NS, UNTIL_NS) {
+        while let Some(rest) = side_by_side(&recording, &recorded, &simulated, (from_ns, until_ns))
+        {
+            let (one, end, other) = rest;
+            let (one, other, late) = until_disturbed(&recording, one, end, other)?;
+            count += one.len();
+            overtook += late;
+            let (ran, would_run) = (intervals(one), intervals(other));
+            let both = ran.iter().zip(&would_run).filter(|(it, _)| !is_other(it.0));
+            apart.extend(both.map(|(a, b)| a.1.abs_diff(b.1)));
+            // What comes first after that is a disturbance, or the end.
+            from_ns = rest.0.get(one.len()).map_or(u64::MAX, |it| it.at_ns);
+        }
     }
     Ok(Compared {
         count,
@@ -302,7 +304,7 @@ fn microseconds_decide_nothing() {
     assert!(apart.is_empty(), "{}", apart.join("\n"));
 }
 
-/// Whether there is enough to compare: a guest's kernel threads may have come too early, and too often. What differs is
+/// Whether there is enough to compare: a guest's kernel threads may have come too often. What differs is
 /// for the other tests to say.
 #[test]
 #[ignore = "needs recordings: sim/validation/compare"]

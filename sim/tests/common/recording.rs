@@ -8,6 +8,7 @@ use consort_sim::setup::{Kernel, Length, Policy, Program, Setup, Step, Task};
 use consort_sim::trace::{Event, Left, TaskId, What};
 use consort_sim::{consort, run};
 use std::collections::BTreeSet;
+use std::iter::once;
 use std::path::Path;
 
 /// A callback about a task, or a switch.
@@ -52,8 +53,8 @@ struct Disturbances {
     below: Vec<(u64, u64)>,
     /// Those of higher classes.
     above: Vec<(u64, u64)>,
-    /// From here on one of them waited while the scenario went on, which is not replayed.
-    tangled_at_ns: Option<u64>,
+    /// When those woke up of which one waited while the scenario went on, which is not replayed.
+    tangles_ns: Vec<u64>,
 }
 
 /// A task that does what others did.
@@ -119,18 +120,14 @@ impl Recording {
         self.raw.iter().filter_map(of_scenario).collect()
     }
 
-    /// Until when the scenario can be compared, as far as others are concerned.
-    pub fn untangled_until_ns(&self, from_ns: u64) -> u64 {
-        let later = Self {
-            kernel: self.kernel,
-            raw: self
-                .raw
-                .iter()
-                .filter(|it| it.at_ns >= from_ns)
-                .cloned()
-                .collect(),
-        };
-        later.disturbances().tangled_at_ns.unwrap_or(u64::MAX)
+    /// The parts of a time in which the scenario can be compared, as far as others are concerned: each ends where one of them
+    /// wakes that will have to wait.
+    pub fn untangled(&self, from_ns: u64, until_ns: u64) -> Vec<(u64, u64)> {
+        let mut tangles_ns = self.disturbances().tangles_ns;
+        tangles_ns.retain(|at_ns| (from_ns..until_ns).contains(at_ns));
+        let begins = once(from_ns).chain(tangles_ns.iter().copied());
+        let ends = tangles_ns.iter().copied().chain(once(until_ns));
+        begins.zip(ends).collect()
     }
 
     /// Whether another task woke or ran in the moment before, or does so near that it may have come before.
@@ -179,10 +176,10 @@ impl Recording {
                         }
                     }
                     let waits = found.below.last().filter(|_| !awake.is_empty());
-                    if let (None, Some((at_ns, _))) = (found.tangled_at_ns, waits) {
+                    if let Some((at_ns, _)) = waits {
                         let late = ran.is_none() && entry.at_ns - at_ns > WAITS_NS;
-                        if late || !is_other(to) {
-                            found.tangled_at_ns = Some(*at_ns);
+                        if (late || !is_other(to)) && found.tangles_ns.last() != Some(at_ns) {
+                            found.tangles_ns.push(*at_ns);
                         }
                     }
                     if to.starts_with(OTHERS) {
