@@ -71,6 +71,7 @@ struct group {
 	u64 spare_vtime; /* how far CPU time for which nobody waited would have put its members on average, see decide/fair.h */
 	u32 nr_active;
 	u32 nr_loaded; /* tasks that its load is of: active, in it or in the accounts in it */
+	u32 nr_seats; /* of domains, in it or in the accounts in it */
 	u8 level; /* 0: root */
 	u8 of_one_cpu; /* its queue is: set by the host, as the next one */
 	u8 is_balanced; /* tasks of its queue go where they would be served faster */

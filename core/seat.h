@@ -115,6 +115,7 @@ static __always_inline void seat_begin(struct seat __arena *s, struct domain __a
 	s->next = d->seats;
 	d->seats = s;
 	d->nr_seats++;
+	tree_seat(account, 1);
 }
 
 static __always_inline void seat_end(struct seat __arena *s)
@@ -124,6 +125,7 @@ static __always_inline void seat_end(struct seat __arena *s)
 
 	/* Another domain's seat in the account says it again when it is next looked at. */
 	s->node.parent->seats_ahead_ns = 0;
+	tree_seat(s->node.parent, -1);
 	s->domain = NULL;
 	d->nr_seats--;
 	if (before == s) {

@@ -69,6 +69,18 @@ core_fn tree_fly(struct group __arena *g in_arena, u64 ns)
 	return 0;
 }
 
+/* Domains have so many seats more in `g`; negative: fewer. */
+core_fn tree_seat(struct group __arena *g in_arena, u32 nr)
+{
+	while (can_loop) {
+		if (!g)
+			break;
+		g->nr_seats += nr;
+		g = g->level ? g->node.parent : NULL;
+	}
+	return 0;
+}
+
 /* Counts CPU time that is not charged: nobody waited for it. Those that sleep ahead repay meanwhile, at each level. */
 core_fn tree_count(struct tree_node __arena *n in_arena, u64 ns)
 {

@@ -9,11 +9,12 @@
  *          it went to sleep it is behind again: short pauses cost nothing. That is LAG_MAX_NS at most, and what domains' seats
  *          may be ahead of it. One that begins to wait is behind the minimum by as much at most, an account or a domain's
  *          seat by LAG_MAX_NS for each of its active members: a group that had fewer runnable tasks than its share has CPUs
- *          earns no credit for what it could not use. Nor is one ahead for what it had while nobody waited (place.h); beside a
- *          busy CPU, where members may yet run in turns, it is, but for no longer than a member may be behind. A sleeper that
- *          is ahead repays in such time, too, as on one CPU, where it moves the minimum: as much as all active members have
- *          of it on average. An account on several CPUs is compared with what those below it that run are about to have:
- *          they are charged when their CPUs choose.
+ *          earns no credit for what it could not use. On several CPUs an account is compared with the first of those that
+ *          wait there, not with a minimum that it holds back itself.
+ *          Nor is one ahead for what it had while nobody waited (place.h); beside a busy CPU, where members may yet run in turns,
+ *          it is, but for no longer than a member may be behind. A sleeper that is ahead repays in such time, too, as on one CPU,
+ *          where it moves the minimum: as much as all active members have of it on average. An account on several CPUs is compared
+ *          with what those below it that run are about to have: they are charged when their CPUs choose.
  * Bound    For runnable i, j of one group, on one CPU: vtime_i - vtime_j <= quantum / weight_i, where quantum is the longest
  *          time for which i runs before it is compared again, and more by what j was owed when it went to sleep, until it
  *          has had that. No task is owed more than (LAG_MAX_NS + the seats' lead) / weight, and a leap of the minimum (fair_leap).
@@ -21,6 +22,7 @@
  *          used.
  * Limits   On several CPUs the minimum is that of the waiting members and the one chosen last; the bound grows by one
  *          quantum for each further CPU, and by one for members that go on where they have run (hot.h).
+ *          Behind a domain's seat, or one that weighs far less, what an account could not use is credit of LEAP_MAX_NS at most.
  */
 #ifndef CORE_DECIDE_FAIR_H
 #define CORE_DECIDE_FAIR_H
@@ -59,18 +61,71 @@ static __always_inline u64 fair_lag_max(const struct group __arena *g,
 	       fair_leap(g, n);
 }
 
-/* Of a member that is behind. A function of its own: the kernel's verifier follows each path of it once. */
-core_fn fair_bound_lag(const struct group __arena *g in_arena, struct tree_node __arena *n in_arena)
+/*
+ * By how much CPU time, for one of `weight`, the first member that waits is ahead of the minimum, or `running` if none waits (NULL:
+ * nobody runs). It is where a member that runs elsewhere holds the minimum back (choice.h). A member that changes places neither
+ * gains nor owes that. A lighter one is ahead by as much as it has had: to one that weighs more that would be many slices.
+ */
+static __always_inline u64 fair_held_back_ns(struct group __arena *g,
+					     const struct tree_node __arena *running, u64 weight)
 {
-	n->vtime = vtime_max(n->vtime, g->vmin - fair_lag_max(g, n));
+	const struct tree_node __arena *n = g->node.kind == NODE_FAIR ? group_first(g) : NULL;
+
+	if (!n && running && running->parent == g && g->node.kind == NODE_FAIR)
+		n = running;
+	if (!n)
+		return 0;
+	return vtime_to_ns(n->vtime - g->vmin, node_weight(n) < weight ? node_weight(n) : weight);
+}
+
+/* So much of its lead the first that waits has from its own turns; one that weighs less than such a part is far ahead after each. */
+#define FIRST_LEAD_NS (2 * LAG_MAX_NS)
+#define FIRST_LIGHTER_MAX 8
+
+/*
+ * An account on several CPUs that has fewer tasks in a queue than its share has CPUs of it holds the minimum back (choice.h) by what
+ * it cannot use. That goes to no task of it that comes later: such an account is compared with the first of those that wait, unless
+ * that may have been put ahead by due events, for which its domain is to repay.
+ */
+static __always_inline int fair_meets_first(const struct group __arena *g,
+					    const struct tree_node __arena *n,
+					    const struct tree_node __arena *first)
+{
+	if (g->of_one_cpu || n->kind < NODE_FAIR || first->kind == NODE_SEAT ||
+	    node_weight(first) < node_weight(n) / FIRST_LIGHTER_MAX)
+		return 0;
+	return first->kind < NODE_FAIR || !outer_of(first, struct group, node)->nr_seats;
+}
+
+/* Of a member that is behind. A function of its own: the kernel's verifier follows each path of it once. */
+core_fn fair_bound_lag(struct group __arena *g in_arena, struct tree_node __arena *n in_arena)
+{
+	const struct tree_node __arena *first = group_first(g);
+	u64 weight, held_ns, vtime = g->vmin;
+
+	if (first && fair_meets_first(g, n, first)) {
+		weight = node_weight(n);
+		held_ns = fair_held_back_ns(g, NULL, weight);
+		if (held_ns > FIRST_LEAD_NS)
+			vtime += vtime_of_ns(held_ns - FIRST_LEAD_NS, weight);
+	}
+	n->vtime = vtime_max(n->vtime, vtime - fair_lag_max(g, n));
 	return 0;
 }
 
 /* What is beyond that could not be used, and is not owed. On one CPU nobody who begins to wait is behind at all. */
-static __always_inline void fair_forget_lag(const struct group __arena *g,
-					    struct tree_node __arena *n)
+static __always_inline void fair_forget_lag(struct group __arena *g, struct tree_node __arena *n)
 {
-	if (vtime_before(n->vtime, g->vmin))
+	struct tree_node __arena *first;
+
+	if (vtime_before(n->vtime, g->vmin)) {
+		fair_bound_lag(g, n);
+		return;
+	}
+	if (g->of_one_cpu || n->kind < NODE_FAIR)
+		return;
+	first = group_first(g);
+	if (first && vtime_before(n->vtime + vtime_of_ns(LAG_MAX_NS, WEIGHT_ONE), first->vtime))
 		fair_bound_lag(g, n);
 }
 
@@ -244,23 +299,6 @@ static __always_inline void fair_keep_lead(struct group __arena *g, struct tree_
 	node_set_vtime(n, g->vmin + vtime_of_ns(vtime_to_ns(lead, was), weight));
 	if (n->ready.queued)
 		fair_follow(g, n);
-}
-
-/*
- * By how much CPU time, for one of `weight`, the first member that waits is ahead of the minimum, or `running` if none waits (NULL:
- * nobody runs). It is where a member that runs elsewhere holds the minimum back (choice.h). A member that changes places neither
- * gains nor owes that. A lighter one is ahead by as much as it has had: to one that weighs more that would be many slices.
- */
-static __always_inline u64 fair_held_back_ns(struct group __arena *g,
-					     const struct tree_node __arena *running, u64 weight)
-{
-	const struct tree_node __arena *n = g->node.kind == NODE_FAIR ? group_first(g) : NULL;
-
-	if (!n && running && running->parent == g && g->node.kind == NODE_FAIR)
-		n = running;
-	if (!n)
-		return 0;
-	return vtime_to_ns(n->vtime - g->vmin, node_weight(n) < weight ? node_weight(n) : weight);
 }
 
 #endif

@@ -62,7 +62,7 @@ core_fn group_set_init(struct group_set __arena *set in_arena, u64 id,
 
 		if (!one_cpu)
 			g->ledger = &set->ledger;
-		g->of_one_cpu = is_own(place);
+		g->of_one_cpu = one_cpu || is_own(place);
 		g->is_balanced = place < topology.nr_shards && topology.nr_shards > 1;
 		g->node.kind = NODE_FAIR;
 		g->node.weight = weight;

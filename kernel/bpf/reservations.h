@@ -103,7 +103,9 @@ core_fn group_move(struct place __arena *pl in_arena, struct group __arena *g in
 	place_deactivated(pl);
 	tree_load(g->node.parent, -g->load_above, -g->nr_loaded);
 	tree_fly(g->node.parent, -g->in_flight_ns);
+	tree_seat(g->node.parent, -g->nr_seats);
 	tree_move(&g->node, to, tree_take_lead_ns(&g->node));
+	tree_seat(to, g->nr_seats);
 	tree_fly(to, g->in_flight_ns);
 	tree_load(to, g->load_above, g->nr_loaded);
 	if (was_active)

@@ -6,19 +6,21 @@
 #include "memory.h"
 #include "timer.h"
 
-static inline void place_init(struct place __arena *pl)
+static inline void place_init(struct place __arena *pl, bool of_one_cpu)
 {
 	pl->root.node.kind = NODE_FAIR;
 	pl->root.node.weight = WEIGHT_ONE;
+	pl->root.of_one_cpu = of_one_cpu;
 	pl->top.node.kind = NODE_FAIR;
+	pl->top.of_one_cpu = of_one_cpu;
 }
 
 static inline void shard_init(struct shard __arena *s, u32 shard)
 {
 	s->lock.number = shard;
-	place_init(&s->place);
+	place_init(&s->place, one_cpu);
 	for (u32 i = hidden(0); i < SUBSETS && can_loop; i = hidden(i + 1))
-		place_init(&subset_at(s, i)->place);
+		place_init(&subset_at(s, i)->place, false);
 }
 
 /* Once CPUs know their shards. */
@@ -56,7 +58,7 @@ core_fn cpu_init(u32 cpu)
 	c->shard = topology.shard_of[cpu & (CPUS_MAX - 1)];
 	c->compare_at_ns = NEVER_NS;
 	c->timer_at_ns = NEVER_NS;
-	place_init(&c->place);
+	place_init(&c->place, true);
 	s = shard_at(c->shard);
 	s->nr_possible++;
 	s->cpus[cpu / 64 % MASK_WORDS] |= 1ULL << cpu % 64;
@@ -91,7 +93,7 @@ call_fn consort_init_arena(struct consort_init_args *args)
 			return 0;
 		}
 	}
-	place_init(&cpu_at(topology.nr_cpus)->place);
+	place_init(&cpu_at(topology.nr_cpus)->place, true);
 	directory_fill();
 	args->error = 0;
 	return 0;

@@ -5,6 +5,7 @@ use crate::common::planted::{plant, side_by_side};
 use crate::common::summaries::{share, summary, summary_under, SEEDS};
 use consort_sim::consort::{Consort, Library};
 use consort_sim::mutate::Mutation;
+use consort_sim::{consort, Scheduler};
 
 /// What all instances of each name have, in percent of a CPU, within 4 of them.
 fn assert_shares(text: &str, expected: &[(&str, f64)]) {
@@ -192,6 +193,37 @@ fn what_masked_tasks_lag_is_told_by_the_clock_of_the_machine() {
         let had = share(&summary(MASKS, seed), "masked");
         assert!(had > 198.0, "{had:.1} of 214");
     }
+}
+
+const FEW: &str = r#"{"global": {"duration": 10, "warmup": 1}, "machine": {"cpus": 4, "llc": 2},
+        "cgroups": {"/one": {"weight": 100}, "/many": {"weight": 100}, "/two": {"weight": 100}},
+        "tasks": {"one": {"hog": true, "taskgroup": "/one"}, "many": {"instance": 8, "hog": true, "taskgroup": "/many"},
+                  "two": {"instance": 2, "hog": true, "taskgroup": "/two"}}}"#;
+
+fn longest_wait_ms(scheduler: Box<dyn Scheduler>) -> f64 {
+    let summary = summary_under(scheduler, FEW, Some(1));
+    let waits = summary.groups.iter().map(|row| row.wait_max_ms);
+    waits.fold(0.0, f64::max)
+}
+
+/// In a cache where a cgroup has fewer tasks than its share has CPUs, it is not owed what it cannot use: its tasks that came there
+/// later had all of it at once, and others waited for 105 ms.
+#[test]
+fn what_few_tasks_cannot_use_goes_to_none_that_come_later() {
+    let bug = Mutation {
+        name: "accounts-are-owed-what-they-cannot-use",
+        file: "core/decide/fair.h",
+        from: "return first->kind < NODE_FAIR || !outer_of(first, struct group, node)->nr_seats;",
+        to: "return 0;",
+    };
+    let (sound_ms, mutated_ms) = (
+        longest_wait_ms(consort()),
+        longest_wait_ms(Box::new(Consort::new(&plant(&bug)))),
+    );
+    assert!(
+        sound_ms < 40.0 && mutated_ms > 60.0,
+        "{sound_ms:.1} ms, and {mutated_ms:.1} with the bug"
+    );
 }
 
 /// A bug, a scenario, and a name whose instances have more than that, in percent of a CPU, without the bug alone.

@@ -77,6 +77,7 @@ impl Host {
             g.node.vtime = (*parent).vmin;
             g.vmin = (*parent).vmin;
             g.level = (*parent).level + 1;
+            g.of_one_cpu = (*parent).of_one_cpu;
         }
         self.groups.push(Pinned::new(g));
         self.groups.len() - 1

@@ -53,8 +53,10 @@ impl Host {
         root.root.node.weight = ROOT_WEIGHT;
         root.root.node.vtime = vtime;
         root.root.vmin = vtime;
+        root.root.of_one_cpu = 1;
         root.top.node.kind = NODE_FAIR as u8;
         root.top.vmin = vtime;
+        root.top.of_one_cpu = 1;
         root.window_ns = window_ns;
         root.members_ns = u64::MAX;
         root.nr_cpus = 1;
