@@ -68,6 +68,13 @@ impl<'r, 't> Fields<'r, 't> {
         self.left.remove(key)
     }
 
+    /// Takes these, whatever they are: nobody knows what they should be.
+    pub fn forget(&mut self, keys: &[&str]) {
+        for key in keys {
+            self.take(key);
+        }
+    }
+
     /// What was not taken is unknown.
     pub fn finish(mut self, valid: &[&str]) {
         let unknown: Vec<&str> = self.left.keys().copied().collect();

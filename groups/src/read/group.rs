@@ -24,7 +24,9 @@ const KEYS: [&str; 8] = [
 
 pub(super) fn read_group(reader: &mut Reader, path: &str, name: &str, table: &DeTable) -> Group {
     let mut fields = Fields::of(reader, path, table);
-    let function = read_function(&mut fields);
+    let known = read_function(&mut fields);
+    let is_known = known.is_some();
+    let function = known.unwrap_or(Function::Fair);
     let parent = fields.text("parent");
     let promise = read_promise(&mut fields);
     let stage = match function {
@@ -35,11 +37,15 @@ pub(super) fn read_group(reader: &mut Reader, path: &str, name: &str, table: &De
         _ => None,
     };
     let defaults = Defaults {
+        is_known,
         stage,
         state: fields.variables("state").unwrap_or_default(),
         control: fields.variables("control").unwrap_or_default(),
     };
     let members = fields.take("members");
+    if !is_known {
+        fields.forget(&OWN_KEYS);
+    }
     fields.finish(&[&KEYS[..], own_keys(&function)].concat());
     let members = match members.map(|value| value.get_ref()) {
         None => Vec::new(),
@@ -74,6 +80,9 @@ pub(super) fn read_group(reader: &mut Reader, path: &str, name: &str, table: &De
     }
 }
 
+/// Keys of groups with one function or another.
+const OWN_KEYS: [&str; 6] = ["event", "order", "preempt", "high", "step", "bootstrap"];
+
 fn own_keys(function: &Function) -> &'static [&'static str] {
     match function {
         Function::Coop(_) => &["event", "order", "preempt"],
@@ -86,30 +95,31 @@ fn own_keys(function: &Function) -> &'static [&'static str] {
     }
 }
 
-fn read_function(fields: &mut Fields) -> Function {
+/// None where what the group says is no function.
+fn read_function(fields: &mut Fields) -> Option<Function> {
     if let Some(name) = fields.text_after("function", USER) {
         let key = fields.whole("function");
         fields.reader.check_name(&key, &name, "a decision function");
-        return Function::User(name);
+        return Some(Function::User(name));
     }
     let chosen = match fields.has("function") {
-        true => fields.choice("function", "decision function", &FUNCTIONS),
-        false => Some(0),
+        true => fields.choice("function", "decision function", &FUNCTIONS)?,
+        false => 0,
     };
-    match chosen.map(|number| FUNCTIONS[number]) {
-        Some("coop") => Function::Coop(Coop {
+    Some(match FUNCTIONS[chosen] {
+        "coop" => Function::Coop(Coop {
             event_ns: fields.duration("event", EVENTS_NS),
             order: read_order(fields),
             preempt: fields.boolean("preempt").unwrap_or(false),
         }),
-        Some("period") => Function::Period,
-        Some("plan") => Function::Plan,
-        Some("pipeline") => Function::Pipeline(Pipeline {
+        "period" => Function::Period,
+        "plan" => Function::Plan,
+        "pipeline" => Function::Pipeline(Pipeline {
             bootstrap: fields.integer("bootstrap", 0..=*ITEMS.end()).unwrap_or(0),
         }),
-        Some("follow") => Function::Follow,
+        "follow" => Function::Follow,
         _ => Function::Fair,
-    }
+    })
 }
 
 fn read_order(fields: &mut Fields) -> Order {

@@ -19,6 +19,8 @@ const KEYS: [&str; 5] = ["name", "count", "rule", "state", "control"];
 
 /// What a group says of each of its members.
 pub(super) struct Defaults {
+    /// Whether its function is known, and with that which keys its members have.
+    pub is_known: bool,
     /// Of a pipeline's.
     pub stage: Option<Stage>,
     pub state: Vec<Variable>,
@@ -54,6 +56,9 @@ pub(super) fn read_member(
     let state = own(fields.variables("state"), &defaults.state);
     let control = own(fields.variables("control"), &defaults.control);
     check_variables(&mut fields, &state, &control);
+    if !defaults.is_known {
+        fields.forget(&OWN_KEYS);
+    }
     fields.finish(&[&KEYS[..], own_keys(function)].concat());
     let name = name?;
     reader.check_name(path, &name, "a member");
@@ -73,6 +78,9 @@ fn named(fields: &mut Fields) -> Option<String> {
     }
     fields.text("name")
 }
+
+/// Keys of members under one function or another.
+const OWN_KEYS: [&str; 4] = ["period", "budget", "high", "step"];
 
 fn own_keys(function: &Function) -> &'static [&'static str] {
     match function {
