@@ -12,7 +12,7 @@ use consort_rates::accounts::number_in;
 use nix::errno::Errno;
 use tracing::warn;
 
-use super::{File, FileKey, GroupId, Made};
+use super::{plan::Standing, File, FileKey, GroupId, Made};
 use crate::{admission::UserLimits, audit, config, peer::Peer, service::Service, Refusal};
 
 /// All files of one user, with those of its subordinate numbers.
@@ -28,6 +28,8 @@ struct Applying<'a> {
     limits: Option<UserLimits>,
     /// The text is in the store already.
     is_kept: bool,
+    /// Where plans of groups were that it has ended: they go on there if those are made again.
+    stood: Vec<(String, Standing)>,
 }
 
 impl Take for Applying<'_> {
@@ -42,7 +44,11 @@ impl Take for Applying<'_> {
             }
             Step::Group { from, to } => {
                 if let Some(from) = from {
-                    self.service.remove_group(key, &from.group.name);
+                    let name = &from.group.name;
+                    let standing = self.service.standing_of(key, name);
+                    self.stood
+                        .extend(standing.map(|standing| (name.clone(), standing)));
+                    self.service.remove_group(key, name);
                 }
                 match to {
                     Some(to) => self.service.make_group(key, to, self.limits.is_some()),
@@ -174,11 +180,18 @@ impl Service {
             text,
             limits,
             is_kept,
+            stood: Vec::new(),
         };
         let done = take_all(&mut applying, steps);
+        let stood = applying.stood;
         if done.is_ok() {
             self.groups.describe(key, to, text.map_or(0, str::len));
             self.groups.unrestored.remove(key);
+        } else {
+            // The last one is of what was to be.
+            for (group, standing) in stood.into_iter().rev() {
+                self.stand_again(key, &group, standing);
+            }
         }
         if self
             .groups

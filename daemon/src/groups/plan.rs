@@ -29,6 +29,15 @@ pub struct Plan {
     pub repeat_ns: u64,
 }
 
+/// Where the plans of a group are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Standing {
+    /// `None`: they stand still.
+    pub began_ns: Option<u64>,
+    /// After their beginning; `None`: they have not been paused.
+    pub paused_at_ns: Option<u64>,
+}
+
 /// What is to be done with the plans of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Move {
@@ -353,6 +362,32 @@ impl Service {
         }
         audit::done(self, peer, "plan", &format!("{member}: {to:?}"));
         Ok(())
+    }
+
+    /// Where the plans of a group are; `None`: it has none.
+    pub(super) fn standing_of(&self, key: &FileKey, group: &str) -> Option<Standing> {
+        let made = self.groups.made.get(&self.group_number(key, group)?)?;
+        let id = made.id.filter(|_| made.has_plans)?;
+        Some(Standing {
+            began_ns: self.began_ns(id),
+            paused_at_ns: made.paused_at_ns,
+        })
+    }
+
+    /// The plans of a group that was made again go on where they were.
+    pub(super) fn stand_again(&mut self, key: &FileKey, group: &str, standing: Standing) {
+        let number = self.group_number(key, group);
+        let made = number.and_then(|number| self.groups.made.get_mut(&number));
+        let Some(made) = made.filter(|made| made.has_plans) else {
+            return;
+        };
+        made.paused_at_ns = standing.paused_at_ns;
+        let (Some(id), Some(began_ns)) = (made.id, standing.began_ns) else {
+            return;
+        };
+        if let Err(error) = self.host.begin_plans(id, began_ns, 0) {
+            warn!(group, %error, "plans stand still until they are triggered again");
+        }
     }
 
     /// When the plans of a group began; `None`: they stand still. A program may have triggered them itself.

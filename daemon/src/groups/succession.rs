@@ -14,6 +14,7 @@ use tracing::{info, warn};
 
 use super::{
     names::{Known, Source},
+    plan::Standing,
     store::{self, Announced},
     Groups,
 };
@@ -185,14 +186,11 @@ impl Service {
     /// Plans of groups that were made anew go on where they were.
     pub(super) fn go_on(&mut self) {
         for ((key, group), zero_ns) in std::mem::take(&mut self.groups.begun) {
-            let number = self.group_number(&key, &group);
-            let made = number.and_then(|number| self.groups.made.get(&number));
-            let Some(id) = made.filter(|made| made.has_plans).and_then(|made| made.id) else {
-                continue;
+            let standing = Standing {
+                began_ns: Some(zero_ns),
+                paused_at_ns: None,
             };
-            if let Err(error) = self.host.begin_plans(id, zero_ns, 0) {
-                warn!(group, %error, "plans stand still until they are triggered again");
-            }
+            self.stand_again(&key, &group, standing);
         }
     }
 }

@@ -192,6 +192,40 @@ fn plans_begin_stand_still_and_go_on() {
     assert!(begun(&world) >= again_ns);
 }
 
+/// A file that is refused once its groups have been made anew stops no plan.
+#[test]
+fn plans_go_on_where_they_were_when_a_file_is_turned_back() {
+    let mut world = World::new();
+    world.apply(USER, "film", FILM).unwrap();
+    load(&mut world, USER, "show", Some(plan(5, MS))).unwrap();
+    let peer = world.peer(USER);
+    let go = |world: &mut World, to: Move| world.service.move_plans(&peer, "show", to).unwrap();
+    let begun = |world: &World| {
+        let record = world.host.record();
+        let mut groups = record.groups.values();
+        groups.find_map(|group| group.begun).map(|begun| begun.0)
+    };
+    // A folder is where the file would be made.
+    let in_the_way = world.store().join("unfinished");
+    let refused = |world: &mut World| {
+        std::fs::create_dir(&in_the_way).unwrap();
+        let fewer = FILM.replace("\"scale\",", "");
+        let (errno, _) = world.apply(USER, "film", &fewer).unwrap_err();
+        assert_eq!(errno, Errno::EIO);
+        std::fs::remove_dir(&in_the_way).unwrap();
+    };
+    go(&mut world, Move::Trigger);
+    go(&mut world, Move::Seek(100_000 * MS));
+    let began = begun(&world);
+    refused(&mut world);
+    assert_eq!(begun(&world), began);
+    go(&mut world, Move::Pause);
+    refused(&mut world);
+    go(&mut world, Move::Resume);
+    let (first_ns, again_ns) = (began.unwrap(), begun(&world).unwrap());
+    assert!(again_ns >= first_ns && again_ns - first_ns < 10_000 * MS);
+}
+
 /// What nobody runs for is said.
 #[test]
 fn why_nobody_runs_is_said() {
