@@ -63,7 +63,8 @@ The JSON has files, a list of: name, uid, groups: a list of name, number (as in 
 period_ns, used, doing, members: a list of name, terms, rule, role (as in traces), count, bound, waiting, missed_vacant
 (intervals while no thread had the name), threads: a list of name, uid, pid, tid, command, source
 (announced, launched, rule), bound, refused, ps, role (or null): runs, awake, on, outside, blocked, state, control,
-begins_in_ns, kept, missed, late_max_ns, ran_ns; and strays: threads whose names no file has.")]
+begins_in_ns, kept, missed, late_max_ns, ran_ns; strays: threads whose names no file has; and aside: files that could not be
+restored, each with name, uid and why. `consort delete` ends one of these; a file of that name that is applied replaces it.")]
 pub struct ShowArgs {
     /// Only the group file of that name
     #[arg(value_name = "NAME")]

@@ -20,7 +20,11 @@ pub fn show(args: &ShowArgs) -> Result<(), Failure> {
     let mut tree = tree(rows);
     if let (Some(name), Some(files)) = (&args.name, tree["files"].as_array_mut()) {
         files.retain(|file| file["name"] == *name);
-        if files.is_empty() {
+        let is_in_force = !files.is_empty();
+        if let Some(aside) = tree["aside"].as_array_mut() {
+            aside.retain(|file| file["name"] == *name);
+        }
+        if !is_in_force && list(&tree, "aside").next().is_none() {
             return Err(Failure::NoGroupFile(name.clone()));
         }
         tree["strays"] = json!([]);
@@ -53,6 +57,7 @@ pub(crate) fn rows(connection: &Connection) -> Result<Vec<Value>, Failure> {
 fn tree(rows: Vec<Value>) -> Value {
     let mut files: Vec<Value> = Vec::new();
     let mut strays: Vec<Value> = Vec::new();
+    let mut aside: Vec<Value> = Vec::new();
     for mut row in rows {
         let kind = word(&row["kind"]).to_owned();
         if let Some(fields) = row.as_object_mut() {
@@ -78,10 +83,11 @@ fn tree(rows: Vec<Value>) -> Value {
                 with(row, "threads"),
             ),
             "thread" => push(files.last_mut(), &["groups", "members", "threads"], row),
+            "aside" => aside.push(row),
             _ => strays.push(row),
         }
     }
-    json!({"files": files, "strays": strays})
+    json!({"files": files, "strays": strays, "aside": aside})
 }
 
 fn with(mut row: Value, list: &str) -> Value {
@@ -123,6 +129,13 @@ fn describe(tree: &Value, paint: Paint) -> String {
         text += "names that no group file has\n";
         for thread in list(tree, "strays") {
             text += &format!("  {}: {}\n", word(&thread["name"]), thread_of(thread));
+        }
+    }
+    if list(tree, "aside").next().is_some() {
+        text += "group files that could not be restored, and that the next daemon tries again\n";
+        for file in list(tree, "aside") {
+            let (name, why) = (word(&file["name"]), word(&file["why"]));
+            text += &format!("  {name} of user {}: {why}\n", file["uid"]);
         }
     }
     match text.is_empty() {
@@ -298,6 +311,7 @@ mod tests {
             thread("thread", 1, role),
             thread("thread", 2, Value::Null),
             thread("stray", 3, Value::Null),
+            json!({"kind": "aside", "name": "old", "uid": 7, "why": "no class rt"}),
         ])
     }
 
@@ -309,6 +323,10 @@ mod tests {
         assert_eq!(groups[1]["members"][0]["threads"][0]["tid"], 1);
         assert_eq!(groups[0]["members"], json!([]));
         assert_eq!(tree["strays"][0]["tid"], 3);
+        assert_eq!(
+            tree["aside"],
+            json!([{"name": "old", "uid": 7, "why": "no class rt"}])
+        );
     }
 
     #[test]
@@ -323,6 +341,8 @@ film of user 7
         2 (player), not bound
 names that no group file has
   show: 3 (player), not bound
+group files that could not be restored, and that the next daemon tries again
+  old of user 7: no class rt
 ";
         assert_eq!(text, expected);
         let mut vacant = example();

@@ -12,21 +12,27 @@ use tracing::{error, info, warn};
 use super::{FileKey, Groups, Store};
 use crate::{audit, peer::Peer, service::Service, Refusal};
 
+/// Longer reasons are cut.
+const WHY_CHARS_MAX: usize = 400;
+
 /// A file that the store has, and that is not in force.
 #[derive(Debug)]
 pub(crate) struct Unrestored {
     /// Of its text.
     pub bytes: usize,
+    /// Why it is not, in a line.
+    pub why: String,
     /// Whose plans are kept for it.
     members: BTreeSet<String>,
 }
 
 impl Unrestored {
-    fn of(key: &FileKey, text: &str) -> Self {
+    fn of(key: &FileKey, text: &str, why: &Refusal) -> Self {
         let said = read(&key.name, &key.name, text).unwrap_or_default();
         let members = said.members().map(|(_, _, member)| member.name.clone());
         Unrestored {
             bytes: text.len(),
+            why: shown(&why.to_string()),
             members: members.collect(),
         }
     }
@@ -80,7 +86,7 @@ impl Service {
                     %refusal,
                     "a group file cannot be restored: the next daemon tries again"
                 );
-                let unrestored = Unrestored::of(key, text);
+                let unrestored = Unrestored::of(key, text, &refusal);
                 self.groups.unrestored.insert(key.clone(), unrestored);
                 false
             }
@@ -129,6 +135,15 @@ impl Service {
             key.name
         )])
     }
+}
+
+/// The first line, for terminals: a file may have put anything into it.
+fn shown(why: &str) -> String {
+    let line = why.lines().next().unwrap_or_default();
+    line.chars()
+        .take(WHY_CHARS_MAX)
+        .map(|it| if it.is_control() { '?' } else { it })
+        .collect()
 }
 
 impl Groups {

@@ -12,7 +12,8 @@ use serde::Serialize;
 
 use super::{
     names::{Known, Source},
-    GroupId, Made,
+    restore::Unrestored,
+    FileKey, GroupId, Made,
 };
 use crate::{pages::first_page, service::Service};
 
@@ -41,6 +42,8 @@ pub enum What {
     Thread(ThreadRow),
     /// A thread whose name no group has.
     Stray(ThreadRow),
+    /// A file that the store has, and that is not in force.
+    Aside(AsideRow),
 }
 
 #[derive(Debug, Serialize)]
@@ -121,6 +124,14 @@ pub struct ThreadRow {
     pub role: Option<RoleRow>,
 }
 
+#[derive(Debug, Serialize)]
+pub struct AsideRow {
+    pub name: String,
+    pub uid: u32,
+    /// Why it could not be restored.
+    pub why: String,
+}
+
 /// What the decision function knows of a thread, and what became of its intervals.
 #[derive(Debug, Serialize)]
 pub struct RoleRow {
@@ -162,14 +173,15 @@ impl GroupPage {
 
 /// What a row is about: cheap to list, for pages that begin in the middle.
 #[derive(Clone, Copy)]
-enum Key {
+enum Key<'s> {
     Group(GroupId),
     Member(GroupId, usize),
     Thread(i32),
     Stray(i32),
+    Aside(&'s FileKey, &'s Unrestored),
 }
 
-fn plan(service: &Service, shown_uid: Option<u32>) -> Vec<Key> {
+fn plan(service: &Service, shown_uid: Option<u32>) -> Vec<Key<'_>> {
     let groups = &service.groups;
     let shown = |uid: u32| shown_uid.is_none_or(|shown| shown == uid);
     let mut keys = Vec::new();
@@ -191,6 +203,8 @@ fn plan(service: &Service, shown_uid: Option<u32>) -> Vec<Key> {
         .after(i32::MIN)
         .filter(|(_, known)| shown(known.uid) && groups.member(known.uid, &known.name).is_none());
     keys.extend(strays.map(|(tid, _)| Key::Stray(tid)));
+    let aside = groups.unrestored.iter().filter(|(key, _)| shown(key.uid));
+    keys.extend(aside.map(|(key, file)| Key::Aside(key, file)));
     keys
 }
 
@@ -203,6 +217,11 @@ impl Service {
             }
             Key::Thread(tid) => What::Thread(self.describe_thread(tid)),
             Key::Stray(tid) => What::Stray(self.describe_thread(tid)),
+            Key::Aside(key, file) => What::Aside(AsideRow {
+                name: key.name.clone(),
+                uid: key.uid,
+                why: file.why.clone(),
+            }),
         }
     }
 

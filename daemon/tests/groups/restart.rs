@@ -8,7 +8,10 @@ use std::{
     thread,
 };
 
-use consort_daemon::groups::plan::Plan;
+use consort_daemon::groups::{
+    plan::Plan,
+    show::{GroupPage, What},
+};
 use consort_groups::frames::Interval;
 use nix::errno::Errno;
 
@@ -107,13 +110,22 @@ fn a_file_that_cannot_be_restored_keeps_no_other() {
     world.apply(USER, "b", &file("b")).unwrap();
     world.apply(USER, "c", &file("c")).unwrap();
     let store = world.store();
-    fs::write(store.join(format!("{UID}.b.toml")), "function = 3").unwrap();
+    let wrong = "[group.b]\nfunction = \"\\u001b[2J\"";
+    fs::write(store.join(format!("{UID}.b.toml")), wrong).unwrap();
     // A name that another file has.
     fs::write(store.join(format!("{UID}.c.toml")), file("a")).unwrap();
     let world = World::beside(world.killed());
     assert_eq!(members(&world), ["a"]);
     let all = ["a.toml", "b.unrestored", "c.unrestored"];
     assert_eq!(kept(&world), all.map(|name| format!("{UID}.{name}")));
+    // Its user is told of both, and why.
+    let told = aside(&world, UID);
+    assert_eq!(told.len(), 2);
+    let is_said = told[0].starts_with("b: ") && told[0].contains("no decision function");
+    assert!(is_said && !told[0].contains('\u{1b}'), "{}", told[0]);
+    let is_said = told[1].starts_with("c: ") && told[1].contains("member of group a");
+    assert!(is_said, "{}", told[1]);
+    assert!(aside(&world, OTHER_UID).is_empty());
 }
 
 /// The scheduler has no memory for a moment. Its plan is there with the file again.
@@ -238,6 +250,16 @@ fn plan() -> Plan {
         intervals: vec![interval],
         repeat_ns: 0,
     }
+}
+
+/// Files of a user's that are not in force, and why.
+fn aside(world: &World, uid: u32) -> Vec<String> {
+    let rows = GroupPage::of(&world.service, Some(uid), None).rows;
+    let aside = rows.into_iter().filter_map(|row| match row.what {
+        What::Aside(row) => Some(format!("{}: {}", row.name, row.why)),
+        _ => None,
+    });
+    aside.collect()
 }
 
 /// Of all groups in force.
