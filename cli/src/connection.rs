@@ -30,6 +30,8 @@ use crate::failure::Failure;
 
 /// A daemon that does not answer for this long is stuck.
 const ANSWER_TIMEOUT_S: i64 = 10;
+/// So long a user is not told why nothing happens.
+const PATIENCE_S: i64 = 1;
 
 pub struct Connection {
     socket: OwnedFd,
@@ -37,14 +39,12 @@ pub struct Connection {
 
 /// Why there may be no answer. The daemon leaves the messages of a user unread who has used up the time that it has for that
 /// user.
-fn unanswered() -> String {
+fn unanswered(within_s: i64) -> String {
     let own = match geteuid().is_root() {
         true => "",
-        false => {
-            ", or has no time left for your requests (cpu_percent of its [limits]): wait and try again"
-        }
+        false => ", or has no time left for your requests (cpu_percent of its [limits])",
     };
-    format!("it did not answer within {ANSWER_TIMEOUT_S} s: it is overloaded or stuck{own}")
+    format!("it did not answer within {within_s} s: it is overloaded or stuck{own}")
 }
 
 impl Connection {
@@ -59,7 +59,6 @@ impl Connection {
         let socket =
             socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None).map_err(broken)?;
         let timeout = TimeVal::seconds(ANSWER_TIMEOUT_S);
-        setsockopt(&socket, sockopt::ReceiveTimeout, &timeout).map_err(broken)?;
         setsockopt(&socket, sockopt::SendTimeout, &timeout).map_err(broken)?;
         let address = UnixAddr::new(&path).map_err(broken)?;
         connect(socket.as_raw_fd(), &address).map_err(broken)?;
@@ -73,7 +72,7 @@ impl Connection {
     pub fn control(&self, command: &Value) -> Result<Value, Failure> {
         let broken = |errno: Errno| {
             Failure::Connection(match errno {
-                Errno::EAGAIN => unanswered(),
+                Errno::EAGAIN => unanswered(ANSWER_TIMEOUT_S) + ": wait and try again",
                 errno => io::Error::from(errno).to_string(),
             })
         };
@@ -84,8 +83,7 @@ impl Connection {
             Err(errno) => return Err(broken(errno)),
         }
         let mut buffer = vec![0; REPLY_BYTES + ANSWER_BYTES_MAX];
-        let length =
-            recv(self.socket.as_raw_fd(), &mut buffer, MsgFlags::empty()).map_err(broken)?;
+        let length = self.receive(&mut buffer).map_err(broken)?;
         let reply = wire::parse_reply(&buffer[..length]).ok_or_else(|| {
             Failure::Connection("its answer is not Consort's: is it another version?".to_owned())
         })?;
@@ -98,6 +96,27 @@ impl Connection {
         debug_assert_eq!(u32::from(reply.kind), CONSORT_CONTROL);
         serde_json::from_slice(&reply.rest)
             .map_err(|error| Failure::Connection(format!("its answer is malformed: {error}")))
+    }
+}
+
+impl Connection {
+    /// Waits for an answer, and says so where that takes a while.
+    fn receive(&self, buffer: &mut [u8]) -> nix::Result<usize> {
+        let within = |timeout_s: i64, buffer: &mut [u8]| {
+            let timeout = TimeVal::seconds(timeout_s);
+            setsockopt(&self.socket, sockopt::ReceiveTimeout, &timeout)?;
+            recv(self.socket.as_raw_fd(), buffer, MsgFlags::empty())
+        };
+        match within(PATIENCE_S, buffer) {
+            Err(Errno::EAGAIN) => {}
+            done => return done,
+        }
+        let left_s = ANSWER_TIMEOUT_S - PATIENCE_S;
+        eprintln!(
+            "consort: the daemon: {}; waiting for {left_s} s more",
+            unanswered(PATIENCE_S)
+        );
+        within(left_s, buffer)
     }
 }
 

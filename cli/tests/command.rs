@@ -1,11 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command as a user meets it, beside a daemon whose scheduler is a fake.
 
-use std::{fs, path::Path, process::Command};
+use std::{
+    fs,
+    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    path::Path,
+    process::Command,
+    thread,
+    time::Duration,
+};
 
 use crate::daemon::{Daemon, Folder};
 use crate::said::{code, consort, stderr, stdout};
 use consort_daemon::lock::Lock;
+use nix::sys::socket::{
+    self, accept, bind, socket, AddressFamily, Backlog, SockFlag, SockType, UnixAddr,
+};
 
 #[test]
 fn without_a_daemon_each_command_says_how_to_start_one() {
@@ -54,6 +64,38 @@ fn without_a_daemon_each_command_says_how_to_start_one() {
         );
         assert!(output.stdout.is_empty());
     }
+}
+
+/// Whoever waits is told, and why that may be.
+#[test]
+fn a_daemon_that_does_not_answer_is_waited_for_aloud() {
+    let folder = Folder::new();
+    let path = folder.0.join("slow.sock");
+    let listener = listen(&path);
+    let slow = thread::spawn(move || {
+        let connection = accept(listener.as_raw_fd()).unwrap();
+        // SAFETY: nobody else has it.
+        let connection = unsafe { OwnedFd::from_raw_fd(connection) };
+        thread::sleep(Duration::from_secs(2));
+        drop(connection);
+    });
+    let output = consort(&path, &["status"]);
+    slow.join().unwrap();
+    assert_ne!(code(&output), 0);
+    let said = stderr(&output);
+    let first = said.lines().next().unwrap_or_default();
+    assert!(
+        first.contains("did not answer within 1 s") && first.contains("waiting for 9 s more"),
+        "{said}"
+    );
+}
+
+fn listen(path: &Path) -> OwnedFd {
+    let (kind, flags) = (SockType::SeqPacket, SockFlag::SOCK_CLOEXEC);
+    let listener = socket(AddressFamily::Unix, kind, flags, None).unwrap();
+    bind(listener.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
+    socket::listen(&listener, Backlog::new(1).unwrap()).unwrap();
+    listener
 }
 
 #[test]
