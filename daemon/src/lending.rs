@@ -119,7 +119,8 @@ impl Service {
         self.drop_reservation(number);
     }
 
-    /// Takes a credit back, or a part of it: asked for by the lender's owner, or by the holder's, or by root.
+    /// Takes a credit back, or a part of it: asked for by the lender's owner, or by the holder's, or by root; also where root
+    /// has reserved for them.
     ///
     /// # Errors
     /// ENOENT when nothing is lent there, ENOSPC when less is, EPERM when both are strangers'.
@@ -127,7 +128,9 @@ impl Service {
         let rate = back.rate.map(Rate::asked).transpose()?;
         let seen = [back.from, back.to].map(|number| self.processes.look(peer, number, Scope::Any));
         let [from, to] = seen;
-        let (lender, receiver) = (from?.target, to?.target);
+        let (from, to) = (from?, to?);
+        let owns_one = [&from, &to].iter().any(|one| one.is_of(peer));
+        let (lender, receiver) = (from.target, to.target);
         let nothing = || {
             let (to, from) = (receiver.number(), lender.number());
             let text = format!(
@@ -143,7 +146,7 @@ impl Service {
             let held = self.reservations.ledger.get(number);
             peer.uid == 0 || held.is_some_and(|held| held.uid == peer.uid)
         };
-        if !is_ones_own(from) && !is_ones_own(to) {
+        if !owns_one && !is_ones_own(from) && !is_ones_own(to) {
             let text = "both reservations belong to others: recollect what is yours, or return what you were lent";
             return Err(Refusal::new(Errno::EPERM, text));
         }

@@ -83,6 +83,21 @@ impl Lock {
     /// # Errors
     /// [`LockError::Held`] when another daemon serves, [`LockError::Busy`] when one is about to.
     pub fn take(socket: &Path) -> Result<Self, LockError> {
+        Self::take_unless(socket, listener_of)
+    }
+
+    /// The same for a daemon that has been given the socket: nobody else answers there.
+    ///
+    /// # Errors
+    /// [`LockError::Busy`] when another daemon has the lock.
+    pub fn take_with_listener(socket: &Path) -> Result<Self, LockError> {
+        Self::take_unless(socket, |_| Err(Errno::ENOENT))
+    }
+
+    fn take_unless(
+        socket: &Path,
+        listener_of: impl Fn(&Path) -> Result<i32, Errno>,
+    ) -> Result<Self, LockError> {
         let path = socket.with_extension("lock");
         let failed = |source| LockError::File {
             path: path.clone(),
@@ -95,12 +110,16 @@ impl Lock {
             let file = open(&path).map_err(failed)?;
             match file.try_lock() {
                 Ok(()) => {
-                    // Earlier versions let everybody read it, so that everybody could hold it.
-                    let signed = file
-                        .set_permissions(fs::Permissions::from_mode(MODE))
-                        .and_then(|()| write_pid(&file));
+                    if !is_at(&file, &path).map_err(failed)? {
+                        continue;
+                    }
+                    // Earlier versions let everybody read it: whoever has opened it then can hold it later.
+                    let is_old = is_anybodys(&file).map_err(failed)?;
+                    if is_old && fs::remove_file(&path).is_ok() {
+                        continue;
+                    }
                     // What it says is for people to read.
-                    if let Err(error) = signed {
+                    if let Err(error) = write_pid(&file) {
                         debug!(%error, "the lock file is another user's");
                     }
                     return Ok(Lock { file });
@@ -136,6 +155,16 @@ fn open(path: &Path) -> io::Result<fs::File> {
             options.read(true).open(path)
         }
         opened => opened,
+    }
+}
+
+/// Whether it is still the one that others find there.
+fn is_at(file: &fs::File, path: &Path) -> io::Result<bool> {
+    let own = file.metadata()?;
+    match fs::symlink_metadata(path) {
+        Ok(there) => Ok((there.dev(), there.ino()) == (own.dev(), own.ino())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
     }
 }
 

@@ -110,6 +110,7 @@ pub fn serve(config: &Config, mut loader: impl Loader) -> Result<End, ServeError
     let (mut estate, successor) = inherit(config, &mut loader)?;
     let lock = match estate.lock.take() {
         Some(file) => Lock::inherit(file, &config.socket)?,
+        None if estate.listener.is_some() => Lock::take_with_listener(&config.socket)?,
         None => Lock::take(&config.socket)?,
     };
     // Before loading: a signal that comes while loading must unload, too.

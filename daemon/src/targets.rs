@@ -95,6 +95,11 @@ pub(crate) struct Seen {
 const NOBODY: i64 = -1;
 
 impl Seen {
+    /// Whether it is `peer`'s own.
+    pub fn is_of(&self, peer: &Peer) -> bool {
+        self.owner == i64::from(peer.uid)
+    }
+
     /// If it is for `peer` to say what becomes of it.
     ///
     /// # Errors

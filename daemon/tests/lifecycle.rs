@@ -64,6 +64,36 @@ fn a_stranger_who_holds_an_old_lock_keeps_no_daemon_from_starting() {
     daemon.hello();
 }
 
+/// Nor does one who has opened it, and holds it once the daemon has ended: what could be read is not locked again.
+#[test]
+fn an_old_lock_is_not_used_again() {
+    let folder = common::Folder::new();
+    let (lock, socket) = (folder.0.join("consort.lock"), folder.0.join("consort.sock"));
+    fs::write(&lock, "4711\n").unwrap();
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o644)).unwrap();
+    let strangers = fs::File::open(&lock).unwrap();
+    drop(Lock::take(&socket).unwrap());
+    let _held = Flock::lock(strangers, FlockArg::LockExclusiveNonblock).unwrap();
+    drop(Lock::take(&socket).unwrap());
+}
+
+/// Whoever starts the daemon on demand answers at its socket meanwhile.
+#[test]
+fn a_daemon_that_is_given_its_socket_does_not_ask_there_for_another_one() {
+    let folder = common::Folder::new();
+    let (lock, socket) = (folder.0.join("consort.lock"), folder.0.join("consort.sock"));
+    let _listener = Listener::bind(&socket).unwrap();
+    fs::write(&lock, "4711\n").unwrap();
+    fs::set_permissions(&lock, fs::Permissions::from_mode(0o644)).unwrap();
+    let strangers = fs::File::open(&lock).unwrap();
+    let _held = Flock::lock(strangers, FlockArg::LockExclusiveNonblock).unwrap();
+    assert!(matches!(Lock::take(&socket), Err(LockError::Held { .. })));
+    let own = Lock::take_with_listener(&socket).unwrap();
+    let again = Lock::take_with_listener(&socket);
+    assert!(matches!(again, Err(LockError::Busy { .. })));
+    drop(own);
+}
+
 /// Nobody is named who may be innocent.
 #[test]
 fn a_lock_that_is_held_while_nobody_listens_is_a_daemon_that_starts() {

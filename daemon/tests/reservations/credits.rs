@@ -3,7 +3,9 @@
 
 use std::time::Instant;
 
-use consort_daemon::{division::ReservationPage, peer::Processes, wire::ANSWER_BYTES_MAX};
+use consort_daemon::{
+    division::ReservationPage, lending::Back, peer::Processes, wire::ANSWER_BYTES_MAX,
+};
 use nix::errno::Errno;
 
 use crate::{
@@ -98,6 +100,29 @@ fn strangers_neither_take_credits_nor_are_given_a_class() {
         errno(world.service.lend(&stranger, USER, other, 0.1)),
         Errno::EPERM
     );
+}
+
+/// Who may lend of what root has reserved for its process may take that back, and nobody else.
+#[test]
+fn what_was_lent_of_a_grant_of_roots_is_taken_back_by_who_lent_it() {
+    let mut world = World::new();
+    let other = USER + 100;
+    write_thread(&world.folder.0, other, &[other], UID + 1, 5);
+    world.reserve(ROOT, USER, "guaranteed", 0.3).unwrap();
+    world.reserve(ROOT, ROOT, "guaranteed", 0.1).unwrap();
+    let processes = Processes::at(&world.folder.0);
+    let (user, stranger) = (world.peer(USER), processes.peer(other, UID + 1).unwrap());
+    world.service.lend(&user, USER, ROOT, 0.2).unwrap();
+    let back = || Back {
+        from: USER,
+        to: ROOT,
+        rate: None,
+    };
+    let refusal = world.service.take_back(&stranger, back()).unwrap_err();
+    assert_eq!(refusal.errno, Errno::EPERM);
+    world.service.take_back(&user, back()).unwrap();
+    assert_eq!(world.admitted(), world.in_force());
+    assert_eq!(world.admitted()[&USER].1, 300_000);
 }
 
 /// Each change costs its own line, and each pair is one of few: a user's many threads fill neither journal nor answers.
