@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The conversation with the daemon: one request, one reply, in order. Nothing here waits unless told to.
 
+use crate::inherited::{file_at, File};
 use crate::layout::{
     RawReply, RawUsage, Request, HELLO, MAGIC, USAGE, WIRE_VERSION, WIRE_VERSION_LEAST,
 };
 use crate::Error;
 use std::collections::VecDeque;
-use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::time::{Duration, Instant};
 
 /// File descriptors that a reply may carry before the rest is dropped by the kernel.
@@ -38,7 +40,10 @@ struct Expected {
 }
 
 pub struct Connection {
-    socket: OwnedFd,
+    socket: ManuallyDrop<OwnedFd>,
+    /// What the socket was when it was made. A program that has closed what it does not know may have another file by that
+    /// number, which is its own.
+    file: Option<File>,
     /// Of messages.
     version: u16,
     next_ticket: u64,
@@ -46,11 +51,21 @@ pub struct Connection {
     answered: Vec<(Ticket, Reply)>,
 }
 
+impl Drop for Connection {
+    fn drop(&mut self) {
+        if self.has_its_socket() {
+            // SAFETY: nobody uses it after that.
+            unsafe { ManuallyDrop::drop(&mut self.socket) }
+        }
+    }
+}
+
 impl Connection {
     /// `socket` is a connected, non-blocking SOCK_SEQPACKET socket.
     pub fn new(socket: OwnedFd) -> Connection {
         Connection {
-            socket,
+            file: file_at(socket.as_raw_fd()),
+            socket: ManuallyDrop::new(socket),
             version: WIRE_VERSION_LEAST as u16,
             next_ticket: 0,
             expected: VecDeque::new(),
@@ -67,12 +82,15 @@ impl Connection {
         self.socket.as_raw_fd()
     }
 
-    /// Leaves the descriptor as it is: what it is now is somebody else's.
-    pub fn forget(self) {
-        let _ = self.socket.into_raw_fd();
+    /// Whether its number still is that of its socket.
+    pub fn has_its_socket(&self) -> bool {
+        self.file.is_some() && file_at(self.fd()) == self.file
     }
 
     pub fn send(&mut self, request: &Request) -> Result<Ticket, Error> {
+        if !self.has_its_socket() {
+            return Err(Error::Gone);
+        }
         let bytes = request.encode(self.version).to_bytes();
         // SAFETY: the pointer and the length are of one valid value.
         let sent = unsafe {
@@ -128,6 +146,9 @@ impl Connection {
 
     /// Takes in what has arrived, without waiting. An error means that the connection is of no use any more.
     pub fn receive(&mut self) -> Result<(), Error> {
+        if !self.has_its_socket() {
+            return Err(Error::Gone);
+        }
         while let Some((raw, length, fds)) = receive_message(self.fd())? {
             let Some(expected) = self.expected.pop_front() else {
                 return Err(Error::protocol("a reply that was not asked for"));

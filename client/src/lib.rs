@@ -33,6 +33,7 @@ mod epoll;
 mod error;
 mod event_loop;
 mod fork_guard;
+mod inherited;
 mod kept;
 mod layout;
 mod link;

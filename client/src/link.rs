@@ -4,6 +4,7 @@
 
 use crate::connection::{Connection, Reply, Ticket};
 use crate::domain::Terms;
+use crate::inherited::Inherited;
 use crate::layout::{Request, SLOTS, WIRE_VERSION, WIRE_VERSION_LEAST};
 use crate::member::Said;
 use crate::page::Page;
@@ -11,7 +12,7 @@ use crate::Error;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -36,7 +37,7 @@ pub struct Link {
     /// Numbers the connections, so that a slot of a former one is known as such.
     serial: u64,
     next_connect_ns: u64,
-    socket: Arc<AtomicI32>,
+    socket: Arc<Inherited>,
 }
 
 enum Stage {
@@ -71,7 +72,7 @@ pub struct Pending {
 }
 
 impl Link {
-    pub fn new(socket: Arc<AtomicI32>) -> Link {
+    pub fn new(socket: Arc<Inherited>) -> Link {
         Link {
             stage: Stage::Down,
             spare: None,
@@ -138,7 +139,7 @@ impl Link {
         let mut connection = Connection::new(socket);
         // Without this the socket is closed here, and its number may be the program's own soon.
         let ticket = connection.send(&GREETING)?;
-        self.socket.store(number, Ordering::Release);
+        self.socket.note(number);
         self.serial += 1;
         self.stage = Stage::Greeting(connection, ticket);
         Ok(true)
@@ -177,7 +178,7 @@ impl Link {
         if let Stage::Up(up) = &self.stage {
             up.page.attached().store(0, Ordering::Release);
         }
-        self.socket.store(-1, Ordering::Release);
+        self.socket.forget();
         self.stage = Stage::Down;
     }
 

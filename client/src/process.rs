@@ -2,10 +2,11 @@
 //! What a process has one of: its link to the daemon, and a connection for its reservations. A forked child starts with none.
 
 use crate::connection::Connection;
+use crate::inherited::Inherited;
 use crate::kept::Kept;
 use crate::link::Link;
 use crate::{fork_guard, Error};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 static CURRENT: AtomicPtr<Process> = AtomicPtr::new(std::ptr::null_mut());
@@ -15,9 +16,9 @@ pub struct Process {
     number: u64,
     link: Mutex<Link>,
     kept: Mutex<Option<Kept>>,
-    /// The connections' sockets, for a child to close without the locks that its parent may have held.
-    socket: Arc<AtomicI32>,
-    kept_socket: AtomicI32,
+    /// The connections' sockets, for a child to close.
+    socket: Arc<Inherited>,
+    kept_socket: Inherited,
 }
 
 impl Process {
@@ -45,13 +46,13 @@ impl Process {
     }
 
     fn new(number: u64) -> Process {
-        let socket = Arc::new(AtomicI32::new(-1));
+        let socket = Arc::new(Inherited::none());
         Process {
             number,
             link: Mutex::new(Link::new(Arc::clone(&socket))),
             kept: Mutex::new(None),
             socket,
-            kept_socket: AtomicI32::new(-1),
+            kept_socket: Inherited::none(),
         }
     }
 
@@ -72,7 +73,7 @@ impl Process {
     pub fn take_kept(&self) -> Option<Connection> {
         let kept = {
             let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            self.kept_socket.store(-1, Ordering::Release);
+            self.kept_socket.forget();
             kept.take()
         };
         kept?.usable()
@@ -80,25 +81,18 @@ impl Process {
 
     /// Keeps a connection on which nothing is awaited, in place of one that another thread has kept meanwhile.
     pub fn keep(&self, connection: Connection) {
-        let Some(fresh) = Kept::new(connection) else {
-            return;
-        };
+        let fresh = Kept::new(connection);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        self.kept_socket.store(-1, Ordering::Release);
+        self.kept_socket.forget();
         let number = fresh.fd();
         drop(kept.replace(fresh));
-        self.kept_socket.store(number, Ordering::Release);
+        self.kept_socket.note(number);
     }
 
     /// In a child: the daemon shall see the end of the connections when the parent ends.
     fn close_inherited_sockets(&self) {
-        for socket in [&*self.socket, &self.kept_socket] {
-            let socket = socket.swap(-1, Ordering::AcqRel);
-            if socket >= 0 {
-                // SAFETY: the OwnedFd that it came from is never dropped in this process.
-                unsafe { libc::close(socket) };
-            }
-        }
+        self.socket.close();
+        self.kept_socket.close();
     }
 }
 

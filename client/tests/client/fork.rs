@@ -5,7 +5,7 @@ use crate::daemon::Daemon;
 use crate::process::isolated;
 use consort::{Domain, Error, Member, Next, Standing, NEVER};
 use consort_abi::*;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 fn busy() -> Next {
@@ -152,6 +152,49 @@ isolated!(a_child_closes_nothing_of_the_programs, {
         own.iter().all(is_open)
     });
 });
+
+isolated!(what_a_program_has_by_a_sockets_number_is_its_own, {
+    let _daemon = Daemon::start();
+    let member = Domain::named("a").join().unwrap();
+    // As daemons do when they start, and others when they have something to hide.
+    let sockets = sockets();
+    assert!(!sockets.is_empty());
+    let own: Vec<OwnedFd> = sockets.into_iter().map(put_in_place).collect();
+    in_child(fork, || own.iter().all(is_open));
+    in_child(bare_fork, || {
+        let _ = Domain::named("b").join();
+        own.iter().all(is_open)
+    });
+    drop(member);
+    assert!(own.iter().all(is_open));
+    // Whoever joins then has another connection.
+    let again = Domain::named("a").join().unwrap();
+    assert!(again.why_alone().is_none() && own.iter().all(is_open));
+});
+
+/// Numbers of this process' sockets that are connected to one with a name: the daemon of the test has the other ends.
+fn sockets() -> Vec<i32> {
+    let is_clients = |fd: &i32| {
+        // SAFETY: all bytes zero are a valid address, which the kernel fills.
+        let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+        let mut length = std::mem::size_of_val(&address) as libc::socklen_t;
+        let to = (&raw mut address).cast();
+        // SAFETY: an address and its length.
+        let told = unsafe { libc::getpeername(*fd, to, &mut length) };
+        told == 0 && address.sun_path[0] != 0
+    };
+    (0..256).filter(is_clients).collect()
+}
+
+/// A file of the program's own by that number.
+fn put_in_place(number: i32) -> OwnedFd {
+    let file = own_file();
+    // SAFETY: what was there is closed, and nobody else has the number.
+    unsafe {
+        assert_eq!(libc::dup2(file.as_raw_fd(), number), number);
+        OwnedFd::from_raw_fd(number)
+    }
+}
 
 fn own_file() -> OwnedFd {
     std::fs::File::open("/dev/null").unwrap().into()
