@@ -198,10 +198,17 @@ pub fn tree(h: &Host) {
             .map(|t| unsafe { core_load_of_weight((*h.node(t)).weight) });
         let nested = (0..h.groups.len()).map(|id| h.group_at(Some(id)));
         let nested = nested.filter(|&child| unsafe { (*child).node.parent == g });
+        let seats_of_all = seats(h);
+        let own_seats = seats_of_all
+            .iter()
+            .filter(|(_, s)| unsafe { (**s).node.parent == g });
+        let nested_seats = nested.clone().map(|child| unsafe { (*child).nr_seats });
         let nested = nested.map(|child| unsafe { (*child).load_above });
         // Nobody asks for that of the top, whose members come and go with theirs.
         if !matches!(id, Id::Domain(_) | Id::Top) {
             assert_eq!(group.load, tasks.chain(nested).sum::<u64>(), "{id:?}: load");
+            let nr_seats = own_seats.count() as u32 + nested_seats.sum::<u32>();
+            assert_eq!(group.nr_seats, nr_seats, "{id:?}: seats");
         }
     }
     classes(h);
