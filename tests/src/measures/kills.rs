@@ -202,11 +202,12 @@ impl Changes {
     fn find_out(&mut self, next: usize) -> Outcome {
         self.cut += 1;
         // The next daemon may be killed while it answers, too.
-        wait_until(PATIENCE, "a page", || {
+        let mut seen = STATES[self.at];
+        wait_until(PATIENCE, "a page, and what holds", || {
             self.client = Client::hello()?;
+            seen = self.seen()?.1;
             Ok(true)
         })?;
-        let seen = self.seen()?.1;
         if seen == STATES[next] {
             self.at = next;
         }
