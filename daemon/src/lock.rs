@@ -118,8 +118,11 @@ impl Lock {
                     if is_old && fs::remove_file(&path).is_ok() {
                         continue;
                     }
-                    // What it says is for people to read.
-                    if let Err(error) = write_pid(&file) {
+                    // One that cannot be replaced is made ours alone from now on. What it says is for people to read.
+                    let signed = file
+                        .set_permissions(fs::Permissions::from_mode(MODE))
+                        .and_then(|()| write_pid(&file));
+                    if let Err(error) = signed {
                         debug!(%error, "the lock file is another user's");
                     }
                     return Ok(Lock { file });
