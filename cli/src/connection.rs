@@ -97,9 +97,7 @@ impl Connection {
         serde_json::from_slice(&reply.rest)
             .map_err(|error| Failure::Connection(format!("its answer is malformed: {error}")))
     }
-}
 
-impl Connection {
     /// Waits for an answer, and says so where that takes a while.
     fn receive(&self, buffer: &mut [u8]) -> nix::Result<usize> {
         let within = |timeout_s: i64, buffer: &mut [u8]| {

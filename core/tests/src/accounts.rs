@@ -66,6 +66,10 @@ impl Host {
         }
     }
 
+    pub fn set_group_weight(&mut self, g: usize, weight: u64) {
+        unsafe { core_tree_set_account_weight(self.groups[g].at(), weight) };
+    }
+
     fn add_group_below(&mut self, parent: *mut group, weight: u64) -> usize {
         let mut g = group::default();
 

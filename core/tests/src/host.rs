@@ -313,10 +313,6 @@ impl Host {
         self.relocate(t, self.tasks[t].home, self.tasks[t].domain);
     }
 
-    pub fn set_group_weight(&mut self, g: usize, weight: u64) {
-        unsafe { core_tree_set_account_weight(self.groups[g].at(), weight) };
-    }
-
     /// Moves a task to another group or domain, or takes it out and puts it back. What it was it is again afterwards.
     pub fn relocate(&mut self, t: usize, home: Option<usize>, domain: Option<usize>) {
         let (waits, active) = (self.waits(t), self.is_active(t));

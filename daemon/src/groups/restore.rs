@@ -140,10 +140,8 @@ impl Service {
 /// The first line, for terminals: a file may have put anything into it.
 fn shown(why: &str) -> String {
     let line = why.lines().next().unwrap_or_default();
-    line.chars()
-        .take(WHY_CHARS_MAX)
-        .map(|it| if it.is_control() { '?' } else { it })
-        .collect()
+    let short: String = line.chars().take(WHY_CHARS_MAX).collect();
+    short.replace(char::is_control, "?")
 }
 
 impl Groups {

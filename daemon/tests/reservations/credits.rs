@@ -4,7 +4,10 @@
 use std::time::Instant;
 
 use consort_daemon::{
-    division::ReservationPage, lending::Back, peer::Processes, wire::ANSWER_BYTES_MAX,
+    division::ReservationPage,
+    lending::Back,
+    peer::{Peer, Processes},
+    wire::ANSWER_BYTES_MAX,
 };
 use nix::errno::Errno;
 
@@ -78,8 +81,8 @@ fn credits_follow_reservations() {
     assert_eq!(rates(&world), [(USER, 100_000)]);
 }
 
-#[test]
-fn strangers_neither_take_credits_nor_are_given_a_class() {
+/// What root has reserved for a user's process and its own; that user, and another one.
+fn granted_by_root() -> (World, Peer, Peer) {
     let mut world = World::new();
     let other = USER + 100;
     write_thread(&world.folder.0, other, &[other], UID + 1, 5);
@@ -87,6 +90,13 @@ fn strangers_neither_take_credits_nor_are_given_a_class() {
     world.reserve(ROOT, ROOT, "guaranteed", 0.1).unwrap();
     let stranger = Processes::at(&world.folder.0).peer(other, UID + 1).unwrap();
     let user = world.peer(USER);
+    (world, user, stranger)
+}
+
+#[test]
+fn strangers_neither_take_credits_nor_are_given_a_class() {
+    let (mut world, user, stranger) = granted_by_root();
+    let other = stranger.pid;
     let errno = |result: Result<(), consort_daemon::Refusal>| result.unwrap_err().errno;
     assert_eq!(
         errno(world.service.lend(&user, other, USER, 0.1)),
@@ -102,16 +112,10 @@ fn strangers_neither_take_credits_nor_are_given_a_class() {
     );
 }
 
-/// Who may lend of what root has reserved for its process may take that back, and nobody else.
+/// A user that may lend of what root has reserved for its process may take that back, and no other user.
 #[test]
 fn what_was_lent_of_a_grant_of_roots_is_taken_back_by_who_lent_it() {
-    let mut world = World::new();
-    let other = USER + 100;
-    write_thread(&world.folder.0, other, &[other], UID + 1, 5);
-    world.reserve(ROOT, USER, "guaranteed", 0.3).unwrap();
-    world.reserve(ROOT, ROOT, "guaranteed", 0.1).unwrap();
-    let processes = Processes::at(&world.folder.0);
-    let (user, stranger) = (world.peer(USER), processes.peer(other, UID + 1).unwrap());
+    let (mut world, user, stranger) = granted_by_root();
     world.service.lend(&user, USER, ROOT, 0.2).unwrap();
     let back = || Back {
         from: USER,
