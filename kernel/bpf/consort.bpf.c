@@ -267,8 +267,9 @@ void BPF_PROG(consort_quiescent, struct task_struct *p, u64 flags)
 		charge_sleeper(t);
 	if (t->set && (flags & DEQ(SLEEP)))
 		member_sleeps(t, bpf_ktime_get_ns());
-	if ((flags & DEQ(SLEEP)) && waits_for_holder(p) && !in_domain(t)) {
-		charge_until_now(t);
+	if ((flags & DEQ(SLEEP)) && may_lend(t) && waits_for_holder(p)) {
+		if (!in_domain(t))
+			charge_until_now(t);
 		t->blocked = 1;
 	}
 	task_deactivate(t);

@@ -4,7 +4,8 @@
  *
  * Problem  A task that has reserved waits for a lock whose holder waits behind everybody else; a client waits for its
  *          server, which has not reserved what the client has.
- * Rule     The kernel knows who holds a PI futex. While a task sleeps for one, its holder rides in its seat: in its group,
+ * Rule     The kernel knows who holds a PI futex, and who writes to a process' map of memory (mmap_lock), as the kernel's
+ *          khugepaged does with nice 19. While a task sleeps for one, its holder rides in its seat: in its group,
  *          with its weight and its lead, on its reservation, if that gives the holder more than its own seat, or than that
  *          of another one in which it rides. So what it uses is the waiter's; the waiter's own virtual time pays for it
  *          once it wakes. A holder that waits for another one lends on the seat that it has: a chain. The ride
@@ -13,9 +14,12 @@
  * Bound    Of a waiter and those in its chain one at a time runs in its seat: nobody gets more than the waiter gave up. A
  *          new holder rides at the latest when it is charged next.
  * Source   004 section 4; 001 (ticket transfer); the trains of the client library are PI futexes.
- * Limits   A member of a domain does not ride. Of several waiters the holder has the best one's seat, not their sum; when
+ * Limits   A member of a domain does not ride. It lends its seat only on a reservation, which pays for the ride: its own
+ *          virtual time does not. Of several waiters the holder has the best one's seat, not their sum; when
  *          that one gives up, it has the kernel's first one's. Beyond CHAIN_MAX links, a seat that changes hands is given on
- *          when the one that rides in it is charged. Kernel locks other than rt_mutex have no holder that is known.
+ *          when the one that rides in it is charged. Who reads a map of memory is not known, nor who waits for another
+ *          process' map. One that sleeps for a device meanwhile lends to whoever writes to its map while others wait for
+ *          that. Other locks of the kernel have no holder that is known.
  */
 #ifndef CONSORT_INHERIT_H
 #define CONSORT_INHERIT_H
@@ -28,11 +32,30 @@
 /* In rt_mutex_base.owner: somebody waits. */
 #define OWNER_FLAGS 1ULL
 
+/* In rw_semaphore.owner: it reads, and may be one of several; nobody is to spin. In rw_semaphore.count: somebody waits. */
+#define OWNER_READS 1ULL
+#define OWNER_RW_FLAGS 3ULL
+#define COUNT_WAITED_FOR 2ULL
+
+/* Who writes to the task's map of memory, as its task_struct's address, while others wait for that; 0: nobody. */
+static inline u64 writer_of_memory(const struct task_struct *p)
+{
+	u64 owner = BPF_CORE_READ(p, mm, mmap_lock.owner.counter);
+
+	if (!(BPF_CORE_READ(p, mm, mmap_lock.count.counter) & COUNT_WAITED_FOR) ||
+	    (owner & OWNER_READS))
+		return 0;
+	return owner & ~OWNER_RW_FLAGS;
+}
+
 /* Whether a task that goes to sleep waits for a lock whose holder the kernel knows. */
 static inline bool waits_for_holder(const struct task_struct *p)
 {
-	return bpf_core_field_exists(p->pi_blocked_on) && p->pi_blocked_on &&
-	       !(p->flags & PF_EXITING);
+	if (p->flags & PF_EXITING)
+		return false;
+	if (bpf_core_field_exists(p->pi_blocked_on) && p->pi_blocked_on)
+		return true;
+	return (p->__state & TASK_UNINTERRUPTIBLE) && writer_of_memory(p);
 }
 
 /* Whether anybody waits so for the task. Not `pi_top_task`: that is not set for who gets a lock that others wait for. */
@@ -62,8 +85,10 @@ static inline struct task __arena *find_holder(struct task __arena *t)
 	struct task __arena *holder;
 	u64 owner, first;
 
-	if (!lock)
-		return NULL;
+	if (!lock) {
+		holder = task_at(writer_of_memory(p));
+		return holder != t ? holder : NULL;
+	}
 	owner = (u64)BPF_CORE_READ(lock, owner) & ~OWNER_FLAGS;
 	if (!owner) {
 		first = (u64)BPF_CORE_READ(lock, waiters.rb_leftmost);
@@ -168,9 +193,11 @@ static inline void tell_better(const struct task __arena *t)
 static inline void ride_begin(struct task __arena *t, struct task __arena *waiter)
 {
 	struct group_set __arena *home = waiter->home;
-	u64 lead_ns =
-		fair_lead_ns(waiter->member.node.parent, &waiter->member.node) + waiter->owes_ns;
+	u64 lead_ns = waiter->owes_ns;
 
+	/* A member's virtual time is its domain's, not that of the account. */
+	if (!in_domain(waiter))
+		lead_ns += fair_lead_ns(waiter->member.node.parent, &waiter->member.node);
 	charge_until_now(t);
 	t->own.home = t->home;
 	t->own.reservation = t->reservation;
@@ -274,6 +301,12 @@ core_fn lend_on(struct task __arena *t in_arena, struct task __arena *payer in_a
 		t = holder;
 	}
 	return 0;
+}
+
+/* Whether somebody may ride in the task's seat: of a member's, nothing but a reservation could pay for that. */
+static inline bool may_lend(const struct task __arena *t)
+{
+	return !in_domain(t) || t->reservation;
 }
 
 /* The task's seat is not its former holder's any more. */

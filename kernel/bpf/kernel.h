@@ -74,6 +74,7 @@ static inline u64 mask_word(const struct cpumask *mask, u32 i)
 
 #define PF_EXITING 0x4 /* in task_struct.flags; a macro, of which BTF does not know */
 /* Numbers that the kernel has as macros, of which BTF does not know, too. */
+#define TASK_UNINTERRUPTIBLE 2 /* in task_struct.__state */
 #define CLOCK_MONOTONIC 1
 #define CLOCK_TICK_NS \
 	10000000 /* of the times that /proc tells: USER_HZ is 100 on every architecture */

@@ -88,6 +88,19 @@ struct rt_mutex_waiter {
 	struct rt_mutex_base *lock;
 };
 
+/* Maps of memory are not modelled: tasks have none. */
+typedef struct {
+	s64 counter;
+} atomic_long_t;
+
+struct rw_semaphore {
+	atomic_long_t count, owner;
+};
+
+struct mm_struct {
+	struct rw_semaphore mmap_lock;
+};
+
 #define PF_EXITING 0x4
 #define EXIT_ZOMBIE 0x20
 
@@ -96,8 +109,10 @@ struct bpf_res_spin_lock {
 };
 
 struct task_struct {
+	unsigned int __state; /* 0: no sleep is said to be uninterruptible */
 	u32 flags;
 	int exit_state;
+	struct mm_struct *mm;
 	s32 pid;
 	s32 tgid;
 	int nr_cpus_allowed;

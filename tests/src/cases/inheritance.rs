@@ -27,6 +27,12 @@ pub const TESTS: &[Test] = &[
         run: lock,
     },
     Test {
+        name: "inheritance.memory",
+        cpus: Cpus::One,
+        needs: Needs::SteadyDaemon,
+        run: memory,
+    },
+    Test {
         name: "inheritance.train",
         cpus: Cpus::One,
         needs: Needs::Daemon,
@@ -78,9 +84,9 @@ fn hogs(number: usize) -> Result<Vec<Role>, String> {
     (0..number).map(|_| Role::ready("hog")).collect()
 }
 
-/// How long the waiter waits for its lock on average, in microseconds.
-fn lock_wait_us(kind: &str) -> Result<f64, String> {
-    let mut role = Role::start(&format!("holder {kind} 10"))?;
+/// How long the waiter of such a role waits for its lock on average, in microseconds.
+fn lock_wait_us(words: &str) -> Result<f64, String> {
+    let mut role = Role::start(words)?;
     role.finish()?;
     Ok(role.get(Field::Extra) as f64 / role.get(Field::Work) as f64)
 }
@@ -90,11 +96,24 @@ fn lock_wait_us(kind: &str) -> Result<f64, String> {
 pub fn lock() -> Outcome {
     await_no_reservations()?;
     let _hogs = hogs(10)?;
-    let plain_us = lock_wait_us("plain")?;
-    let inherits_us = lock_wait_us("inherits")?;
+    let plain_us = lock_wait_us("holder plain 10")?;
+    let inherits_us = lock_wait_us("holder inherits 10")?;
     check!(
         plain_us > 4.0 * inherits_us,
         "a lock is waited for {inherits_us:.0} us with inheritance, {plain_us:.0} us without"
+    );
+    Ok(())
+}
+
+/// The same for the lock of a process' map of memory, which its other threads take, and the kernel's that merge its pages.
+pub fn memory() -> Outcome {
+    await_no_reservations()?;
+    let _hogs = hogs(10)?;
+    let plain_us = lock_wait_us("holder plain 10")?;
+    let memory_us = lock_wait_us("mapper 20")?;
+    check!(
+        plain_us > 4.0 * memory_us,
+        "the map of memory is waited for {memory_us:.0} us, a lock without inheritance {plain_us:.0} us"
     );
     Ok(())
 }

@@ -57,6 +57,7 @@ const ROLES: &[(&str, Role)] = &[
     ("members", crowd::members),
     ("ping-pong", crowd::ping_pong),
     ("holder", lock::holder),
+    ("mapper", lock::mapper),
     ("served", lock::served),
     ("waits-for", lock::waits_for),
     ("calls", lock::calls),
