@@ -41,6 +41,7 @@ struct place {
 	struct waiters waiters; /* its waiting tasks, the one first that waits longest: see live.h */
 	u64 window_ns; /* how far a domain may run ahead for due events, at its own rate */
 	u64 quantum_ns; /* a slice as it is now: what running by virtual time alone may put a member ahead */
+	u64 protected_ns; /* for how long a task goes on that sends messages */
 	u64 members_ns; /* a domain's slice, at most, if that is more than one task's */
 	u64 first_ns; /* how long the first turn of a task that has just woken is at most; 0: there is none */
 	u64 first_average_ns; /* and for one with an average share */

@@ -5,11 +5,14 @@
  * Problem  Several CPUs choose from one place. The first by virtual time is nearly always one that another CPU has had: with
  *          each slice a task would leave the caches that hold its data.
  * Rule     Of those that have last run on the CPU that chooses, the one that is least ahead of the first goes before that
- *          one, if at no level of the tree it is ahead by more than a slice of the heavier of both. A task that has just
- *          woken, a due event and one that has waited for too long go first wherever a CPU chooses.
- * Bound    A member may be ahead, and others behind, by a slice more than by virtual time alone: one that waits is passed by
- *          each CPU's own once. It changes CPUs once in the time in which it gains or loses a slice on the others.
- * Source   The task_hot() of Linux' balancing. EEVDF has a queue for each CPU instead: there a task moves only where the
+ *          one, if at no level of the tree it is ahead by more than a slice of the heavier of both. Before a task that has just
+ *          woken goes only one that has been sent a message by a task of this CPU, if it is ahead by a shortest slice at most. A
+ *          due event and one that has waited for too long go first wherever a CPU chooses. One that sends messages goes on for a
+ *          protected slice (slice.h), as far as it is not ahead by more.
+ * Bound    A member may be ahead, and others behind, by a slice more than by virtual time alone, or by a protected one: one that
+ *          waits is passed by each CPU's own once. It changes CPUs once in the time in which it gains or loses a slice on the
+ *          others.
+ * Source   The task_hot() of Linux' balancing, and its wake_affine(). EEVDF has a queue for each CPU instead: there a task moves only where the
  *          numbers of tasks are uneven, and shares are as uneven as these.
  * Limits   The host says which tasks have last run on a CPU: a few of them. Members of domains are not asked.
  */

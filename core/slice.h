@@ -30,6 +30,25 @@ static __always_inline u64 slice_ns(u64 granularity_ns, u64 min_slice_ns, u32 nr
 	return slice < min_slice_ns ? min_slice_ns : slice;
 }
 
+/*
+ * For how long a task goes on that sends messages, where so many CPUs choose from one place: three shortest slices on four, four on
+ * eight or more, as the stock scheduler's slices grow. Interrupted sooner, it would wake each reader for one message.
+ */
+#define PROTECTED_SLICES_MAX 4
+
+static __always_inline u64 protected_ns(u64 granularity_ns, u64 min_slice_ns, u32 nr_cpus)
+{
+	u64 slice = min_slice_ns;
+	u32 slices = 1;
+
+	while (nr_cpus > 1 && slices < PROTECTED_SLICES_MAX) {
+		slice += min_slice_ns;
+		nr_cpus /= 2;
+		slices++;
+	}
+	return slice < granularity_ns ? slice : granularity_ns;
+}
+
 /* A task that is in no domain waits for so many granularities at most while a domain of hundreds has its slice. */
 #define MEMBERS_ROUNDS 4
 

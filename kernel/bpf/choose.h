@@ -8,6 +8,7 @@
 
 #include "custody.h"
 #include "hot.h"
+#include "message.h"
 #include "way.h"
 
 /* What the task that just ran has done about its contract. */
@@ -162,29 +163,72 @@ static __always_inline bool is_hot(struct choice __arena *choice, const struct t
 }
 
 /*
- * A choice has come to a task that another CPU had last: one of this CPU's may go on instead. `running` has just run, and may
- * go on. Tasks in `hot` may have ended, and their memory be another's: what counts is what they say of themselves now.
+ * Whether `running` goes on rather than the choice's task: it has sent messages since it began, and has not had its protected
+ * slice, which is its turn then.
+ */
+static __always_inline bool sender_goes_on(const struct consort_cpu __arena *c,
+					   struct choice __arena *choice,
+					   struct task __arena *running, u64 now_ns)
+{
+	u64 protected_ns = place_at(running->place)->protected_ns;
+
+	if (!has_sent(c) || now_ns - c->began_ns >= protected_ns)
+		return false;
+	choice->slice_ns = protected_ns;
+	choice->least_ahead = NEVER_NS;
+	if (!hot_goes_first(choice, &running->member.node))
+		return false;
+	running->turn_until_ns = c->began_ns + protected_ns;
+	return true;
+}
+
+/* Whether the one that the CPU's last task has woken by a message goes first of those that have just woken. */
+static __always_inline bool reader_goes_first(const struct consort_cpu __arena *c,
+					      struct choice __arena *choice, u32 place)
+{
+	const struct task __arena *t = c->reader;
+
+	if (!t || t->place != place || t->member.node.has_run || !t->member.node.ready.queued ||
+	    !pays_itself(t))
+		return false;
+	choice->slice_ns = tunables.min_slice_ns;
+	choice->least_ahead = NEVER_NS;
+	return hot_goes_first(choice, &t->member.node);
+}
+
+/*
+ * A choice has come to a task that another CPU had last: one of this CPU's may go on instead, one that sends messages, or one that
+ * has been sent one. `running` has just run, and may go on. Tasks in `hot` may have ended, as may the reader, and their memory be
+ * another's: what counts is what they say of themselves now.
  */
 core_fn choose_hot(struct consort_cpu __arena *c in_arena, u32 cpu,
-		   struct choice __arena *choice in_arena, struct task __arena *running in_arena)
+		   struct choice __arena *choice in_arena, struct task __arena *running in_arena,
+		   u64 now_ns)
 {
 	const struct task __arena *first = choice->task ? task_of_node(choice->task) : NULL;
+	bool goes_on;
 	u32 place;
 
 	USES_ARENA();
 	if (!first || choice->due_ns != NEVER_NS || choice->waited_ns ||
-	    choice->pays != choice->task || first == running || first->cpu == cpu ||
-	    !choice->task->has_run)
+	    choice->pays != choice->task || first == running)
 		return 0;
 	place = first->place;
-	choice->slice_ns = place_at(place)->quantum_ns;
-	choice->least_ahead = NEVER_NS;
-	if (running && running->place == place && pays_itself(running) &&
-	    hot_goes_first(choice, &running->member.node))
+	goes_on = running && running->place == place && pays_itself(running);
+	if (goes_on && sender_goes_on(c, choice, running, now_ns)) {
 		choice->task = &running->member.node;
-	for (u32 i = 0; i < HOT; i++)
-		if (is_hot(choice, c->hot[i], cpu, place))
-			choice->task = &c->hot[i]->member.node;
+	} else if (!choice->task->has_run) {
+		if (reader_goes_first(c, choice, place))
+			choice->task = &c->reader->member.node;
+	} else if (first->cpu != cpu) {
+		choice->slice_ns = place_at(place)->quantum_ns;
+		choice->least_ahead = NEVER_NS;
+		if (goes_on && hot_goes_first(choice, &running->member.node))
+			choice->task = &running->member.node;
+		for (u32 i = 0; i < HOT; i++)
+			if (is_hot(choice, c->hot[i], cpu, place))
+				choice->task = &c->hot[i]->member.node;
+	}
 	choice->pays = choice->task;
 	return 0;
 }
@@ -212,7 +256,7 @@ core_fn choose_beside(struct consort_cpu __arena *c in_arena, u32 cpu,
 			     runs ? pays_of(running) : NULL, now_ns, own);
 		if (!own->task || !side_goes_first(c, side, pl))
 			continue;
-		choose_hot(c, cpu, own, running);
+		choose_hot(c, cpu, own, running, now_ns);
 		pl = side;
 		/* Not as a whole: clang copies structs of the arena by addresses that the kernel refuses. */
 		best->task = own->task;
@@ -277,7 +321,7 @@ core_fn choose_of_several(struct consort_cpu __arena *c in_arena, u32 cpu,
 			running = NULL;
 	}
 	choose_shared(c, running, is_beside, now_ns);
-	choose_hot(c, cpu, best, running);
+	choose_hot(c, cpu, best, running, now_ns);
 	if (best->defers)
 		choose_beside(c, cpu, running, now_ns);
 	else

@@ -29,6 +29,8 @@ s32 BPF_PROG(consort_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_f
 	USES_ARENA();
 	bool is_idle = false;
 
+	if (!one_cpu && (wake_flags & WAKE(SYNC)))
+		message_sent(p->pid);
 	return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
 }
 
@@ -146,7 +148,7 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	} else {
 		task_wait(t, now_ns);
 		wake_inform(c, cpu, t, now_ns);
-		if (!one_cpu)
+		if (!one_cpu && !(woke && waits_for_sender(t)))
 			looks = look_around(s, t, now_ns);
 	}
 	lock_release(&s->lock);

@@ -68,6 +68,7 @@ static inline u64 mask_word(const struct cpumask *mask, u32 i)
 /* Values differ between kernel versions; the loader fills in the running kernel's. */
 #define ENQ(name) bpf_core_enum_value(enum scx_enq_flags, SCX_ENQ_##name)
 #define DEQ(name) bpf_core_enum_value(enum scx_deq_flags, SCX_DEQ_##name)
+#define WAKE(name) bpf_core_enum_value(enum scx_wake_flags, SCX_WAKE_##name)
 #define KICK(name) bpf_core_enum_value(enum scx_kick_flags, SCX_KICK_##name)
 #define TASK_FLAG(name) bpf_core_enum_value(enum scx_ent_flags, SCX_TASK_##name)
 #define DSQ(name) bpf_core_enum_value(enum scx_dsq_id_flags, SCX_DSQ_##name)

@@ -208,6 +208,10 @@ struct consort_cpu {
 	struct task __arena *hot[HOT]; /* the last ones that have run on it, see core/hot.h */
 	struct task __arena *left; /* put aside for a moment when a higher class took the CPU */
 	u64 since_ns; /* when it was chosen or compared */
+	u64 began_ns; /* when it was chosen, and not the task before; kept on several CPUs */
+	u64 sent_ns; /* when a task on it has last sent another one a message, and woken it: see message.h */
+	struct task __arena *reader; /* that one, if it had to wait; NULL: none has */
+	s32 reader_pid; /* the thread that is being woken so */
 	u64 estimated_ns; /* of its run since then, charged already */
 	struct group __arena *flight_in; /* the account in which it runs, see flight.h */
 	struct seat __arena *

@@ -14,6 +14,7 @@
  *          On several CPUs a due member interrupts nobody while the event of another one, which it alone awaits, is about to be
  *          over: where members are due at a time, tasks beside them would else lose their CPUs to all of them at once, and
  *          those CPUs idle then.
+ *          One that is woken by a message waits for its sender's CPU: no other one is made to look (message.h).
  * Bound    A task that would go before the running one waits for it for a shortest slice at most. So does a due member that awaits
  *          an event, and no longer than its domain's grace: then it is due again, whatever has become of that.
  * Source   000 section 2.3.3 (borrowing); docs/measured-facts.md: outsiders need wake-up preemption among themselves.
@@ -22,6 +23,7 @@
 #define CONSORT_WAKE_H
 
 #include "idle.h"
+#include "message.h"
 #include "run.h"
 #include "way.h"
 

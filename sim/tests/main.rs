@@ -18,6 +18,7 @@ mod locks;
 mod many_cpus;
 mod masked_rates;
 mod masks;
+mod messages;
 mod migrations;
 mod mixes;
 mod mutations;

@@ -84,7 +84,10 @@ impl Kernel {
             {
                 return (prev_cpu, true);
             }
-            if self.cpus[this as usize].local.is_empty() && allowed.has(this) {
+            if self.cpus[this as usize].local.is_empty()
+                && !self.idle.is_empty()
+                && allowed.has(this)
+            {
                 return (this, true);
             }
         }

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     error::Error,
-    ffi::{SCX_DEQ_SLEEP, SCX_ENQ_WAKEUP, SCX_KICK_PREEMPT, SCX_WAKE_FORK},
+    ffi::{SCX_DEQ_SLEEP, SCX_ENQ_WAKEUP, SCX_KICK_PREEMPT, SCX_WAKE_FORK, SCX_WAKE_SYNC},
     kernel::{Kernel, SLICE_INFINITE},
     scheduler::Scheduler,
     setup::{Cpu, Kernel as Version},
@@ -287,7 +287,9 @@ impl Scheduler for Eevdf {
     }
 
     fn select_cpu(&mut self, k: &mut Kernel, task: TaskId, prev_cpu: Cpu, wake_flags: u64) -> Cpu {
-        let (cpu, is_idle) = k.select_cpu_dfl(task, prev_cpu, wake_flags);
+        // Its own choice looks for an idle CPU also where the waker is about to sleep.
+        let asked = wake_flags & !u64::from(SCX_WAKE_SYNC);
+        let (cpu, is_idle) = k.select_cpu_dfl(task, prev_cpu, asked);
         if !is_idle && wake_flags & u64::from(SCX_WAKE_FORK) != 0 {
             return self.emptiest(k, task, cpu);
         }

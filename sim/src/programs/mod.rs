@@ -13,7 +13,7 @@ mod words;
 pub(crate) use locks::Wanted;
 pub(crate) use shared::{release, Shared};
 
-use crate::ffi::cpumask;
+use crate::ffi::{cpumask, SCX_WAKE_SYNC, SCX_WAKE_TTWU};
 use crate::kernel::{Errand, Kernel, NEVER_NS};
 use crate::random::Random;
 use crate::rates::RateRequest;
@@ -39,6 +39,8 @@ pub(crate) enum Do {
     /// Nothing that takes time: asks again.
     Again,
     Wake(Vec<TaskId>),
+    /// Wakes them as a pipe or a socket does: whoever passes something on is likely to wait itself next.
+    Pass(Vec<TaskId>),
     Lock(Wanted),
     /// Gives the lock back, sleeps until the condition is signalled, takes the lock.
     Await {
@@ -192,7 +194,12 @@ impl Kernel {
         match call {
             Do::Wake(tasks) => {
                 for other in tasks {
-                    self.wake(other, u64::from(crate::ffi::SCX_WAKE_TTWU));
+                    self.wake(other, u64::from(SCX_WAKE_TTWU));
+                }
+            }
+            Do::Pass(tasks) => {
+                for other in tasks {
+                    self.wake(other, u64::from(SCX_WAKE_TTWU | SCX_WAKE_SYNC));
                 }
             }
             Do::Nice(nice) => self.set_nice(task, nice),

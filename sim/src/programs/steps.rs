@@ -167,7 +167,11 @@ impl Steps {
         if let Some(producer) = passed.producer {
             at.publish(producer, 0, i64::from(passed.level));
         }
-        wake(passed.woken)
+        if passed.woken.is_empty() {
+            Do::Again
+        } else {
+            Do::Pass(passed.woken)
+        }
     }
 
     fn take(&mut self, at: &mut At<'_>, step: Step) -> Do {

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tasks that send each other messages, on several CPUs: where they run, and how many messages one wake-up is worth.
+
+use crate::common::summaries::{row, summary, SEEDS};
+
+/// As many pairs as CPUs: one of a pair works while the other one waits for its message.
+fn pairs(number: usize) -> String {
+    let pair = |n: usize| {
+        format!(
+            r#""ping{n}": {{"loop": -1, "run": 20, "put": "there{n}", "take": "back{n}"}},
+               "pong{n}": {{"loop": -1, "take": "there{n}", "run": 20, "put": "back{n}"}}"#
+        )
+    };
+    let queues = |n: usize| format!(r#""there{n}": 1, "back{n}": 1"#);
+    let all = |each: &dyn Fn(usize) -> String| {
+        let parts: Vec<_> = (0..number).map(each).collect();
+        parts.join(", ")
+    };
+    format!(
+        r#"{{"global": {{"duration": 1}}, "machine": {{"cpus": {number}, "llc": 1}},
+            "queues": {{{}}}, "tasks": {{{}}}}}"#,
+        all(&queues),
+        all(&pair)
+    )
+}
+
+/// Whichever CPU becomes free first would take whoever has just woken, and its own would have to look elsewhere, and so on.
+#[test]
+fn two_that_send_each_other_messages_share_a_cpu() {
+    for seed in SEEDS {
+        for cpus in [4, 8] {
+            let summary = summary(&pairs(cpus), seed);
+            let all = &summary.total;
+            assert!(
+                100.0 * all.migrations_per_s < all.wakeups_per_s,
+                "{cpus} CPUs, seed {seed}: {} of {} wake-ups a second elsewhere",
+                all.migrations_per_s,
+                all.wakeups_per_s
+            );
+        }
+    }
+}
+
+/// Groups of senders and readers: each sender sends each reader of its group a message in turn.
+fn crowd(groups: usize, of_a_kind: usize) -> String {
+    let mut queues = Vec::new();
+    let mut tasks = Vec::new();
+    for group in 0..groups {
+        let puts: Vec<_> = (0..of_a_kind)
+            .map(|n| format!(r#""p{n}": {{"run": 8, "put": "q{group}.{n}"}}"#))
+            .collect();
+        for n in 0..of_a_kind {
+            queues.push(format!(r#""q{group}.{n}": 100"#));
+            tasks.push(format!(
+                r#""reader{group}.{n}": {{"loop": -1, "take": "q{group}.{n}", "run": 5}},
+                   "sender{group}.{n}": {{"loop": -1, "phases": {{{}}}}}"#,
+                puts.join(", ")
+            ));
+        }
+    }
+    format!(
+        r#"{{"global": {{"duration": 2}}, "machine": {{"cpus": 4, "llc": 1}},
+            "queues": {{{}}}, "tasks": {{{}}}}}"#,
+        queues.join(", "),
+        tasks.join(", ")
+    )
+}
+
+/// Of forty senders each is compared after a shortest slice, 0.5 ms, and may go on for three of them on four CPUs.
+#[test]
+fn one_that_sends_messages_goes_on_for_a_protected_slice() {
+    for seed in SEEDS {
+        let summary = summary(&crowd(4, 10), seed);
+        let mut shares = Vec::new();
+        for sender in (0..40).map(|n| format!("sender{}.{}", n / 10, n % 10)) {
+            let row = row(&summary, &sender);
+            let ran_ms = row.share_percent * 10.0 / row.switches_per_s;
+            assert!(
+                (1.0..1.6).contains(&ran_ms),
+                "seed {seed}: {sender} ran for {ran_ms:.2} ms at a time"
+            );
+            shares.push(row.share_percent);
+        }
+        let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = shares.iter().copied().fold(0.0, f64::max);
+        assert!(least > 0.95 * most, "seed {seed}: {least} to {most}");
+    }
+}
