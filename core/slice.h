@@ -10,9 +10,10 @@
  *          within FIRST_ROUNDS times the granularity. Beside reservations no slice is longer than their shortest
  *          period / 64, but min_slice: the period trades how finely a rate is given for switches. First turns there are no
  *          longer than a part of that period on several CPUs. On one there are none: a reservation waits for all of them there.
- * Bound    N runnable tasks each run once within max(granularity, N * min_slice). N first turns last FIRST_ROUNDS times the
- *          granularity at most; as long does a task that has had one wait for its next slice. Nobody's share is another one
- *          by that: a turn is charged like any run.
+ *          On several CPUs one that sends messages goes on for up to PROTECTED_SLICES_MAX times min_slice, if that is longer.
+ * Bound    N runnable tasks each run once within max(granularity, N * min_slice), or N protected slices if all send messages. N
+ *          first turns last FIRST_ROUNDS times the granularity at most; as long does a task that has had one wait for its next
+ *          slice. Nobody's share is another one by that: a turn is charged like any run.
  * Source   000 equation 2.2 and Figure 2.17; 004 section 2 (what a period is for). That jobs one after the other are done sooner
  *          than all of them in turns is known from batch systems; the stock scheduler protects slices, too, of 2.8 ms on eight
  *          CPUs or more.

@@ -107,6 +107,9 @@ static inline void task_set_weight(struct task __arena *t, u64 weight)
 		t->own_weight = weight;
 		return;
 	}
+	/* The kernel tells it with each change of policy, too. */
+	if (t->weight == weight)
+		return;
 	t->weight = weight;
 	task_move(t, t->home, t->set, t->place, t->demoted);
 }

@@ -55,6 +55,8 @@ static __always_inline void place_count(struct place __arena *pl, u32 place, s32
 	if (pl->root.node.parent) {
 		pl->quantum_ns = slice_beside_ns(pl->quantum_ns, tunables.min_slice_ns,
 						 class_table.shortest_period_ns);
+		pl->protected_ns = slice_beside_ns(pl->protected_ns, tunables.min_slice_ns,
+						   class_table.shortest_period_ns);
 		pl->members_ns = 0;
 		pl->first_ns = one_cpu ? 0 :
 					 first_turn_beside_ns(pl->first_ns,

@@ -2,6 +2,7 @@
 //! Tasks that send each other messages, on several CPUs: where they run, and how many messages one wake-up is worth.
 
 use crate::common::summaries::{row, summary, SEEDS};
+use consort_sim::report::Summary;
 
 /// As many pairs as CPUs: one of a pair works while the other one waits for its message.
 fn pairs(number: usize) -> String {
@@ -41,10 +42,10 @@ fn two_that_send_each_other_messages_share_a_cpu() {
     }
 }
 
-/// Groups of senders and readers: each sender sends each reader of its group a message in turn.
-fn crowd(groups: usize, of_a_kind: usize) -> String {
+/// Groups of senders and readers, beside others: each sender sends each reader of its group a message in turn.
+fn crowd(groups: usize, of_a_kind: usize, others: &[&str]) -> String {
     let mut queues = Vec::new();
-    let mut tasks = Vec::new();
+    let mut tasks: Vec<_> = others.iter().map(|it| (*it).to_owned()).collect();
     for group in 0..groups {
         let puts: Vec<_> = (0..of_a_kind)
             .map(|n| format!(r#""p{n}": {{"run": 8, "put": "q{group}.{n}"}}"#))
@@ -66,23 +67,42 @@ fn crowd(groups: usize, of_a_kind: usize) -> String {
     )
 }
 
-/// Of forty senders each is compared after a shortest slice, 0.5 ms, and may go on for three of them on four CPUs.
+/// For how long each of forty senders runs at a time, in milliseconds, and what part of a CPU it has, in percent.
+fn senders(summary: &Summary) -> Vec<(f64, f64)> {
+    let names = (0..40).map(|n| format!("sender{}.{}", n / 10, n % 10));
+    names
+        .map(|name| {
+            let row = row(summary, &name);
+            (
+                row.share_percent * 10.0 / row.switches_per_s,
+                row.share_percent,
+            )
+        })
+        .collect()
+}
+
+/// Each is compared after a shortest slice, 0.5 ms, and may go on for three of them on four CPUs.
 #[test]
 fn one_that_sends_messages_goes_on_for_a_protected_slice() {
     for seed in SEEDS {
-        let summary = summary(&crowd(4, 10), seed);
-        let mut shares = Vec::new();
-        for sender in (0..40).map(|n| format!("sender{}.{}", n / 10, n % 10)) {
-            let row = row(&summary, &sender);
-            let ran_ms = row.share_percent * 10.0 / row.switches_per_s;
-            assert!(
-                (1.0..1.6).contains(&ran_ms),
-                "seed {seed}: {sender} ran for {ran_ms:.2} ms at a time"
-            );
-            shares.push(row.share_percent);
+        let summary = summary(&crowd(4, 10, &[]), seed);
+        let (mut least, mut most) = (f64::INFINITY, 0.0f64);
+        for (ran_ms, percent) in senders(&summary) {
+            assert!((1.0..1.6).contains(&ran_ms), "seed {seed}: {ran_ms} ms");
+            (least, most) = (least.min(percent), most.max(percent));
         }
-        let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = shares.iter().copied().fold(0.0, f64::max);
         assert!(least > 0.95 * most, "seed {seed}: {least} to {most}");
+    }
+}
+
+/// Of a period of 30 ms no slice is longer than a part.
+#[test]
+fn beside_reservations_senders_have_slices_like_others() {
+    let reserved = r#""reserved": {"hog": true, "reserve": {"class": "guaranteed", "rate": 0.25, "period": "30ms"}}"#;
+    for seed in SEEDS {
+        let summary = summary(&crowd(4, 10, &[reserved]), seed);
+        for (ran_ms, _) in senders(&summary) {
+            assert!(ran_ms < 0.8, "seed {seed}: {ran_ms} ms");
+        }
     }
 }
