@@ -2,12 +2,12 @@
 /*
  * Messages: a task wakes another one, and is about to wait itself.
  *
- * Problem  Two tasks that send each other messages are one task's work. Among others of their kind each CPU that becomes free takes
- *          whichever has just woken, its own one has to look elsewhere, and nearly each message is a migration. One that sends to
- *          many is interrupted after a shortest slice, and those that it has woken have a message each.
- * Rule     The kernel says which wake-ups are of that kind (SCX_WAKE_SYNC: pipes, sockets). The one that is woken, if it has to wait, is
- *          its sender's CPU's: no other CPU is made to look for it, and that one takes it before others that have just woken. One
- *          that has sent messages goes on for a protected slice.
+ * Problem  Two tasks that send each other messages are one task's work. Among others of their kind each CPU that becomes free
+ *          takes whichever has just woken, its own one has to look elsewhere, and nearly each message is a migration. One that
+ *          sends to many is interrupted after a shortest slice, and those that it has woken have a message each.
+ * Rule     The kernel says which wake-ups are of that kind (SCX_WAKE_SYNC: pipes, sockets). The one that is woken, if it has to wait,
+ *          is its sender's CPU's: no other CPU is made to look for it, and that one takes it before others that have just woken.
+ *          One that has sent messages goes on for a protected slice.
  * Bound    hot.h. The reader waits for its sender's slice, or until another CPU looks anyway.
  * Source   Linux' wake_affine() and WF_SYNC; slices that grow with the number of CPUs.
  * Limits   Of several that a task wakes, the last one. On one CPU there is nothing to choose.
