@@ -37,16 +37,14 @@ static __always_inline u64 slice_ns(u64 granularity_ns, u64 min_slice_ns, u32 nr
  */
 #define PROTECTED_SLICES_MAX 4
 
-static __always_inline u64 protected_ns(u64 granularity_ns, u64 min_slice_ns, u32 nr_cpus)
+static __always_inline u64 protected_slice_ns(u64 granularity_ns, u64 min_slice_ns, u32 nr_cpus)
 {
-	u64 slice = min_slice_ns;
-	u32 slices = 1;
+	u64 slice;
+	u32 slices;
 
-	while (nr_cpus > 1 && slices < PROTECTED_SLICES_MAX) {
-		slice += min_slice_ns;
+	for (slices = 1; nr_cpus > 1 && slices < PROTECTED_SLICES_MAX; slices++)
 		nr_cpus /= 2;
-		slices++;
-	}
+	slice = slices * min_slice_ns;
 	return slice < granularity_ns ? slice : granularity_ns;
 }
 

@@ -70,6 +70,11 @@ u64 core_slice_ns(u64 granularity_ns, u64 min_slice_ns, u32 nr_runnable)
 	return slice_ns(granularity_ns, min_slice_ns, nr_runnable);
 }
 
+u64 core_protected_slice_ns(u64 granularity_ns, u64 min_slice_ns, u32 nr_cpus)
+{
+	return protected_slice_ns(granularity_ns, min_slice_ns, nr_cpus);
+}
+
 u64 core_members_slice_ns(u64 slice, u32 nr_members, u64 most_ns)
 {
 	return members_slice_ns(slice, nr_members, most_ns);

@@ -148,12 +148,6 @@ core_fn hold_back(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 	return 0;
 }
 
-/* Whether a task pays for itself: a member's turn is its domain's, and one that rides has its seat's. */
-static __always_inline bool pays_itself(const struct task __arena *t)
-{
-	return !in_domain(t) && !t->rides;
-}
-
 /* Whether a task that waits in a place has last run on a CPU, and goes first there. */
 static __always_inline bool is_hot(struct choice __arena *choice, const struct task __arena *t,
 				   u32 cpu, u32 place)

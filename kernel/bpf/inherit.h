@@ -17,8 +17,8 @@
  * Limits   A member of a domain does not ride. It lends its seat only on a reservation, which pays for the ride: its own
  *          virtual time does not. Of several waiters the holder has the best one's seat, not their sum; when
  *          that one gives up, it has the kernel's first one's. Beyond CHAIN_MAX links, a seat that changes hands is given on
- *          when the one that rides in it is charged. Who reads a map of memory is not known, nor who waits for another
- *          process' map. One that sleeps for a device meanwhile lends to whoever writes to its map while others wait for
+ *          when the one that rides in it is charged. A task that only reads a map of memory is not known as its holder, nor one that
+ *          waits for another process' map as a waiter. One that sleeps for a device meanwhile lends to whoever writes to its map while others wait for
  *          that. Other locks of the kernel have no holder that is known.
  */
 #ifndef CONSORT_INHERIT_H

@@ -10,12 +10,13 @@
  *          One that has sent messages goes on for a protected slice.
  * Bound    hot.h. The reader waits for its sender's slice, or until another CPU looks anyway.
  * Source   Linux' wake_affine() and WF_SYNC; slices that grow with the number of CPUs.
- * Limits   Of several that a task wakes, the last one. On one CPU there is nothing to choose.
+ * Limits   Of several that a task wakes, the last one. A member of a domain is woken as any other: it may be due. On one CPU there
+ *          is nothing to choose.
  */
 #ifndef CONSORT_MESSAGE_H
 #define CONSORT_MESSAGE_H
 
-#include "state.h"
+#include "subsets.h"
 
 /* The thread `pid` is being woken by a message, from this CPU. */
 static inline void message_sent(s32 pid)
@@ -35,10 +36,12 @@ static __always_inline bool has_sent(const struct consort_cpu __arena *c)
 /* A task that has just woken waits. Returns whether a message has woken it, and its sender's CPU chooses again soon. */
 core_fn waits_for_sender(struct task __arena *t in_arena)
 {
-	struct consort_cpu __arena *c = cpu_at(bpf_get_smp_processor_id());
+	u32 cpu = bpf_get_smp_processor_id();
+	struct consort_cpu __arena *c = cpu_at(cpu);
 
 	USES_ARENA();
-	if (!c->running || c->reader_pid != t->pid || c->shard != t->place || !has_sent(c))
+	if (!c->running || c->reader_pid != t->pid || !has_sent(c) || !pays_itself(t) ||
+	    is_own(t->place) || shard_of_place(t->place) != c->shard || !may_use(t->place, cpu))
 		return 0;
 	c->reader = t;
 	c->reader_pid = 0;

@@ -48,7 +48,8 @@ static __always_inline void place_count(struct place __arena *pl, u32 place, s32
 	if (!one_cpu)
 		nr_runnable = count_in_shard(pl, place, more);
 	pl->quantum_ns = slice_ns(tunables.granularity_ns, tunables.min_slice_ns, nr_runnable);
-	pl->protected_ns = protected_ns(tunables.granularity_ns, tunables.min_slice_ns, pl->nr_cpus);
+	pl->protected_ns =
+		protected_slice_ns(tunables.granularity_ns, tunables.min_slice_ns, pl->nr_cpus);
 	pl->members_ns = MEMBERS_ROUNDS * tunables.granularity_ns;
 	pl->first_ns = first_turn_ns(tunables.granularity_ns);
 	pl->first_average_ns = first_turn_average_ns(tunables.granularity_ns, nr_runnable);

@@ -133,7 +133,7 @@ static __always_inline void task_has_cpu(struct consort_cpu __arena *c, u32 cpu,
 	t->member.node.has_run = 1;
 	if (!one_cpu && !c->running)
 		clock_serves(c, place_at(t->place));
-	if (c->running != t)
+	if (!one_cpu && c->running != t)
 		c->began_ns = now_ns;
 	c->running = t;
 	if (!one_cpu) {

@@ -486,6 +486,12 @@ static inline bool in_domain(const struct task __arena *t)
 	return t->set && !t->demoted;
 }
 
+/* Whether a task pays for itself: a member's turn is its domain's, and one that rides has its seat's. */
+static __always_inline bool pays_itself(const struct task __arena *t)
+{
+	return !in_domain(t) && !t->rides;
+}
+
 static inline struct consort_counters *count_on(u32 cpu)
 {
 	/* The compiler keeps nothing of this for the next time: callers have no room for it. */

@@ -5,8 +5,8 @@ use crate::{
     host::Host,
     policy::{
         core_first_turn_average_ns, core_first_turn_beside_ns, core_members_slice_ns,
-        core_slice_beside_ns, core_slice_ns, core_tree_part_ns, FIRST_ROUNDS, MEMBERS_ROUNDS,
-        WEIGHT_ONE,
+        core_protected_slice_ns, core_slice_beside_ns, core_slice_ns, core_tree_part_ns,
+        FIRST_ROUNDS, MEMBERS_ROUNDS, WEIGHT_ONE,
     },
 };
 use proptest::prelude::*;
@@ -43,6 +43,25 @@ fn equation_2_2() {
             expected_ns,
             "granularity {granularity_ns}, least {min_ns}, {nr_runnable} runnable, {nr_members} members"
         );
+    }
+}
+
+/// Of a shortest slice of half a millisecond; never more than a granularity.
+#[test]
+fn senders_go_on_for_longer_where_there_are_more_cpus() {
+    for (nr_cpus, granularity_ns, expected_ns) in [
+        (0, 4 * MS, MS / 2),
+        (1, 4 * MS, MS / 2),
+        (2, 4 * MS, MS),
+        (3, 4 * MS, MS),
+        (4, 4 * MS, 3 * MS / 2),
+        (7, 4 * MS, 3 * MS / 2),
+        (8, 4 * MS, 2 * MS),
+        (1024, 4 * MS, 2 * MS),
+        (8, MS, MS),
+    ] {
+        let slice_ns = unsafe { core_protected_slice_ns(granularity_ns, MS / 2, nr_cpus) };
+        assert_eq!(slice_ns, expected_ns, "{nr_cpus} CPUs, {granularity_ns} ns");
     }
 }
 

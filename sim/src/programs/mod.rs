@@ -13,7 +13,7 @@ mod words;
 pub(crate) use locks::Wanted;
 pub(crate) use shared::{release, Shared};
 
-use crate::ffi::{cpumask, SCX_WAKE_SYNC, SCX_WAKE_TTWU};
+use crate::ffi::{cpumask, SCX_WAKE_TTWU};
 use crate::kernel::{Errand, Kernel, NEVER_NS};
 use crate::random::Random;
 use crate::rates::RateRequest;
@@ -38,9 +38,8 @@ pub(crate) enum Do {
     Exit,
     /// Nothing that takes time: asks again.
     Again,
-    Wake(Vec<TaskId>),
-    /// Wakes them as a pipe or a socket does: whoever passes something on is likely to wait itself next.
-    Pass(Vec<TaskId>),
+    /// Wakes them, and what the kernel is told of that: SCX_WAKE_SYNC, if it is as into a pipe or a socket.
+    Wake(Vec<TaskId>, u32),
     Lock(Wanted),
     /// Gives the lock back, sleeps until the condition is signalled, takes the lock.
     Await {
@@ -192,14 +191,9 @@ impl Kernel {
 
     fn carry_out_call(&mut self, task: TaskId, call: Do) {
         match call {
-            Do::Wake(tasks) => {
+            Do::Wake(tasks, how) => {
                 for other in tasks {
-                    self.wake(other, u64::from(SCX_WAKE_TTWU));
-                }
-            }
-            Do::Pass(tasks) => {
-                for other in tasks {
-                    self.wake(other, u64::from(SCX_WAKE_TTWU | SCX_WAKE_SYNC));
+                    self.wake(other, u64::from(SCX_WAKE_TTWU | how));
                 }
             }
             Do::Nice(nice) => self.set_nice(task, nice),

@@ -3,6 +3,7 @@
 
 use super::locks::Locks;
 use super::Do;
+use crate::ffi::SCX_WAKE_SYNC;
 use crate::kernel::Kernel;
 use crate::trace::TaskId;
 use std::collections::{BTreeMap, VecDeque};
@@ -143,9 +144,18 @@ pub(crate) fn release(k: &mut Kernel, task: TaskId) {
 
 /// Wakes those of a list, if there are any.
 pub(crate) fn wake(tasks: Vec<TaskId>) -> Do {
+    wake_as(tasks, 0)
+}
+
+/// The same of those to whom something is passed on: whoever does that is likely to wait itself next.
+pub(crate) fn pass(tasks: Vec<TaskId>) -> Do {
+    wake_as(tasks, SCX_WAKE_SYNC)
+}
+
+fn wake_as(tasks: Vec<TaskId>, how: u32) -> Do {
     if tasks.is_empty() {
         Do::Again
     } else {
-        Do::Wake(tasks)
+        Do::Wake(tasks, how)
     }
 }

@@ -3,7 +3,7 @@
 
 use super::client::{Next, NEVER};
 use super::locks::Wanted;
-use super::shared::{wake, Passed};
+use super::shared::{pass, wake, Passed};
 use super::{At, Behaviour, Do, UNTIL_WOKEN};
 use crate::ffi::cpumask;
 use crate::kernel::NEVER_NS;
@@ -167,11 +167,7 @@ impl Steps {
         if let Some(producer) = passed.producer {
             at.publish(producer, 0, i64::from(passed.level));
         }
-        if passed.woken.is_empty() {
-            Do::Again
-        } else {
-            Do::Pass(passed.woken)
-        }
+        pass(passed.woken)
     }
 
     fn take(&mut self, at: &mut At<'_>, step: Step) -> Do {
