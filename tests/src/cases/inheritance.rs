@@ -94,28 +94,25 @@ fn lock_wait_us(words: &str) -> Result<f64, String> {
 /// A mutex with the protocol PTHREAD_PRIO_INHERIT: with ten hogs beside its holder a waiter that has reserved waits for
 /// what the holder needs at the waiter's rate; without, for a tenth of the hogs' class.
 pub fn lock() -> Outcome {
+    is_waited_for_less("holder inherits 10")
+}
+
+/// A role's lock with inheritance is waited for a quarter as long as one without, at most.
+fn is_waited_for_less(words: &str) -> Outcome {
     await_no_reservations()?;
     let _hogs = hogs(10)?;
     let plain_us = lock_wait_us("holder plain 10")?;
-    let inherits_us = lock_wait_us("holder inherits 10")?;
+    let inherits_us = lock_wait_us(words)?;
     check!(
         plain_us > 4.0 * inherits_us,
-        "a lock is waited for {inherits_us:.0} us with inheritance, {plain_us:.0} us without"
+        "{words}: waited for {inherits_us:.0} us, a lock without inheritance {plain_us:.0} us"
     );
     Ok(())
 }
 
 /// The same for the lock of a process' map of memory, which its other threads take, and the kernel's that merge its pages.
 pub fn memory() -> Outcome {
-    await_no_reservations()?;
-    let _hogs = hogs(10)?;
-    let plain_us = lock_wait_us("holder plain 10")?;
-    let memory_us = lock_wait_us("mapper 20")?;
-    check!(
-        plain_us > 4.0 * memory_us,
-        "the map of memory is waited for {memory_us:.0} us, a lock without inheritance {plain_us:.0} us"
-    );
-    Ok(())
+    is_waited_for_less("mapper 20")
 }
 
 /// Calls a second that a server answers, and how long one of the first client takes on average, in microseconds.

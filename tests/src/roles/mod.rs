@@ -11,6 +11,7 @@ mod honest;
 mod large;
 mod late;
 mod lock;
+mod memory;
 mod named;
 mod player;
 mod rising;
@@ -57,7 +58,7 @@ const ROLES: &[(&str, Role)] = &[
     ("members", crowd::members),
     ("ping-pong", crowd::ping_pong),
     ("holder", lock::holder),
-    ("mapper", lock::mapper),
+    ("mapper", memory::mapper),
     ("served", lock::served),
     ("waits-for", lock::waits_for),
     ("calls", lock::calls),
