@@ -10,8 +10,8 @@
  *          due event and one that has waited for too long go first wherever a CPU chooses. One that sends messages goes on for a
  *          protected slice (slice.h), as far as it is not ahead by more.
  * Bound    A member may be ahead, and others behind, by a slice more than by virtual time alone, or by a protected one: one that
- *          waits is passed by each CPU's own once. It changes CPUs once in the time in which it gains or loses a slice on the
- *          others.
+ *          waits is passed by each CPU's own once, and only until it has waited for as long as choose.h allows. It changes CPUs once
+ *          in the time in which it gains or loses a slice on the others.
  * Source   The task_hot() of Linux' balancing, and its wake_affine(). EEVDF has a queue for each CPU instead: there a task moves only where the
  *          numbers of tasks are uneven, and shares are as uneven as these.
  * Limits   The host says which tasks have last run on a CPU: a few of them. Members of domains are not asked.

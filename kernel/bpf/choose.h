@@ -190,6 +190,24 @@ static __always_inline bool reader_goes_first(const struct consort_cpu __arena *
 	return hot_goes_first(choice, &t->member.node);
 }
 
+/* For so many slices any task that waits may be passed by CPUs' own. */
+#define PASSED_SLICES 3
+
+/*
+ * Whether one that waits may be passed still: for twice as long as it would wait if its place served all alike, and PASSED_SLICES.
+ * What its cache held of it is gone by then, and one of an account that is served less would wait for another turn of that.
+ */
+static __always_inline bool may_be_passed(const struct task __arena *t, u64 now_ns)
+{
+	const struct place __arena *pl = place_at(t->place);
+	u32 nr_cpus = pl->nr_cpus ?: 1;
+	u64 slices = 2 * ((pl->nr_runnable + nr_cpus - 1) / nr_cpus);
+
+	if (slices < PASSED_SLICES)
+		slices = PASSED_SLICES;
+	return now_ns - t->member.waiter.since_ns < slices * pl->quantum_ns;
+}
+
 /*
  * A choice has come to a task that another CPU had last: one of this CPU's may go on instead, one that sends messages, or one that
  * has been sent one. `running` has just run, and may go on. Tasks in `hot` may have ended, as may the reader, and their memory be
@@ -214,7 +232,7 @@ core_fn choose_hot(struct consort_cpu __arena *c in_arena, u32 cpu,
 	} else if (!choice->task->has_run) {
 		if (reader_goes_first(c, choice, place))
 			choice->task = &c->reader->member.node;
-	} else if (first->cpu != cpu) {
+	} else if (first->cpu != cpu && may_be_passed(first, now_ns)) {
 		choice->slice_ns = place_at(place)->quantum_ns;
 		choice->least_ahead = NEVER_NS;
 		if (goes_on && hot_goes_first(choice, &running->member.node))

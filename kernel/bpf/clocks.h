@@ -62,9 +62,9 @@ place_competing(struct consort_cpu __arena *c, u32 cpu, u32 i, const struct task
 	return pl->root.ready.top || (running && place_at(running->place) == pl) ? pl : NULL;
 }
 
-/* The first of a CPU's places by their clocks; PLACES_OF_CPU: nobody competes. */
+/* The first of a CPU's places, but for one, by their clocks; PLACES_OF_CPU: nobody competes. */
 core_fn first_of_cpu(struct consort_cpu __arena *c in_arena, u32 cpu,
-		     struct task __arena *running in_arena)
+		     struct task __arena *running in_arena, struct place __arena *but in_arena)
 {
 	u32 first = PLACES_OF_CPU;
 	u64 clock = 0;
@@ -73,7 +73,8 @@ core_fn first_of_cpu(struct consort_cpu __arena *c in_arena, u32 cpu,
 	for (u32 i = hidden(0); i < PLACES_OF_CPU && can_loop; i = hidden(i + 1)) {
 		struct place __arena *pl = place_competing(c, cpu, i, running);
 
-		if (!pl || (first < PLACES_OF_CPU && !vtime_before(place_clock(pl), clock)))
+		if (!pl || pl == but ||
+		    (first < PLACES_OF_CPU && !vtime_before(place_clock(pl), clock)))
 			continue;
 		clock = place_clock(pl);
 		first = i;
@@ -135,7 +136,7 @@ static __always_inline void look_at_first(struct consort_cpu __arena *c, u32 fir
 core_fn clocks_compare(struct consort_cpu __arena *c in_arena, u32 cpu,
 		       struct task __arena *running in_arena)
 {
-	u32 first = first_of_cpu(c, cpu, running);
+	u32 first = first_of_cpu(c, cpu, running, NULL);
 	u64 clock, slack, nearest = NEVER_NS;
 	bool shrinks = false;
 

@@ -228,6 +228,7 @@ struct consort_cpu {
 	u64 gap_elsewhere; /* the same of what another one serves, see way.h */
 	u32 first; /* the place whose clock was the first */
 	u32 elsewhere; /* the other CPU */
+	u32 looks_ahead; /* the one that may run a task which is further ahead, at the last look */
 	u32 gives_way_to; /* 1 + the CPU that is to take the task which has just run here; 0: none */
 	s64 own_lead_ns; /* beside classes: by how much places beside its shard's have had more of it than their part */
 	u64 own_weight; /* what they have of it, see division.h, */

@@ -4,10 +4,14 @@
  *
  * Problem  A task that is entitled to a whole CPU, of several, stays where it is, and those who are bound to that CPU wait for
  *          ever, beside another one on which somebody has more than they would. Or the other one has nothing to do.
+ *          A heavy task runs where others are bound, and a light one of its own place, far ahead of them, has the other CPU.
  * Rule     If nobody else of its place waits, the task gives way to those that wait beside it, once these are behind those that
  *          another of its CPUs serves by more than their slack (clocks.h). That CPU takes it at once. A CPU looks at one other
  *          one each time that it chooses. A gap of long ago shrinks while it is used: it is closed, as any.
- * Bound    Those that are bound to one of n CPUs are behind those of another by their slack, and what they miss in n slices.
+ *          Whether others of its place wait or not, it gives way to those beside it, too, if another CPU runs a task of its place,
+ *          but not of its account, that is ahead of these by more than a slice of its own.
+ * Bound    Those that are bound to one of n CPUs are behind those of another by their slack, and what they miss in n slices; behind
+ *          lighter ones of the place with which they share it, by a slice of these.
  * Source   an augmenting path of length two, as in a maximum flow: a task that can go elsewhere does.
  * Limits   Longer paths are not looked for. Members of domains stay where they are.
  *
@@ -61,28 +65,82 @@ static __always_inline bool is_behind_elsewhere(struct consort_cpu __arena *c, u
 	return false;
 }
 
+/* By what a member of a place's root is compared with those of other places' (choose.h). */
+static __always_inline u64 place_key(const struct place __arena *pl,
+				     const struct tree_node __arena *n)
+{
+	return fair_key(n) + pl->offset;
+}
+
 /*
- * Nobody else of the running task's place waits: it has all that it can use, here or elsewhere. It gives way to those that wait
- * beside it if another CPU that it may use has nothing to do, or serves somebody who is further ahead than they are. Returns
- * whether it does. If it loses this CPU, be it by its clock, that one is to take it. A CPU looks at one other one at a time.
+ * Whether another CPU runs a task of the running one's place that is further ahead than those who wait in the place `beside`, by
+ * more than a slice of its own: it is that one's CPU that the running task should have. Within an account nothing is known of
+ * that: its members stand to each other as its own queue says.
+ */
+static __always_inline bool runs_one_ahead(const struct consort_cpu __arena *other, u32 cpu,
+					   struct task __arena *running,
+					   struct place __arena *beside)
+{
+	struct place __arena *pl = place_at(running->place);
+	struct task __arena *t = other->running;
+	const struct tree_node __arena *first = group_first(&beside->root);
+	const struct tree_node __arena *n;
+	u64 behind;
+
+	if (!first || !t || t->place != running->place || in_domain(t) ||
+	    !may_use(running->place, cpu))
+		return false;
+	n = tree_member_above(pays_of(t), &pl->root);
+	if (!n || n == tree_member_above(pays_of(running), &pl->root))
+		return false;
+	behind = place_key(beside, first) + vtime_of_ns(pl->quantum_ns, node_weight(n));
+	return vtime_before(behind, place_key(pl, n));
+}
+
+/* Whether the running task gives way to those that wait in the place `beside`, for another CPU's. It looks at one at a time. */
+static __always_inline bool looks_for_one_ahead(struct consort_cpu __arena *c, u32 cpu,
+						struct task __arena *running,
+						struct place __arena *beside)
+{
+	struct shard __arena *s = shard_at(c->shard);
+	u32 other = cpu_after(s, c->looks_ahead);
+
+	if (other == cpu)
+		other = cpu_after(s, cpu);
+	c->looks_ahead = other;
+	if (other == cpu || !runs_one_ahead(cpu_at(other), other, running, beside))
+		return false;
+	c->gives_way_to = other + 1;
+	return true;
+}
+
+/*
+ * Whether the running task gives way to those that wait beside it. Another CPU runs one of its place that is further ahead than
+ * they are. Or nobody else of its place waits, it has all that it can use, here or elsewhere, and another CPU that it may use has
+ * nothing to do, or serves somebody of another place who is further ahead. If it loses this CPU, be it by its clock, that one is to
+ * take it. A CPU looks at one other one at a time.
  */
 core_fn gives_way(struct consort_cpu __arena *c in_arena, u32 cpu,
 		  struct task __arena *running in_arena)
 {
-	const struct place __arena *own = place_at(running->place), *pl;
+	struct place __arena *own = place_at(running->place), *pl;
 	const struct consort_cpu __arena *other = cpu_at(c->elsewhere);
 	u32 next;
 	u64 clock;
 
 	USES_ARENA();
 	c->gives_way_to = 0;
-	if (is_own(running->place) || running->stays || own->root.ready.top || own->root.node.parent)
+	if (is_own(running->place) || running->stays || own->root.node.parent)
 		return 0;
-	next = first_of_cpu(c, cpu, NULL);
+	next = first_of_cpu(c, cpu, NULL, own);
 	if (next >= PLACES_OF_CPU)
 		return 0;
 	pl = place_of_choice(c, cpu, next);
 	clock = place_clock(pl);
+	if (looks_for_one_ahead(c, cpu, running, pl))
+		return 1;
+	if (own->root.ready.top)
+		return 0;
 	if (c->elsewhere != cpu && may_take_over(other, c->elsewhere, running->place)) {
 		c->gives_way_to = c->elsewhere + 1;
 		if (vtime_before(clock, place_clock(own))) {

@@ -2,6 +2,7 @@
 //! Bugs planted in how masks and caches are served make a mix unfair that holds without them: somebody falls behind the fluid ideal.
 
 use crate::common::planted::{plant, side_by_side};
+use crate::common::summaries::{row, summary_under};
 use consort_sim::consort::{Consort, Library};
 use consort_sim::fluid::LAG_MAX_SLICES;
 use consort_sim::mutate::Mutation;
@@ -9,9 +10,10 @@ use consort_sim::{run_against_ideal, scenario};
 use std::path::Path;
 
 const CLOCKS: &str = "kernel/bpf/clocks.h";
+const WAY: &str = "kernel/bpf/way.h";
 
 /// Each with the mix that it breaks, and how far, in slices, nobody is behind there without it.
-const BUGS: [(Mutation, &str, f64); 9] = [
+const BUGS: [(Mutation, &str, f64); 10] = [
     (
         Mutation {
             name: "gaps-stay",
@@ -60,6 +62,16 @@ const BUGS: [(Mutation, &str, f64); 9] = [
             to: "}",
         },
         "pins_in_turns",
+        LAG_MAX_SLICES,
+    ),
+    (
+        Mutation {
+            name: "gives-way-to-its-own-cgroup",
+            file: WAY,
+            from: "if (!n || n == tree_member_above(pays_of(running), &pl->root))",
+            to: "if (!n)",
+        },
+        "llc",
         LAG_MAX_SLICES,
     ),
     (
@@ -129,4 +141,29 @@ fn each_planted_bug_is_seen() {
             bug.name
         );
     });
+}
+
+/// The longest wait of those who are bound to one of two CPUs, beside a heavy cgroup and one that is far ahead of them.
+fn bound_wait_ms(library: &Library) -> f64 {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/mixes/masks_ahead.json");
+    let text = std::fs::read_to_string(path).unwrap();
+    let summary = summary_under(Box::new(Consort::new(library)), &text, None);
+    row(&summary, "bound").wait_max_ms
+}
+
+/// A slice of each of the others that are bound, and one of the heavy cgroup's.
+const BOUND_WAIT_MS: f64 = 16.0;
+
+#[test]
+fn a_heavy_task_takes_the_cpu_of_one_that_is_ahead_of_those_who_are_bound() {
+    let wait_ms = bound_wait_ms(&Library::built_in());
+    assert!(wait_ms < BOUND_WAIT_MS, "{wait_ms}");
+    let bug = Mutation {
+        name: "nobody-is-ahead",
+        file: WAY,
+        from: "if (looks_for_one_ahead(c, cpu, running, pl))",
+        to: "if (0)",
+    };
+    let wait_ms = bound_wait_ms(&plant(&bug));
+    assert!(wait_ms > 2.0 * BOUND_WAIT_MS, "{wait_ms}");
 }
