@@ -20,9 +20,6 @@
 #include "idle.h"
 #include "inherit.h"
 
-/* A task whose last run is charged up to this much has been charged when it fell asleep. */
-#define CHARGED_NS 100000
-
 /* Those that wait are in this list, also while a thief looks at them. */
 static inline bool waits_in(const struct place __arena *pl)
 {
@@ -57,12 +54,13 @@ static inline bool goes_on_alone(struct consort_cpu __arena *c, u32 cpu,
 	       !somebody_waits_for(c, cpu);
 }
 
-/* Before a task sleeps: it is charged, so that its CPU need not do so if nobody waits for that. With the shard's lock held. */
+/*
+ * Before a task sleeps: it is charged while its load still counts, so that its CPU need not do so, nor count that load anew. With
+ * the shard's lock held.
+ */
 static inline void charge_sleeper(struct task __arena *t)
 {
-	struct consort_cpu __arena *c = cpu_at(t->cpu);
-
-	if (!t->set && c->running == t && !somebody_waits_for(c, t->cpu))
+	if (!t->set && cpu_at(t->cpu)->running == t)
 		charge_until_now(t);
 }
 

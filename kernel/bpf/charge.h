@@ -137,6 +137,15 @@ static __always_inline void charge_end(struct task __arena *t)
 		count_load(t, false);
 }
 
+/* A task whose last run is charged up to this much has been charged when it fell asleep. */
+#define CHARGED_NS 100000
+
+/* Whether a task sleeps and has been charged then: what it has run since is charged with its next run. */
+static __always_inline bool is_charged(const struct task __arena *t, s64 ran_ns)
+{
+	return !one_cpu && !t->member.node.active && !t->set && !nr_limits && ran_ns <= CHARGED_NS;
+}
+
 /*
  * Charges what the kernel measured since the last time. `total_ns` is the task's sum_exec_runtime; it has just run, or
  * has not run since it was charged.
@@ -146,7 +155,7 @@ static __always_inline void task_charge(struct task __arena *t, u64 total_ns, u6
 	s64 ran_ns = total_ns - t->charged_ns;
 
 	/* Negative: the estimates were too high; that much it will run for nothing. */
-	if (ran_ns <= 0)
+	if (ran_ns <= 0 || is_charged(t, ran_ns))
 		return;
 	t->charged_ns = total_ns;
 	task_settle_in(t);

@@ -13,10 +13,7 @@
 /* What classes weigh where a task of one is runnable follows what has been promised there. */
 core_fn promises_follow(struct task __arena *t in_arena)
 {
-	struct place __arena *pl = place_at(t->place);
-
-	if (pl->top.load)
-		class_weigh_all(pl);
+	class_weigh_all(place_at(t->place));
 	return 0;
 }
 
@@ -71,7 +68,8 @@ static __always_inline void set_load(struct task __arena *t, u64 load)
 	t->load = load;
 	if (more && (t->place >= SHARDS_MAX || shard_at(t->place)->nr_in_subsets))
 		weights_follow(t);
-	promises_follow(t);
+	if (place_at(t->place)->top.load)
+		promises_follow(t);
 }
 
 /* Tells the ledgers of its accounts that a task has become active, or ceases to be. */

@@ -90,6 +90,15 @@ core_fn keep_others_waiting(struct consort_cpu __arena *c in_arena, u32 cpu,
 	return 0;
 }
 
+/* Whether the CPU may serve another place than a running task's: most machines have no tasks that are bound to some CPUs. */
+static __always_inline bool has_places_beside(const struct consort_cpu __arena *c,
+					      const struct place __arena *own)
+{
+	const struct shard __arena *s = shard_at(c->shard);
+
+	return s->nr_in_subsets || c->place.nr_runnable || own != &s->place;
+}
+
 /* The task is not to be taken for the running one any more: it sleeps, ends, or goes to another shard. */
 static inline void task_end(struct task __arena *t)
 {
@@ -226,7 +235,7 @@ core_fn task_begin(struct consort_cpu __arena *c in_arena, u32 cpu, struct task 
 		if (in_domain(t) && at_ns <= now_ns)
 			at_ns = now_ns + tunables.min_slice_ns;
 	}
-	if (!one_cpu)
+	if (!one_cpu && has_places_beside(c, pl))
 		keep_others_waiting(c, cpu, pl, now_ns,
 				    at_ns < now_ns + slice ? at_ns : now_ns + slice);
 	if (nr_limits) {
