@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tasks that send each other messages, on several CPUs: where they run, and how many messages one wake-up is worth.
 
-use crate::common::summaries::{row, summary, SEEDS};
+use crate::common::planted::{plant, side_by_side};
+use crate::common::summaries::{row, summary_under, SEEDS};
+use consort_sim::consort::{Consort, Library};
+use consort_sim::mutate::Mutation;
 use consort_sim::report::Summary;
+
+fn summary(library: &Library, text: &str, seed: u64) -> Summary {
+    summary_under(Box::new(Consort::new(library)), text, Some(seed))
+}
 
 /// As many pairs as these CPUs, of so many: one of a pair works while the other one waits for its message.
 fn pairs(number: usize, cpus: usize) -> String {
@@ -26,19 +33,23 @@ fn pairs(number: usize, cpus: usize) -> String {
     )
 }
 
+/// So many pairs, of so many CPUs.
+const PAIRS: [(usize, usize); 3] = [(4, 4), (8, 8), (4, 8)];
+
+/// Whether of a hundred wake-ups less than one takes a task elsewhere.
+fn share_a_cpu(library: &Library, (number, cpus): (usize, usize), seed: u64) -> bool {
+    let all = summary(library, &pairs(number, cpus), seed).total;
+    let (elsewhere, wakeups) = (all.migrations_per_s, all.wakeups_per_s);
+    println!("{number} of {cpus} CPUs, seed {seed}: {elsewhere} of {wakeups} wake-ups a second");
+    100.0 * elsewhere < wakeups
+}
+
 /// Whichever CPU becomes free first would take whoever has just woken, and its own would have to look elsewhere, and so on.
 #[test]
 fn two_that_send_each_other_messages_share_a_cpu() {
     for seed in SEEDS {
-        for (number, cpus) in [(4, 4), (8, 8), (4, 8)] {
-            let summary = summary(&pairs(number, cpus), seed);
-            let all = &summary.total;
-            assert!(
-                100.0 * all.migrations_per_s < all.wakeups_per_s,
-                "{number} of {cpus} CPUs, seed {seed}: {} of {} wake-ups a second elsewhere",
-                all.migrations_per_s,
-                all.wakeups_per_s
-            );
+        for pairs in PAIRS {
+            assert!(share_a_cpu(&Library::built_in(), pairs, seed), "{pairs:?}");
         }
     }
 }
@@ -82,28 +93,94 @@ fn senders(summary: &Summary) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// Each is compared after a shortest slice, 0.5 ms, and may go on for three of them on four CPUs.
+/// Whether each sender goes on for about three shortest slices of 0.5 ms, and all have the same.
+fn go_on(library: &Library, seed: u64) -> bool {
+    let senders = senders(&summary(library, &crowd(4, 10, &[]), seed));
+    let (mut least, mut most) = (f64::INFINITY, 0.0f64);
+    let mut all = true;
+    for (ran_ms, percent) in senders {
+        all &= (1.0..1.6).contains(&ran_ms);
+        (least, most) = (least.min(percent), most.max(percent));
+    }
+    println!("seed {seed}: {least} to {most} %");
+    all && least > 0.95 * most
+}
+
+/// Whether beside a reservation no sender does: of its period of 30 ms no slice is longer than a part.
+fn end_beside_reservations(library: &Library, seed: u64) -> bool {
+    let reserved = r#""reserved": {"hog": true, "reserve": {"class": "guaranteed", "rate": 0.25, "period": "30ms"}}"#;
+    let senders = senders(&summary(library, &crowd(4, 10, &[reserved]), seed));
+    senders.iter().all(|(ran_ms, _)| *ran_ms < 0.8)
+}
+
 #[test]
 fn one_that_sends_messages_goes_on_for_a_protected_slice() {
     for seed in SEEDS {
-        let summary = summary(&crowd(4, 10, &[]), seed);
-        let (mut least, mut most) = (f64::INFINITY, 0.0f64);
-        for (ran_ms, percent) in senders(&summary) {
-            assert!((1.0..1.6).contains(&ran_ms), "seed {seed}: {ran_ms} ms");
-            (least, most) = (least.min(percent), most.max(percent));
-        }
-        assert!(least > 0.95 * most, "seed {seed}: {least} to {most}");
+        assert!(go_on(&Library::built_in(), seed));
     }
 }
 
-/// Of a period of 30 ms no slice is longer than a part.
 #[test]
 fn beside_reservations_senders_have_slices_like_others() {
-    let reserved = r#""reserved": {"hog": true, "reserve": {"class": "guaranteed", "rate": 0.25, "period": "30ms"}}"#;
     for seed in SEEDS {
-        let summary = summary(&crowd(4, 10, &[reserved]), seed);
-        for (ran_ms, _) in senders(&summary) {
-            assert!(ran_ms < 0.8, "seed {seed}: {ran_ms} ms");
-        }
+        assert!(end_beside_reservations(&Library::built_in(), seed));
     }
+}
+
+type Holds = fn(&Library) -> bool;
+
+/// Each with what does not hold then.
+const BUGS: [(Mutation, Holds); 5] = [
+    (
+        Mutation {
+            name: "no-reader-waits-for-its-sender",
+            file: "kernel/bpf/message.h",
+            from: "return c->compare_at_ns != NEVER_NS;",
+            to: "return 0;",
+        },
+        |it| share_a_cpu(it, PAIRS[1], 1),
+    ),
+    (
+        Mutation {
+            name: "any-newly-woken-one-goes-first",
+            file: "kernel/bpf/choose.h",
+            from: "if (reader_goes_first(c, choice, place))",
+            to: "if (0)",
+        },
+        |it| share_a_cpu(it, PAIRS[1], 1),
+    ),
+    (
+        Mutation {
+            name: "no-sender-goes-on",
+            file: "kernel/bpf/choose.h",
+            from: "if (!has_sent(c) || now_ns - c->began_ns >= protected_ns)",
+            to: "if (1)",
+        },
+        |it| go_on(it, 1),
+    ),
+    (
+        Mutation {
+            name: "senders-go-on-for-ever",
+            file: "kernel/bpf/choose.h",
+            from: "if (!has_sent(c) || now_ns - c->began_ns >= protected_ns)",
+            to: "if (!has_sent(c))",
+        },
+        |it| go_on(it, 1),
+    ),
+    (
+        Mutation {
+            name: "protected-beside-reservations",
+            file: "kernel/bpf/queue.h",
+            from: "pl->protected_ns = slice_beside_ns(pl->protected_ns, tunables.min_slice_ns,",
+            to: "(void)slice_beside_ns(pl->protected_ns, tunables.min_slice_ns,",
+        },
+        |it| end_beside_reservations(it, 1),
+    ),
+];
+
+#[test]
+fn each_bug_planted_in_messages_is_seen() {
+    side_by_side(&BUGS, |(bug, holds)| {
+        assert!(!holds(&plant(bug)), "{} is not seen", bug.name);
+    });
 }
