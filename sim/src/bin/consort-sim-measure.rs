@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! How fast the simulator is, how much memory a large machine takes, and how many planted bugs it finds: JSON, for
-//! the bench. `consort-sim-measure hour|cpus256|mutations`; and `run LIBRARY SEEDS`, random scenarios under another
+//! the bench. `consort-sim-measure hour|cpus256|cpus1024|mutations`; and `run LIBRARY SEEDS`, random scenarios under another
 //! build of the scheduler, for sim/coverage.
 
 use consort_sim::consort::Library;
@@ -52,9 +52,8 @@ fn players(duration_ns: u64) -> Setup {
 }
 
 /// Two threads a core, 16 CPUs a cache, 64 a node: players in 300 domains, hogs, and sleepers of all lengths.
-fn large(duration_ns: u64) -> Setup {
-    const CPUS: u32 = 256;
-    let each = |part: u32| (0..CPUS).map(|cpu| cpu / part).collect();
+fn large(cpus: u32, duration_ns: u64) -> Setup {
+    let each = |part: u32| (0..cpus).map(|cpu| cpu / part).collect();
     let machine = Machine {
         llc_of: each(16),
         core_of: each(2),
@@ -167,10 +166,11 @@ fn main() -> ExitCode {
     let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let result = match arguments[..] {
         ["hour"] => speed(&players(3_600 * S)),
-        ["cpus256"] => speed(&large(2 * S)),
+        ["cpus256"] => speed(&large(256, 2 * S)),
+        ["cpus1024"] => speed(&large(1024, 2 * S)),
         ["mutations"] => mutations(&repository),
         ["run", library, seeds] => scenarios(library, seeds),
-        _ => Err("expected hour, cpus256, mutations, or run LIBRARY SEEDS".to_owned()),
+        _ => Err("expected hour, cpus256, cpus1024, mutations, or run LIBRARY SEEDS".to_owned()),
     };
     match result {
         Ok(values) => {
