@@ -176,26 +176,37 @@ static __always_inline void deactivate_alone(struct task __arena *t)
 	place_count(pl, t->place, -1);
 }
 
-/* The same begins to wait, or is taken. */
-static __always_inline void wait_alone(struct task __arena *t, u64 now_ns)
+/* A task is among those that wait in its place, or is no more. */
+static __always_inline void wait_begins(struct task __arena *t, u64 now_ns)
 {
-	tree_enqueue(&t->member.node);
 	place_wait(place_at(t->place), &t->member, now_ns);
+	if (!one_cpu)
+		shard_at(shard_of_place(t->place))->nr_waiting++;
 }
 
-static __always_inline void wait_no_more(struct task __arena *t)
+static __always_inline void wait_ends(struct task __arena *t)
 {
 	struct place __arena *pl = place_at(t->place);
 
 	place_wait_no_more(pl, &t->member);
-	if (!one_cpu && !pl->waiters.first)
+	if (one_cpu)
+		return;
+	shard_at(shard_of_place(t->place))->nr_waiting--;
+	if (!pl->waiters.first)
 		live_busy_until(&pl->waiters, bpf_ktime_get_ns());
+}
+
+/* A task that is in no domain begins to wait, or is taken. */
+static __always_inline void wait_alone(struct task __arena *t, u64 now_ns)
+{
+	tree_enqueue(&t->member.node);
+	wait_begins(t, now_ns);
 }
 
 static __always_inline void take_alone(struct task __arena *t)
 {
 	tree_dequeue(&t->member.node);
-	wait_no_more(t);
+	wait_ends(t);
 }
 
 static inline void role_wakes(struct task __arena *t, u64 now_ns);
@@ -277,13 +288,13 @@ static __always_inline void put_in(struct task __arena *t, u64 now_ns)
 	if (t->member.node.ready.queued)
 		return;
 	queue_in(t, now_ns);
-	place_wait(place_at(t->place), &t->member, now_ns);
+	wait_begins(t, now_ns);
 }
 
 static __always_inline void take_out(struct task __arena *t)
 {
 	queue_out(t);
-	wait_no_more(t);
+	wait_ends(t);
 }
 
 /* A waiting task is out of the queue for as long as others are looked at, and waits all the while. */

@@ -211,19 +211,76 @@ static inline void put_stolen(struct consort_cpu __arena *c, u32 cpu, struct tas
 	timer_follow(c, cpu);
 }
 
-/* An idle CPU looks for work elsewhere, each from another place on, so that not all want the same lock. */
+/* The own place of the first of a shard's CPUs from `from` on, but for the one that looks; PLACE_NONE: there is none. */
+static __always_inline u32 own_place_from(const struct shard __arena *s, u32 from, u32 cpu)
+{
+	u64 rest = ~0ULL << from % 64, bits;
+
+	for (u32 i = hidden(from / 64); i < mask_words() && can_loop; i = hidden(i + 1)) {
+		bits = s->cpus[i % MASK_WORDS] & rest;
+		rest = ~0ULL;
+		if (i == cpu / 64)
+			bits &= ~(1ULL << cpu % 64);
+		if (bits)
+			return place_of_cpu(i * 64 + __builtin_popcountll((bits & -bits) - 1));
+	}
+	return PLACE_NONE;
+}
+
+/* The place of a shard that is looked at after another one of it: after its own that of each of its subsets, then its CPUs'. */
+static __always_inline u32 place_after(u32 shard, u32 place, u32 cpu)
+{
+	u32 subset = 0;
+
+	if (is_own(place))
+		return own_place_from(shard_at(shard), place - SHARDS_MAX + 1, cpu);
+	if (place >= PLACE_SUBSETS)
+		subset = place - place_of_subset(shard, 0) + 1;
+	if (subset < subsets_of_shard())
+		return place_of_subset(shard, subset);
+	return own_place_from(shard_at(shard), 0, cpu);
+}
+
+/*
+ * Where an idle CPU looks after `place`; PLACE_NONE: at first, and at last. It looks in shards in which somebody waits, its own one last:
+ * there it chooses from the shard's place and those of subsets itself.
+ */
+core_fn next_to_steal_from(struct consort_cpu __arena *c in_arena, u32 cpu, u32 place)
+{
+	u32 shard = c->shard;
+
+	USES_ARENA();
+	if (place != PLACE_NONE) {
+		shard = shard_of_place(place);
+		place = place_after(shard, place, cpu);
+		if (place != PLACE_NONE || shard == c->shard)
+			return place;
+	}
+	for (u32 i = hidden(0); i < topology.nr_shards && can_loop; i = hidden(i + 1)) {
+		shard = (shard + 1) % topology.nr_shards;
+		if (*(volatile u32 __arena *)&shard_at(shard)->nr_waiting)
+			return shard == c->shard ? own_place_from(shard_at(shard), 0, cpu) :
+						   place_of_shard(shard);
+		if (shard == c->shard)
+			break;
+	}
+	return PLACE_NONE;
+}
+
+/*
+ * An idle CPU looks for work elsewhere, each from another shard on, so that not all want the same lock. Where nobody waits it reads
+ * one word of each shard: a task that begins to wait after that finds this CPU without work (idle.h).
+ */
 core_fn steal(struct consort_cpu __arena *c in_arena, u32 cpu, u64 now_ns)
 {
 	USES_ARENA();
-	u32 own = place_of_shard(c->shard), first = c->shard + 1;
 	struct task_struct *p = NULL;
+	u32 place = PLACE_NONE;
 
 	for (u32 i = hidden(0); i < nr_places() && can_loop; i = hidden(i + 1)) {
-		u32 place = nth_place((first + i) % nr_places());
-
-		if (place == own || place == place_of_cpu(cpu) ||
-		    (place >= PLACE_SUBSETS && shard_of_place(place) == c->shard))
-			continue;
+		place = next_to_steal_from(c, cpu, place);
+		if (place == PLACE_NONE)
+			break;
 		p = steal_from(place, cpu, false, now_ns);
 		if (p)
 			break;

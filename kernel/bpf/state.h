@@ -206,6 +206,8 @@ struct pick {
 struct consort_cpu {
 	struct task __arena *running; /* chosen last; NULL: idle */
 	struct task __arena *hot[HOT]; /* the last ones that have run on it, see core/hot.h */
+	struct task __arena *
+		has_lost; /* its choice has just looked at it, and has chosen another one; NULL: none */
 	struct task __arena *left; /* put aside for a moment when a higher class took the CPU */
 	u64 since_ns; /* when it was chosen or compared */
 	u64 began_ns; /* when it was chosen, and not the task before; kept on several CPUs */
@@ -269,6 +271,7 @@ struct shard {
 	u32 nr_possible;
 	u32 nr_runnable; /* tasks, in its place, in its CPUs' own ones, and in those of subsets */
 	u32 nr_in_subsets; /* of these, in those of subsets */
+	u32 nr_waiting; /* tasks that wait in any of its places; kept on several CPUs */
 	u64 cpus[MASK_WORDS]; /* possible ones: a bit for each */
 	u64 online[MASK_WORDS]; /* of these */
 	u32 nr_asks; /* groups whose own functions are to be asked, see user.h, */

@@ -244,6 +244,15 @@ static void check_place(struct checking *c, u32 place, u32 nr_runnable)
 		       pl->nr_runnable, nr_runnable);
 }
 
+static void check_waiting(struct checking *c, u32 shard, u32 nr_waiting)
+{
+	u32 counted = shard_at(shard)->nr_waiting;
+
+	if (nr_waiting != counted)
+		broken(c, "sums", "shard %u counts %u waiting tasks, there are %u", shard, counted,
+		       nr_waiting);
+}
+
 static void note_run_max(const struct checking *c, const struct tree_node *n)
 {
 	struct sum *sum = n->parent ? sum_of(n->parent) : NULL;
@@ -287,10 +296,11 @@ static void check_places(struct checking *c)
 {
 	u32 nr_groups = 2 + sim_map_slots(&group_sets) + CLASSES_MAX + sim_reservations_max +
 			sim_domains_max;
-	static u32 nr_runnable[PLACES_MAX];
+	static u32 nr_runnable[PLACES_MAX], nr_waiting[SHARDS_MAX];
 
 	forget_sums(nr_groups * nr_places());
 	memset(nr_runnable, 0, sizeof(nr_runnable));
+	memset(nr_waiting, 0, sizeof(nr_waiting));
 	for (u32 i = 0; i < nr_places(); i++)
 		each_group(nth_place(i), add_group, c);
 	for (u32 i = 0; i < c->nr_tasks; i++) {
@@ -300,6 +310,7 @@ static void check_places(struct checking *c)
 			continue;
 		add_node(&t->member.node);
 		nr_runnable[place_index(t->place)] += t->member.node.active;
+		nr_waiting[shard_of_place(t->place)] += t->member.node.ready.queued;
 	}
 	add_flights(c);
 	for (u32 i = 0; i < nr_places(); i++)
@@ -315,6 +326,8 @@ static void check_places(struct checking *c)
 		each_group(nth_place(i), add_run_max, c);
 	for (u32 i = 0; i < nr_places() && !c->broken; i++)
 		check_place(c, nth_place(i), nr_runnable[i]);
+	for (u32 i = 0; i < topology.nr_shards && !one_cpu && !c->broken; i++)
+		check_waiting(c, i, nr_waiting[i]);
 }
 
 #include "held.h"
