@@ -60,13 +60,16 @@ static inline bool has_ended(const struct task_struct *p)
 }
 
 /*
- * Whether a task has run since its CPU's choice has looked at it. On several CPUs the kernel puts the one that was not chosen
- * back into the queue, and it has not polled since: that is no interruption of an event.
+ * Whether a task that still wants the CPU is interrupted. On several CPUs the kernel also puts the one back into the queue that its
+ * CPU's choice has just looked at, and has not chosen.
  */
-static inline bool has_run_since(const struct task_struct *p, const struct task __arena *t,
-				 const struct consort_cpu __arena *c)
+static inline bool is_interrupted(const struct task __arena *t, struct consort_cpu __arena *c)
 {
-	return c->running == t || (s64)(p->se.sum_exec_runtime - t->charged_ns) > CHARGED_NS;
+	bool has_lost = !one_cpu && c->has_lost == t;
+
+	if (has_lost)
+		c->has_lost = NULL;
+	return t->member.node.active && !has_lost;
 }
 
 SEC("struct_ops/consort_enqueue")
@@ -103,8 +106,7 @@ void BPF_PROG(consort_enqueue, struct task_struct *p, u64 flags)
 	if (!one_cpu)
 		look_aside(c, cpu, t);
 	now_ns = bpf_ktime_get_ns();
-	if (t->member.node.active && in_domain(t) && has_run_since(p, t, c) &&
-	    !slot_refresh(t, cpu, now_ns) && has_function(t))
+	if (is_interrupted(t, c) && in_domain(t) && !slot_refresh(t, cpu, now_ns) && has_function(t))
 		role_look(t, p->se.sum_exec_runtime, c->running == t ? c->since_ns : now_ns, now_ns);
 	task_charge(t, p->se.sum_exec_runtime, now_ns);
 	place = place_for(p, cpu, stays, true);
@@ -233,6 +235,8 @@ void BPF_PROG(consort_dispatch, s32 cpu, struct task_struct *prev)
 	next->pays = c->choice.pays;
 	pay_back_asked(c, next);
 	keep = next == running;
+	if (!one_cpu)
+		c->has_lost = keep ? NULL : running;
 	if (!keep && waits_at_once(running, prev))
 		task_exchange(next, running, now_ns);
 	else

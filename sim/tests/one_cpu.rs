@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One CPU: shares, sleepers, and the players of bench/player.
 
+use crate::common::planted::plant;
 use crate::common::{assert_fine, players, sleeper, with_domain, Tardiness, MS, S};
+use consort_sim::consort::{Consort, Library};
+use consort_sim::mutate::Mutation;
 use consort_sim::setup::{Kernel, Machine, Program, Task};
 use consort_sim::trace::Event;
 use consort_sim::{consort, run};
@@ -72,6 +75,46 @@ fn a_sleeper_is_woken_beside_a_hog() {
     assert_fine(&outcome);
     assert!(outcome.tasks[1].wait_max_ns < 5 * MS, "{outcome:?}");
     assert!(outcome.tasks[1].switches > 90, "{outcome:?}");
+}
+
+/// The longest tardiness of twelve players that a task interrupts now and then, in milliseconds.
+fn interrupted_players_ms(library: &Library, sleep_ns: u64) -> f64 {
+    let mut setup = with_domain(one_cpu(Kernel::V7_2), 12 * S);
+    setup.tasks = players(12, Some(0), S / 2);
+    let wakes = Task::new("wakes", sleeper(40_000, sleep_ns));
+    setup.tasks.push(wakes);
+    let mut tardiness = Tardiness {
+        from_ns: 2 * S,
+        ..Tardiness::default()
+    };
+    let scheduler = Box::new(Consort::new(library));
+    let outcome = run(&setup, scheduler, &mut |event: &Event| {
+        tardiness.note(event)
+    })
+    .unwrap();
+    assert_fine(&outcome);
+    tardiness.percentile_ms(100.0)
+}
+
+/// What members have had since their last system call is read when they are interrupted: else one that has served its event is
+/// taken for due, and the next one waits for a chunk of it besides its own.
+#[test]
+fn players_that_are_interrupted_are_on_time() {
+    const INTERRUPTS_NS: [u64; 3] = [51 * MS, 130 * MS, 250 * MS];
+    let worst_ms = |library: &Library| {
+        let all = INTERRUPTS_NS.map(|it| interrupted_players_ms(library, it));
+        all.into_iter().fold(0.0, f64::max)
+    };
+    let ms = worst_ms(&Library::built_in());
+    assert!(ms < 1.1, "{ms}");
+    let bug = plant(&Mutation {
+        name: "interrupted-members-are-not-asked",
+        file: "kernel/bpf/consort.bpf.c",
+        from: "return t->member.node.active && !has_lost;",
+        to: "return t->member.node.active && c->running == t;",
+    });
+    let ms = worst_ms(&bug);
+    assert!(ms > 1.4, "{ms}");
 }
 
 #[test]
