@@ -58,11 +58,14 @@ class Settings:
     huge_pages: bool = True
     # Of a guest with several, time is counted over all of them: compare nothing but ratios of one run.
     cpus: int = 1
-    # The emulator: the installed one, or that of vm/fetch-qemu, which divides time between several CPUs.
-    qemu: str = "installed"
     # The image of its disk, mounted at /disk, and kernel modules that it loads.
     disk: GuestFile | None = None
     modules: tuple[str, ...] = ()
+
+    @property
+    def qemu(self) -> str:
+        """The emulator: that of vm/fetch-qemu divides time between several CPUs."""
+        return "10" if self.cpus > 1 else "installed"
 
     def arguments(self) -> list[str]:
         pairs = (("--granularity", self.granularity), ("--min-slice", self.min_slice))
@@ -207,6 +210,21 @@ Extract = Callable[[Samples], float]
 def of(run: str, path: str) -> Extract:
     """The median over the starts of a run."""
     return reading((run,), lambda samples: samples.value(run, path))
+
+
+def over_stock(run: str, path: str) -> Extract:
+    """Consort's number over EEVDF's."""
+    return over(f"consort.{run}", f"eevdf.{run}", path)
+
+
+def stock_over(run: str, path: str) -> Extract:
+    """The reverse, of rates: what an operation takes, below 1 less than under EEVDF."""
+    return over(f"eevdf.{run}", f"consort.{run}", path)
+
+
+def over(one: str, other: str, path: str) -> Extract:
+    """The number of one run over that of another one."""
+    return reading((one, other), lambda samples: samples.value(one, path) / samples.value(other, path))
 
 
 def reading(runs: Iterable[str], extract: Extract) -> Extract:

@@ -25,6 +25,7 @@ from ..model import (
     Settings,
     Target,
     of,
+    over,
     reading,
 )
 from ..papers import Line, Panel
@@ -62,7 +63,7 @@ START_S = 4
 DETAILED_MS, BINS = 5.0, 60
 ONE = Settings(huge_pages=False)
 # Four CPUs that share one's time: a frame takes each of them four times as long.
-FOUR = replace(ONE, cpus=4, qemu="10")
+FOUR = replace(ONE, cpus=4)
 FOUR_PACE = PACE // 4
 
 
@@ -195,9 +196,7 @@ def over_light(name: str) -> Row:
     """When frames are shown beside heavy load, on average, over when they are beside nothing."""
 
     def ratio(control: str) -> Extract:
-        both = f"{name}.heavy.{control}", f"{name}.light.{control}"
-        path = "completion.mean_ms"
-        return reading(both, lambda samples: samples.value(both[0], path) / samples.value(both[1], path))
+        return over(f"{name}.heavy.{control}", f"{name}.light.{control}", "completion.mean_ms")
 
     against = {"eevdf": ratio("st"), "eevdf_cgroups": ratio("st_cgroups")}
     return Row(f"groups.{name}.heavy_over_light_ratio", "ratio", ratio("rdx"), Target(at_most=1.1), against)

@@ -2,7 +2,7 @@
 """Hackbench: many short messages between many processes."""
 
 from ..commits import SCHEDULER
-from ..model import COMPARED, Experiment, Row, Run, Samples, Target, of
+from ..model import COMPARED, Experiment, Row, Run, Samples, Target, of, over_stock
 from ..workloads import Length
 
 TRANSPORTS = ("sockets", "pipes")
@@ -24,7 +24,7 @@ def experiment(length: Length) -> Experiment:
         Row(
             f"hackbench.{transport}.ratio",
             "ratio",
-            _ratio(transport),
+            over_stock(transport, "us_per_message"),
             Target(at_most=1.05),
             {"eevdf": of_one},
         )
@@ -44,11 +44,3 @@ def experiment(length: Length) -> Experiment:
 def of_one(_samples: Samples) -> float:
     """EEVDF's own ratio to itself."""
     return 1.0
-
-
-def _ratio(transport: str):
-    def value(samples: Samples) -> float:
-        ours = samples.value(f"consort.{transport}", "us_per_message")
-        return ours / samples.value(f"eevdf.{transport}", "us_per_message")
-
-    return value

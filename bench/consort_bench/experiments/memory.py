@@ -12,7 +12,7 @@ THREADS = ("memory", "--kind", "threads", "--count", "4000", "--cgroup", SERVE_C
 MEMBERS = ("memory", "--kind", "members", "--count", "224", "--cgroup", SERVE_CGROUP)
 IDLE = ("memory", "--kind", "idle", "--cgroup", SERVE_CGROUP)
 FEW, MANY = 4, 16
-IDLE_ON = {cpus: Settings(own_cgroup=True, cpus=cpus, qemu="10") for cpus in (FEW, MANY)}
+IDLE_ON = {cpus: Settings(own_cgroup=True, cpus=cpus) for cpus in (FEW, MANY)}
 
 
 def per_cpu(samples: Samples) -> float:

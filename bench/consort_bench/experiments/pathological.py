@@ -2,7 +2,7 @@
 """The workloads that 000 (section 5.1.1) leaves to future work, against EEVDF."""
 
 from ..commits import SCHEDULER
-from ..model import COMPARED, Experiment, Row, Run, Samples, Target, of
+from ..model import COMPARED, Experiment, Row, Run, Target, of, over_stock
 from ..workloads import Length
 from .hackbench import of_one
 
@@ -19,7 +19,9 @@ def experiment(length: Length) -> Experiment:
             ("massive_intr", massive_intr, length.seconds + 1),
         )
     )
-    rows = (Row("ring.ratio", "ratio", ring_ratio, Target(at_most=1), {"eevdf": of_one}),) + tuple(
+    rows = (
+        Row("ring.ratio", "ratio", over_stock("ring", "us_per_hop"), Target(at_most=1), {"eevdf": of_one}),
+    ) + tuple(
         Row(id, unit, of(f"consort.{run}", path), against={"eevdf": of(f"eevdf.{run}", path)})
         for id, unit, run, path in (
             ("ring.us_per_hop", "us", "ring", "us_per_hop"),
@@ -28,7 +30,3 @@ def experiment(length: Length) -> Experiment:
         )
     )
     return Experiment("pathological", "Ring and massive_intr", runs, rows, measures=SCHEDULER)
-
-
-def ring_ratio(samples: Samples) -> float:
-    return samples.value("consort.ring", "us_per_hop") / samples.value("eevdf.ring", "us_per_hop")

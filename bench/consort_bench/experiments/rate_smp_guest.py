@@ -22,7 +22,7 @@ def experiment(length: Length) -> Experiment:
         promised = [f"{part}={percent / 100}" for part, percent in RESERVED.values() for _ in range(CPUS)]
         words = ("shares", "--promised", ",".join(promised), "--hogs", str(HOGS))
         made = run(name, scheduler, length.seconds, *words, "--seconds", str(length.seconds), *options)
-        return (replace(made, settings=replace(made.settings, cpus=CPUS, qemu="10")),)
+        return (replace(made, settings=replace(made.settings, cpus=CPUS)),)
 
     rows = tuple(
         Row(f"rate.guest_smp4.{name}_error_percent", "%", value("consort"), target, {"eevdf": value("eevdf")})

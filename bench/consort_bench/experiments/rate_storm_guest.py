@@ -23,8 +23,6 @@ LATE = ("p50", "p99", "max")
 ANSWERS = ("p50", "p99")
 # All CPUs of a guest share the instructions that one has alone.
 INSTRUCTIONS_PER_US = 500
-# The one that divides time between several.
-EMULATOR = {1: "installed", 4: "10"}
 ANY = Target()
 NONE = Target(at_most=0)
 EACH_FRAME = Target(at_least=24)
@@ -49,7 +47,7 @@ def experiment(length: Length) -> Experiment:
                 made = run(
                     f"{name}.{cpus}.{situation}", scheduler, length.seconds // 2 + AROUND_S, *words, *more
                 )
-                runs.append(replace(made, settings=replace(made.settings, cpus=cpus, qemu=EMULATOR[cpus])))
+                runs.append(replace(made, settings=replace(made.settings, cpus=cpus)))
         return tuple(runs)
 
     after = run("after", Scheduler.CONSORT, length.seconds, "shares", "--seconds", str(length.seconds))

@@ -6,12 +6,25 @@ from __future__ import annotations
 from math import exp, log
 
 from ..commits import COOPERATION
-from ..model import COMPARED, Experiment, Extract, Row, Run, Samples, Scheduler, Settings, Target, reading
+from ..model import (
+    COMPARED,
+    Experiment,
+    Extract,
+    Row,
+    Run,
+    Samples,
+    Scheduler,
+    Settings,
+    Target,
+    of,
+    over_stock,
+    stock_over,
+)
 from ..workloads import FLEET_OVERHEAD_S, Length, fleet
 from .hackbench import TRANSPORTS, of_one
-from .stress import OVERHEAD_S, PROGRAM
+from .stress import OPERATIONS, OVERHEAD_S, PROGRAM
 
-FOUR = Settings(cpus=4, qemu="10")
+FOUR = Settings(cpus=4)
 HACKBENCH = ("--groups", "4", "--loops", "100")
 # A load of 1.6 times what the four CPUs have together: 0.1 of all instructions is 0.4 of those of one CPU.
 PLAYERS, LOAD = 16, "0.4"
@@ -41,7 +54,7 @@ def experiment(length: Length) -> Experiment:
             Row(
                 f"smp4.guest.hackbench_{transport}.ratio",
                 "ratio",
-                compared(transport, "us_per_message"),
+                over_stock(transport, "us_per_message"),
                 Target(at_most=1.05),
                 {"eevdf": of_one},
             )
@@ -55,14 +68,14 @@ def experiment(length: Length) -> Experiment:
         Row(
             "smp4.guest.players16.frames_per_s_cv_percent",
             "%",
-            one("consort.players", "frames_per_s_cv_percent"),
+            of("consort.players", "frames_per_s_cv_percent"),
             Target(at_most=1),
-            {"eevdf": one("eevdf.players", "frames_per_s_cv_percent")},
+            {"eevdf": of("eevdf.players", "frames_per_s_cv_percent")},
         ),
         Row(
             "smp4.guest.wake8hogs.mean_ratio",
             "ratio",
-            compared("wake", "mean_us"),
+            over_stock("wake", "mean_us"),
             Target(at_most=0.5),
             {"eevdf": of_one},
         ),
@@ -81,7 +94,12 @@ def experiment(length: Length) -> Experiment:
             {"eevdf": of_one},
         ),
         *(
-            Row(f"smp4.guest.stressng.{it}.ratio", "ratio", slowness(it), against={"eevdf": of_one})
+            Row(
+                f"smp4.guest.stressng.{it}.ratio",
+                "ratio",
+                stock_over(it, OPERATIONS),
+                against={"eevdf": of_one},
+            )
             for it in STRESSORS
         ),
     )
@@ -118,26 +136,9 @@ def runs_of(scheduler: Scheduler, length: Length) -> list[Run]:
     ]
 
 
-def one(run: str, path: str) -> Extract:
-    return reading((run,), lambda samples: samples.value(run, path))
-
-
-def compared(run: str, path: str) -> Extract:
-    """Consort's number over EEVDF's."""
-    both = f"consort.{run}", f"eevdf.{run}"
-    return reading(both, lambda samples: samples.value(both[0], path) / samples.value(both[1], path))
-
-
-def slowness(stressor: str) -> Extract:
-    """Time of an operation: below 1 is faster than EEVDF."""
-    both = f"eevdf.{stressor}", f"consort.{stressor}"
-    path = "operations_per_s"
-    return reading(both, lambda samples: samples.value(both[0], path) / samples.value(both[1], path))
-
-
 def stress(summary) -> Extract:
     def value(samples: Samples) -> float:
-        return summary([slowness(it)(samples) for it in STRESSORS])
+        return summary([stock_over(it, OPERATIONS)(samples) for it in STRESSORS])
 
     return value
 
@@ -147,4 +148,6 @@ def geometric_mean(ratios: list[float]) -> float:
 
 
 def players(name: str, path: str, target: Target) -> Row:
-    return Row(f"smp4.guest.players16.{name}", "ratio", compared("players", path), target, {"eevdf": of_one})
+    return Row(
+        f"smp4.guest.players16.{name}", "ratio", over_stock("players", path), target, {"eevdf": of_one}
+    )

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from ..commits import SCHEDULER
-from ..model import COMPARED, Experiment, GuestFile, Row, Run, Samples, Target, of
+from ..model import COMPARED, Experiment, GuestFile, Row, Run, Target, of, stock_over
 from ..workloads import Length
 from .hackbench import of_one
 
@@ -16,6 +16,7 @@ STRESSORS = ("cpu", "switch", "pipe", "yield", "futex", "sem", "poll", "mq", "na
 # Those that do little else than hand over, and how much slower they may be.
 HAND_OVERS = ("futex", "mq", "pipe", "sem", "yield")
 RATIO_MAX = 1.1
+OPERATIONS = "operations_per_s"
 SECONDS_MAX = 3
 # To start and to end.
 OVERHEAD_S = 0.5
@@ -38,14 +39,20 @@ def experiment(length: Length) -> Experiment:
         for stressor in STRESSORS
     )
     rows = tuple(
-        Row(f"stressng.{stressor}.ratio", "ratio", _ratio(stressor), target(stressor), {"eevdf": of_one})
+        Row(
+            f"stressng.{stressor}.ratio",
+            "ratio",
+            stock_over(stressor, OPERATIONS),
+            target(stressor),
+            {"eevdf": of_one},
+        )
         for stressor in STRESSORS
     ) + tuple(
         Row(
             f"stressng.{stressor}.operations_per_s",
             "1/s",
-            of(f"consort.{stressor}", "operations_per_s"),
-            against={"eevdf": of(f"eevdf.{stressor}", "operations_per_s")},
+            of(f"consort.{stressor}", OPERATIONS),
+            against={"eevdf": of(f"eevdf.{stressor}", OPERATIONS)},
         )
         for stressor in STRESSORS
     )
@@ -54,13 +61,3 @@ def experiment(length: Length) -> Experiment:
 
 def target(stressor: str) -> Target:
     return Target(at_most=RATIO_MAX) if stressor in HAND_OVERS else Target()
-
-
-def _ratio(stressor: str):
-    """Time of an operation, as hackbench's: below 1 is faster than EEVDF."""
-
-    def value(samples: Samples) -> float:
-        stock = samples.value(f"eevdf.{stressor}", "operations_per_s")
-        return stock / samples.value(f"consort.{stressor}", "operations_per_s")
-
-    return value
