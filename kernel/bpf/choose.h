@@ -79,7 +79,7 @@ clock_goes_first(struct place __arena *side, const struct tree_node __arena *sid
 		 const struct choice __arena *own, struct place __arena *pl,
 		 const struct tree_node __arena *n, const struct choice __arena *best)
 {
-	s64 lead = fair_key(side_n) + side->offset - fair_key(n) - pl->offset;
+	s64 lead = place_key(side, side_n) - place_key(pl, n);
 
 	if (own->due_ns < best->due_ns)
 		return lead <= place_may_lead(side, side_n);

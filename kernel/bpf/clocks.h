@@ -34,6 +34,13 @@ static __always_inline u64 place_clock(const struct place __arena *pl)
 	return pl->root.vmin + pl->offset;
 }
 
+/* By what a member of a place's root is compared with those of other places': see choose.h and way.h. */
+static __always_inline u64 place_key(const struct place __arena *pl,
+				     const struct tree_node __arena *n)
+{
+	return fair_key(n) + pl->offset;
+}
+
 /* How far a place's clock may be from its course: it goes by slices of its members. */
 static __always_inline u64 clock_slack(const struct place __arena *pl)
 {

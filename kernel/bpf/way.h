@@ -65,13 +65,6 @@ static __always_inline bool is_behind_elsewhere(struct consort_cpu __arena *c, u
 	return false;
 }
 
-/* By what a member of a place's root is compared with those of other places' (choose.h). */
-static __always_inline u64 place_key(const struct place __arena *pl,
-				     const struct tree_node __arena *n)
-{
-	return fair_key(n) + pl->offset;
-}
-
 /*
  * Whether another CPU runs a task of the running one's place that is further ahead than those who wait in the place `beside`, by
  * more than a slice of its own: it is that one's CPU that the running task should have. Within an account nothing is known of
