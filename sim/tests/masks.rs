@@ -143,27 +143,50 @@ fn each_planted_bug_is_seen() {
     });
 }
 
-/// The longest wait of those who are bound to one of two CPUs, beside a heavy cgroup and one that is far ahead of them.
-fn bound_wait_ms(library: &Library) -> f64 {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("scenarios/mixes/masks_ahead.json");
+/// The longest wait of the tasks of that name in a mix.
+fn longest_wait_ms(library: &Library, mix: &str, name: &str) -> f64 {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("scenarios/mixes/{mix}.json"));
     let text = std::fs::read_to_string(path).unwrap();
     let summary = summary_under(Box::new(Consort::new(library)), &text, None);
-    row(&summary, "bound").wait_max_ms
+    row(&summary, name).wait_max_ms
 }
 
-/// A slice of each of the others that are bound, and one of the heavy cgroup's.
-const BOUND_WAIT_MS: f64 = 16.0;
+/// Bugs with a mix, whose tasks wait there, how long at most without the bug, and for how much longer at least with it.
+const WAITS: [(Mutation, &str, &str, f64, f64); 2] = [
+    (
+        Mutation {
+            name: "nobody-is-ahead",
+            file: WAY,
+            from: "if (looks_for_one_ahead(c, cpu, running, pl))",
+            to: "if (0)",
+        },
+        // A slice of each of the others that are bound, and one of the heavy cgroup's.
+        "masks_ahead",
+        "bound",
+        16.0,
+        2.0,
+    ),
+    (
+        Mutation {
+            name: "passed-for-ever",
+            file: "kernel/bpf/choose.h",
+            from: "return now_ns - t->member.waiter.since_ns < slices * pl->quantum_ns;",
+            to: "return true;",
+        },
+        // Two turns of its cgroup, which has three quarters of a CPU for four, less a slice.
+        "masks_cgroups",
+        "b",
+        42.0,
+        1.1,
+    ),
+];
 
 #[test]
-fn a_heavy_task_takes_the_cpu_of_one_that_is_ahead_of_those_who_are_bound() {
-    let wait_ms = bound_wait_ms(&Library::built_in());
-    assert!(wait_ms < BOUND_WAIT_MS, "{wait_ms}");
-    let bug = Mutation {
-        name: "nobody-is-ahead",
-        file: WAY,
-        from: "if (looks_for_one_ahead(c, cpu, running, pl))",
-        to: "if (0)",
-    };
-    let wait_ms = bound_wait_ms(&plant(&bug));
-    assert!(wait_ms > 2.0 * BOUND_WAIT_MS, "{wait_ms}");
+fn those_who_have_less_than_a_cpu_wait_no_longer_than_they_must() {
+    side_by_side(&WAITS, |(bug, mix, name, most_ms, times)| {
+        let wait_ms = longest_wait_ms(&Library::built_in(), mix, name);
+        assert!(wait_ms < *most_ms, "{mix}: {wait_ms}");
+        let wait_ms = longest_wait_ms(&plant(bug), mix, name);
+        assert!(wait_ms > most_ms * times, "{}: {wait_ms}", bug.name);
+    });
 }
