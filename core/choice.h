@@ -24,7 +24,7 @@ struct choice {
 	u64 waited_ns; /* how long the task has waited, if that is why, else 0 */
 	struct group __arena *leaps_in; /* whose minimum has leapt, see choice_move_on(); NULL: none has */
 	u64 leaps_from; /* as far as there it may be held back */
-	u64 slice_ns; /* by how much of it one that is hot may be ahead of the first, see hot.h, */
+	u64 slice_ns; /* set by the caller: by how much of it one that goes on may be ahead of the first, see place.h and hot.h, */
 	u64 ahead; /* how far the one that is asked is, in virtual time, */
 	u64 least_ahead; /* and the one that has been found */
 	u8 looks; /* set by the caller: virtual times do not move on, whoever is chosen */

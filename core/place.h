@@ -8,6 +8,7 @@
  *          decision function fills; but a domain of one that is due within its grace lets an outsider go first. A task runs
  *          until its slice ends or the next due time of a domain that may then run; one of a domain that borrows, until
  *          its due event is done. A task that has waited for too long runs before all (live.h).
+ *          Of several CPUs the only one that serves an account goes on until that is a slice ahead of one that another CPU serves.
  * Bound    A seat is ahead by at most a slice + window + one event, an account above it by no more (borrow.h): its members'
  *          due events are late by the running task's event, not by a round of slices; everybody's share is exact but for the
  *          window. An outsider that was let go first is ahead by at most a slice and the domain's grace.
@@ -66,12 +67,31 @@ static __always_inline void place_fill(struct tree_node __arena *n, u64 now_ns,
 	c->pays = n;
 }
 
+/*
+ * Whether an account keeps the CPU of its running task, the only one of several CPUs that serves it, though `first` is behind it:
+ * another CPU serves that one. Two accounts with a CPU each would else take both in turns, and their light tasks have the second
+ * one, which a heavy task cannot use. It is ahead by a slice of the heavier of both at most.
+ */
+core_fn place_keeps_cpu(const struct group __arena *g in_arena,
+			const struct tree_node __arena *running in_arena,
+			const struct tree_node __arena *first in_arena, u64 slice_ns)
+{
+	u64 weight;
+
+	if (g->node.kind != NODE_FAIR || !fair_flight_ns(first) || fair_flight_ns(running))
+		return 0;
+	weight = node_weight(first) > node_weight(running) ? node_weight(first) :
+							     node_weight(running);
+	return !vtime_before(fair_key(first) + vtime_of_ns(slice_ns, weight), running->vtime);
+}
+
 /* As the accounts decide at each level from `g` down; the running task competes at every level that it is below. */
 core_fn place_descend(struct group __arena *g in_arena, u64 now_ns,
 		      struct choice __arena *c in_arena)
 {
 	struct tree_node __arena *first, *up, *n = NULL, *running = c->running_seat;
 	u8 looks = c->looks | c->defers, alone = c->is_alone, busy = c->is_busy;
+	u64 least;
 
 	c->task = NULL;
 	while (can_loop) {
@@ -80,7 +100,8 @@ core_fn place_descend(struct group __arena *g in_arena, u64 now_ns,
 		/* Of a group with one active member that is the one to run, and whoever runs is below it. */
 		if (running && (!first || g->nr_active > 1)) {
 			up = tree_member_above(running, g);
-			if (up && (!first || group_before(g, up, first, 0)))
+			if (up && (!first || group_before(g, up, first, 0) ||
+				   (!g->of_one_cpu && place_keeps_cpu(g, up, first, c->slice_ns))))
 				n = up;
 			if (n != up)
 				running = NULL;
@@ -91,13 +112,16 @@ core_fn place_descend(struct group __arena *g in_arena, u64 now_ns,
 		if (!c->looks && !n->ready.queued && g->node.kind == NODE_FAIR)
 			fair_forget_lag(g, n);
 		/*
-		 * It is the smallest of those that wait, and the one that was may have left without being charged. But where
+		 * The smallest of those that wait, and the one that was may have left without being charged. But where
 		 * nobody waits (the others run, on other CPUs), what it had is not owed to anybody, unless others will have it in
 		 * turns. The time of an RC group is the clock's.
 		 */
-		if (!looks && vtime_before(g->vmin, n->vtime) && g->node.kind != NODE_RC) {
+		least = n->vtime;
+		if (first && g->node.kind == NODE_FAIR && vtime_before(first->vtime, least))
+			least = first->vtime;
+		if (!looks && vtime_before(g->vmin, least) && g->node.kind != NODE_RC) {
 			if (first || !alone || g->node.kind != NODE_FAIR)
-				choice_move_on(c, g, n, n->vtime);
+				choice_move_on(c, g, n, least);
 			else if (!busy)
 				n->vtime = g->vmin;
 			else

@@ -264,6 +264,7 @@ core_fn choose_beside(struct consort_cpu __arena *c in_arena, u32 cpu,
 			continue;
 		own->is_alone = !best->task;
 		own->defers = 1;
+		own->slice_ns = side->quantum_ns;
 		place_choose(side, runs ? &running->member.node : NULL,
 			     runs ? pays_of(running) : NULL, now_ns, own);
 		if (!own->task || !side_goes_first(c, side, pl))
@@ -327,6 +328,7 @@ core_fn choose_of_several(struct consort_cpu __arena *c in_arena, u32 cpu,
 	best->is_busy = live_busy_ns(&pl->waiters, now_ns) > 0;
 	is_beside = running && running->place >= SHARDS_MAX;
 	best->defers = is_beside || !best->is_alone;
+	best->slice_ns = pl->quantum_ns;
 	if (best->defers) {
 		clocks_compare(c, cpu, running);
 		if (running && !in_domain(running) && gives_way(c, cpu, running))

@@ -148,7 +148,7 @@ fn masked_tasks_over_two_caches_are_equals_beside_heavy_ones() {
     assert!(percents.len() == 8 && most < 1.2 * least, "{percents:?}");
 }
 
-const NESTED: &str = r#"{"global": {"duration": 6, "warmup": 2}, "machine": {"cpus": 4, "llc": 2},
+const NESTED: &str = r#"{"global": {"duration": 12, "warmup": 2}, "machine": {"cpus": 4, "llc": 2},
         "cgroups": {"/app": {"weight": 200}, "/app/workers": {"weight": 100}},
         "tasks": {"worker": {"instance": 2, "hog": true, "taskgroup": "/app/workers"},
                   "plain": {"instance": 3, "hog": true}}}"#;

@@ -6,7 +6,7 @@ use consort_sim::scenario;
 use std::path::Path;
 
 /// Of sim/scenarios/mixes: those that hold.
-const HOLD: [&str; 51] = [
+const HOLD: [&str; 52] = [
     "audio",
     "audio8",
     "churn_8_8_3",
@@ -23,6 +23,7 @@ const HOLD: [&str; 51] = [
     "excl",
     "free_heavy",
     "heavy_in_a_cache",
+    "heavy_in_accounts",
     "heavy_in_caches",
     "lag",
     "lag8",

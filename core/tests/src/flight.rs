@@ -99,6 +99,57 @@ fn an_account_may_miss_as_much_for_each_of_its_members() {
     }
 }
 
+/// Two accounts with a CPU each, of which a heavy task has it: neither serves the other's light task for being a moment behind. It
+/// does where the account that would lose its CPU has another one, or nobody serves the one that is behind.
+#[test]
+fn an_account_keeps_its_only_cpu_for_a_slice() {
+    for (ahead_ns, first_flies, own_flies, keeps) in [
+        (SLICE_NS / 2, true, false, true),
+        (SLICE_NS - 1000, true, false, true),
+        (SLICE_NS + 1000, true, false, false),
+        (SLICE_NS / 2, false, false, false),
+        (SLICE_NS / 2, true, true, false),
+    ] {
+        let mut h = Host::new(0, 0, 0);
+        unsafe { (*h.root()).of_one_cpu = 0 };
+        let accounts = [2 * WEIGHT, 2 * WEIGHT].map(|it| h.add_group(None, it));
+        let [other, _, runs, light] = [0, 0, 1, 1].map(|it| {
+            let t = h.add_task(Some(accounts[it]), None, WEIGHT);
+            h.wake(t);
+            t
+        });
+
+        for t in [other, runs] {
+            unsafe { core_tree_dequeue(h.node(t)) };
+        }
+        for (account, flies) in accounts.iter().zip([first_flies, own_flies]) {
+            if flies {
+                unsafe { core_tree_fly(h.group_at(Some(*account)), SLICE_NS) };
+            }
+        }
+        let flight_ns = if first_flies { SLICE_NS } else { 0 };
+        unsafe {
+            core_tree_charge(h.node(runs), flight_ns + ahead_ns);
+            // Of its own account the one that runs is first.
+            core_tree_charge(h.node(light), SLICE_NS * 10);
+            core_tree_charge(h.node(other), SLICE_NS * 10);
+        }
+        let n = h.node(runs);
+        let mut c = choice {
+            is_alone: 1,
+            is_busy: 1,
+            slice_ns: SLICE_NS,
+            ..choice::default()
+        };
+        unsafe { core_place_choose(h.place.at(), n, n, h.now_ns, &mut c) };
+        assert_eq!(
+            c.task == n,
+            keeps,
+            "{ahead_ns} ns ahead, {first_flies}, {own_flies}"
+        );
+    }
+}
+
 /// Two tasks of an account run on CPUs of their own while others wait for these, for seconds. A third that comes later has no
 /// more of a start than a task may be behind.
 #[test]
