@@ -92,7 +92,10 @@ struct member {
 	u64 own_vtime; /* in its account, as if it were in no domain: see seat.h */
 	u64 own_rest_vtime; /* where its account's minimum was when it went to sleep */
 	struct heap_link owing; /* among those of its seat that are asleep and ahead, see owing.h */
-	u64 debt_lead; /* due debt that it took along when it left its domain, in virtual time */
+	union {
+		u64 debt_lead; /* in no domain: due debt that it took along when it left its domain, in virtual time */
+		u64 debt_credit; /* in one: what its share may be until its next due event, in virtual time */
+	};
 	u64 service_lead; /* by how much it had had more than the least of its domain when it left it, in virtual time */
 	u64 lead_ns; /* what it brings along from where it was, to be counted when it becomes active */
 	s64 given_ns; /* what its seat had given, if it was the last one there */

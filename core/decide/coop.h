@@ -8,7 +8,8 @@
  *          domain's seats (seat.h), which pays.
  *          Members are compared by the domain's own clock, which advances by CPU time / weight of the active members. A
  *          member whose due event stays expired while it runs pays with due debt: its own virtual time, charged for such
- *          running only. While that is ahead of the clock by more than the grace, its due events do not count.
+ *          running only. While that is ahead of the clock by more than the grace, and by what its share may be until the event,
+ *          its due events do not count.
  *          A member that has waited for PATIENCE_NS is due, whatever it published: nobody starves.
  * Bound    An honest member's due event waits for the running event of another member, and for one grace of each
  *          member that is always due; such a member gets its own share, no more (one grace beyond).
@@ -140,32 +141,43 @@ static __always_inline void domain_sleep(struct domain __arena *d, struct member
 }
 
 /*
- * Charges due debt for the part of a run during which the due event that it began with was expired, less what the
- * member's share will be until its next one: it may be due as often as its share allows.
+ * Until a member's next due event its share is as much as this at most, if the domain has a whole CPU: its next event counts
+ * though the debt for this one is not repaid yet, as far as that may be by then.
+ */
+static __always_inline u64 member_debt_credit(const struct domain __arena *d,
+					      const struct member __arena *m, u64 debt_ns,
+					      u64 now_ns)
+{
+	u64 rest_ns, weight = d->group.weight_active;
+
+	if (m->due_ns <= now_ns)
+		return 0;
+	rest_ns = m->due_ns - now_ns;
+	if (rest_ns > CHARGE_MAX_NS)
+		rest_ns = CHARGE_MAX_NS;
+	if (weight > m->node.weight)
+		rest_ns = rest_ns * m->node.weight / weight;
+	return vtime_of_ns(rest_ns < debt_ns ? rest_ns : debt_ns, m->node.weight);
+}
+
+/*
+ * Charges due debt for the part of a run during which the due event that it began with was expired: it may be due as often as
+ * its share of what the domain has allows.
  */
 static __always_inline void domain_charge_due(struct domain __arena *d, struct member __arena *m,
 					      u64 ran_ns, u64 now_ns)
 {
-	u64 due_ns = m->run_due_ns, overdue_ns, rest_ns, weight = d->group.weight_active;
+	u64 due_ns = m->run_due_ns, debt_ns;
 
 	m->run_due_ns = m->due_ns;
 	if (due_ns >= now_ns)
 		return;
-	overdue_ns = now_ns - due_ns;
-	if (overdue_ns > ran_ns)
-		overdue_ns = ran_ns;
-	if (m->due_ns > now_ns) {
-		rest_ns = m->due_ns - now_ns;
-		if (rest_ns > CHARGE_MAX_NS)
-			rest_ns = CHARGE_MAX_NS;
-		if (weight > m->node.weight)
-			rest_ns = rest_ns * m->node.weight / weight;
-		if (rest_ns >= overdue_ns)
-			return;
-		overdue_ns -= rest_ns;
-	}
+	debt_ns = now_ns - due_ns;
+	if (debt_ns > ran_ns)
+		debt_ns = ran_ns;
 	m->debt_vtime =
-		vtime_max(m->debt_vtime, domain_clock(d)) + vtime_of_ns(overdue_ns, m->node.weight);
+		vtime_max(m->debt_vtime, domain_clock(d)) + vtime_of_ns(debt_ns, m->node.weight);
+	m->debt_credit = member_debt_credit(d, m, debt_ns, now_ns);
 }
 
 /*

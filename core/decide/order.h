@@ -37,7 +37,7 @@
 static __always_inline u64 member_out_of_debt_at(const struct member __arena *m,
 						 const struct domain __arena *d)
 {
-	return m->debt_vtime - vtime_of_ns(d->grace_ns, m->node.weight);
+	return m->debt_vtime - m->debt_credit - vtime_of_ns(d->grace_ns, m->node.weight);
 }
 
 /* Whether a member's due event counts: it is not in due debt. */

@@ -42,6 +42,7 @@ static inline void member_join(struct task __arena *t, struct domain_set __arena
 	t->member.key = 0;
 	t->member.served = domain_in(set, t->place)->served_least;
 	t->member.debt_vtime = domain_clock(domain_in(set, t->place)) + t->member.debt_lead;
+	t->member.debt_credit = 0;
 	t->member.turn_ns = now_ns;
 	if (set->function && args->role < ROLES_MAX)
 		role_attach(set->function, args->role, t, args->client, args->slot, now_ns);

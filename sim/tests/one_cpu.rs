@@ -100,7 +100,7 @@ fn interrupted_players_ms(library: &Library, sleep_ns: u64) -> f64 {
 /// taken for due, and the next one waits for a chunk of it besides its own.
 #[test]
 fn players_that_are_interrupted_are_on_time() {
-    const INTERRUPTS_NS: [u64; 3] = [51 * MS, 130 * MS, 250 * MS];
+    const INTERRUPTS_NS: [u64; 3] = [31 * MS, 41 * MS, 91 * MS];
     let worst_ms = |library: &Library| {
         let all = INTERRUPTS_NS.map(|it| interrupted_players_ms(library, it));
         all.into_iter().fold(0.0, f64::max)

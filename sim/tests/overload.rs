@@ -66,3 +66,25 @@ fn wakeups_beside_it_give_an_always_due_member_no_more() {
         );
     }
 }
+
+/// However little a domain has, a member that is due for more than its part of that has no more than the others.
+#[test]
+fn a_member_that_is_due_for_too_much_leaves_the_others_their_part() {
+    for (cpus, weight, hogs) in [(1, 50, 2), (1, 10, 1), (4, 10, 7)] {
+        let text = format!(
+            r#"{{"global": {{"duration": 9, "warmup": 3}}, "machine": {{"cpus": {cpus}}}, "domains": {{"films": {{"event": "2ms"}}}},
+                "cgroups": {{"/user": {{"weight": {weight}}}}},
+                "tasks": {{"due": {{"taskgroup": "/user", "phases": {{"a": {{"join": "films"}},
+                                    "b": {{"loop": -1, "run": "1667us", "poll": "11600us"}}}}}},
+                           "other": {{"instance": 3, "taskgroup": "/user", "phases": {{"a": {{"join": "films"}},
+                                      "b": {{"loop": -1, "run": "994us", "poll": {{"due": "never", "priority": 0}}}}}}}},
+                           "hog": {{"instance": {hogs}, "hog": true}}}}}}"#
+        );
+        let summary = summary(&text, 1);
+        let (due, others) = (share(&summary, "due"), share(&summary, "other"));
+        assert!(
+            due < 1.25 * others / 3.0,
+            "{cpus} CPUs, weight {weight}: {due} %, three others {others}"
+        );
+    }
+}
