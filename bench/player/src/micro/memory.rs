@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory that the scheduler and its daemon spend on a thread, or on a program that joined.
+//! Memory that the scheduler and its daemon spend on a thread, on a cgroup, or on a program that joined.
 //!
 //! The daemon is in a cgroup of its own, whose memory counters also have what the scheduler's maps hold, since
-//! the kernel charges a map to whoever created it. What they gain while many threads or programs appear elsewhere is the
+//! the kernel charges a map to whoever created it. What they gain while many threads, cgroups or programs appear elsewhere is the
 //! price of those; what they have while there are none is that of the machine's CPUs, and of all that there is one of.
 
 use crate::clock::{now_ns, sleep_until_ns, NS_PER_MS, NS_PER_S};
@@ -15,6 +15,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 
+const CGROUPS: &str = "/sys/fs/cgroup";
 /// Threads sleep; they need next to no stack.
 const STACK_BYTES: usize = 64 * 1024;
 /// Time to start one program and let it join, within the daemon's limit of requests.
@@ -29,6 +30,8 @@ const COUNTERS: [&str; 6] = ["kernel", "slab", "vmalloc", "percpu", "sock", "ano
 enum Kind {
     /// Threads of one process, which do not join
     Threads,
+    /// Empty cgroups whose weights count
+    Cgroups,
     /// Processes that each join the domain
     Members,
     /// Nobody: what is charged anyway
@@ -51,7 +54,7 @@ pub struct Options {
 #[derive(Serialize)]
 pub struct Memory {
     options: Options,
-    /// Bytes for each thread or program, by counter; of all, where there are none.
+    /// Bytes for each thread, cgroup or program, by counter; of all, where there are none.
     bytes: BTreeMap<&'static str, f64>,
 }
 
@@ -71,6 +74,7 @@ pub fn run(options: Options) -> Result<Memory, Error> {
             })
         }
         Kind::Threads => with_threads(&options)?,
+        Kind::Cgroups => with_cgroups(&options)?,
         Kind::Members => with_members(&options)?,
     };
     let per_item = |name: &'static str| {
@@ -99,6 +103,27 @@ fn with_threads(options: &Options) -> Result<BTreeMap<&'static str, u64>, Error>
         drop(release);
         // A thread that only waited cannot have panicked.
         let _ = thread.join();
+    }
+    charged
+}
+
+fn with_cgroups(options: &Options) -> Result<BTreeMap<&'static str, u64>, Error> {
+    let root = Path::new(CGROUPS);
+    // Without this controller cgroups have no weights, and the scheduler makes no queues for them.
+    let control = root.join("cgroup.subtree_control");
+    std::fs::write(&control, "+cpu")
+        .map_err(|source| Error::io(format!("write to {}", control.display()), source))?;
+    let paths: Vec<PathBuf> = (0..options.count)
+        .map(|index| root.join(format!("bench-memory-{index}")))
+        .collect();
+    let made = paths.iter().try_for_each(|path| {
+        std::fs::create_dir(path)
+            .map_err(|source| Error::io(format!("make {}", path.display()), source))
+    });
+    let charged = made.and_then(|()| charged(&options.cgroup));
+    for path in paths.iter().filter(|path| path.exists()) {
+        std::fs::remove_dir(path)
+            .map_err(|source| Error::io(format!("remove {}", path.display()), source))?;
     }
     charged
 }
