@@ -12,7 +12,7 @@
  *          its due events do not count.
  *          A member that has waited for PATIENCE_NS is due, whatever it published: nobody starves.
  * Bound    An honest member's due event waits for the running event of another member, and for one grace of each
- *          member that is always due; such a member gets its own share, no more (one grace beyond).
+ *          member that is always due; such a member gets its own share, no more (one grace and one event beyond).
  * Source   000 sections 2.1.3, 2.3.2, 2.3.3; due debt is ours: 000 lets a member that is always due starve the rest.
  * Limits   Among members of one account best-effort keys are trusted in ORDER_PROGRAM. By progress, due events are: a
  *          member that announces none is before those that do. By service nobody is trusted. Members of other accounts lose

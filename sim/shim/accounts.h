@@ -30,11 +30,9 @@ static void check_seat(struct checking *c, const struct seat *s)
 
 	for (const struct member *m = s->first; m && nr_listed <= c->nr_tasks; m = m->next_own)
 		nr_listed += m->seat == s && m->node.ready.queued;
-	for (u32 i = 0; i < c->nr_tasks; i++) {
-		const struct task *t = find_anywhere(c->tasks[i].task);
+	for (u32 i = first_seated(s); i < nr_seated && seated[i].seat == s; i++) {
+		const struct task *t = seated[i].task;
 
-		if (!t || t->member.seat != s)
-			continue;
 		nr_members++;
 		nr_active += t->member.node.active;
 		nr_waiting += t->member.node.ready.queued;

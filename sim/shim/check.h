@@ -45,7 +45,7 @@ static int check_links(struct checking *c, struct heap_link *l, struct heap_link
 	return right < 0 ? -1 : left + right + 1;
 }
 
-/* Calls `visit` for each group of a place: the root's, the top's, the cgroups', the classes', the domains'. */
+/* Calls `visit` for each group of a place: the root's, the top's, the cgroups', the classes', the domains' that are not empty there. */
 static void each_group(u32 place, void (*visit)(void *context, struct group *g), void *context)
 {
 	visit(context, &place_at(place)->root);
@@ -69,12 +69,8 @@ static void each_group(u32 place, void (*visit)(void *context, struct group *g),
 		if (r)
 			visit(context, group_in(&r->set, place));
 	}
-	for (u32 id = 1; id <= sim_domains_max; id++) {
-		struct domain_set *set = find_domain_set(id);
-
-		if (set)
-			visit(context, &domain_in(set, place)->group);
-	}
+	for (u32 i = occupied_from(place); i < occupied_to[place_index(place)]; i++)
+		visit(context, occupied[i]);
 }
 
 /* ---- sums, made anew: of each group, found by its address ---- */
@@ -149,16 +145,13 @@ static void add_node(const struct tree_node *n)
 }
 
 /* What a domain's members of an account weigh, active or not. */
-static u64 seat_weight_all(const struct checking *c, const struct seat *s)
+static u64 seat_weight_all(const struct seat *s)
 {
 	u64 weight = 0;
 
-	for (u32 i = 0; i < c->nr_tasks; i++) {
-		const struct task *t = find_task(c->tasks[i].task);
-
-		if (t && t->member.seat == s)
-			weight += t->member.node.weight;
-	}
+	for (u32 i = first_seated(s); i < nr_seated && seated[i].seat == s; i++)
+		if (seated[i].is_here)
+			weight += seated[i].task->member.node.weight;
 	return weight;
 }
 
@@ -169,7 +162,7 @@ static void add_group(void *context, struct group *g)
 		return;
 	for (struct seat *s = domain_of(g)->seats; s; s = s->next) {
 		add_node(&s->node);
-		sum_of(s->node.parent)->weight_all += seat_weight_all(context, s);
+		sum_of(s->node.parent)->weight_all += seat_weight_all(s);
 	}
 }
 
@@ -294,11 +287,11 @@ static void add_run_max(void *context, struct group *g)
 
 static void check_places(struct checking *c)
 {
-	u32 nr_groups = 2 + sim_map_slots(&group_sets) + CLASSES_MAX + sim_reservations_max +
-			sim_domains_max;
+	u32 nr_groups = 2 + sim_map_slots(&group_sets) + CLASSES_MAX + sim_reservations_max;
 	static u32 nr_runnable[PLACES_MAX], nr_waiting[SHARDS_MAX];
 
-	forget_sums(nr_groups * nr_places());
+	forget_sums(nr_groups * nr_places() + find_occupied(c->tasks, c->nr_tasks));
+	find_seated(c->tasks, c->nr_tasks);
 	memset(nr_runnable, 0, sizeof(nr_runnable));
 	memset(nr_waiting, 0, sizeof(nr_waiting));
 	for (u32 i = 0; i < nr_places(); i++)

@@ -25,6 +25,8 @@ static u32 sim_domains_max;
 static u32 sim_reservations_max;
 
 #include "kfuncs.h"
+#include "occupied.h"
+#include "seated.h"
 #include "check.h"
 #include "bounds.h"
 #include "rides.h"
