@@ -13,6 +13,7 @@
 #include "choose.h"
 #include "dump.h"
 #include "exit.h"
+#include "fork.h"
 #include "groups.h"
 #include "higher.h"
 #include "life.h"
@@ -28,10 +29,14 @@ s32 BPF_PROG(consort_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_f
 {
 	USES_ARENA();
 	bool is_idle = false;
+	s32 cpu;
 
 	if (!one_cpu && (wake_flags & WAKE(SYNC)))
 		message_sent(p->pid);
-	return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+	if (!is_idle && topology.nr_shards > 1 && (wake_flags & WAKE(FORK)))
+		cpu = cpu_for_new(p, cpu);
+	return cpu;
 }
 
 /* A task that was running has already been put among those that wait by the choice of its successor: waits_at_once. */

@@ -101,6 +101,7 @@ struct consort_cpu {
 	struct vain vains[2 * VAINS]; /* where tasks would be served faster here, in the second half */
 	u64 promises_at_ns; /* when it next looks whether more has been promised in one of them */
 	u64 swap_at_ns; /* when its own place next takes a task from another one's that has more, or gives one */
+	u32 forks; /* the shard at which the next new task looks, see fork.h */
 	u32 balance_from; /* the CPU at whose own place it looks next */
 	u32 told; /* 1 + the place of a task that it has been told of, and has not looked for yet; 0: none */
 	u32 asks; /* the group whose own function it asks, or asked last; 0: none's */

@@ -8,6 +8,7 @@ mod divided;
 mod effects;
 mod endings;
 mod explore;
+mod forks;
 mod full_classes;
 mod groups;
 mod history;
