@@ -17,7 +17,7 @@
 
 #define FORK_LOOKS 2
 
-/* An online CPU of a shard on which the task may run; `nr_cpu_ids` or more: there is none. */
+/* An online CPU of a shard on which the task may run; CPUS_MAX: there is none. */
 static inline u32 allowed_cpu(const struct task_struct *p, const struct shard __arena *s)
 {
 	for (u32 i = hidden(0); i < mask_words() && can_loop; i = hidden(i + 1)) {
