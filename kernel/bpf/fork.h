@@ -4,16 +4,16 @@
  *
  * Problem  It would begin in its maker's cache. All threads of a program would, and then leave that one at a time (balance.h): 64
  *          of them take seconds to have what the machine's other tasks have.
- * Rule     Of two other caches, which come in turn, the one with less load for its CPUs is taken, if that is less than the maker's by
- *          more than one of its tasks.
+ * Rule     Of two other caches, which come in turn, the one with fewer tasks for its CPUs is taken, if the maker's has half as many
+ *          again, or more. Smaller differences are balancing's, which knows what tasks weigh and are owed.
  * Bound    A new task looks at two caches, however many there are.
  * Source   the power of two choices (Mitzenmacher 2001). The stock scheduler looks at all (find_idlest_group).
- * Limits   Loads are read without locks, and those of CPUs' own places are not: balancing does the rest.
+ * Limits   Tasks are counted without locks, whatever they weigh: a heavy one is worth a CPU at most.
  */
 #ifndef CONSORT_FORK_H
 #define CONSORT_FORK_H
 
-#include "balance.h"
+#include "subsets.h"
 
 #define FORK_LOOKS 2
 
@@ -29,12 +29,10 @@ static inline u32 allowed_cpu(const struct task_struct *p, const struct shard __
 	return CPUS_MAX;
 }
 
-/* Whether a shard has less load for its CPUs than another one, though it had one of its average tasks more. */
-static inline bool has_less_load(struct shard __arena *s, struct shard __arena *other)
+/* Whether another shard has half as many tasks again for its CPUs as this one would have with one more. */
+static inline bool has_fewer_tasks(const struct shard __arena *s, const struct shard __arena *other)
 {
-	u64 theirs = shard_load(other), nr = other->place.nr_runnable;
-
-	return (shard_load(s) + theirs / (nr ?: 1)) * other->nr_cpus < theirs * s->nr_cpus;
+	return 3 * (s->nr_runnable + 1) * other->nr_cpus < 2 * other->nr_runnable * s->nr_cpus;
 }
 
 /* The CPU at which a new task begins, if not at `cpu`. */
@@ -47,7 +45,7 @@ static __attribute__((noinline)) s32 cpu_for_new(const struct task_struct *p, s3
 	USES_ARENA();
 	for (u32 i = hidden(0); i < FORK_LOOKS && can_loop; i = hidden(i + 1)) {
 		s = shard_at(c->forks++ % topology.nr_shards);
-		if (s == best || !has_less_load(s, best))
+		if (s == best || !has_fewer_tasks(s, best))
 			continue;
 		found = allowed_cpu(p, s);
 		if (found >= topology.nr_cpus)
