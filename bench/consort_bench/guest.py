@@ -89,16 +89,30 @@ class Boot:
 
     @property
     def is_alone(self) -> bool:
-        """Whether it must run by itself. A guest with one CPU is exact beside any other."""
-        return self.settings.cpus > 1 or any(run.is_timed for run in self.runs)
+        """Whether it must run by itself: what divides counted time, or is timed.
+
+        A guest with one CPU is exact beside any other one.
+        """
+        divides_time = self.settings.counted and self.settings.cpus > 1
+        return divides_time or any(run.is_timed for run in self.runs)
 
     def label(self) -> str:
         settings = " ".join(self.settings.arguments())
         pages = "" if self.settings.huge_pages else "no huge pages"
         cpus = f"{self.settings.cpus} CPUs" if self.settings.cpus > 1 else ""
+        emulator = f"QEMU {self.settings.emulator}" if self.settings.emulator else ""
         # Where an experiment has a guest for each run, else all of these would be called the same.
         alone = self.runs[0].name if len(self.runs) == 1 else ""
-        parts = (self.experiment, self.scheduler.value, alone, settings, pages, cpus, f"start {self.start}")
+        parts = (
+            self.experiment,
+            self.scheduler.value,
+            alone,
+            settings,
+            pages,
+            cpus,
+            emulator,
+            f"start {self.start}",
+        )
         return " ".join(part for part in parts if part)
 
 
@@ -112,7 +126,9 @@ class Machine:
     cache: Path
 
     def command(self, script: Path, out: Path, boot: Boot) -> list[str]:
-        words = [str(VM_RUN), "--icount", "--kernel", self.kernel, "--seed", str(boot.start)]
+        words = [str(VM_RUN), "--kernel", self.kernel, "--seed", str(boot.start)]
+        words += ["--icount"] if boot.settings.counted else []
+        words += ["--parallel"] if boot.settings.is_parallel else []
         limit_s = BOOT_S * 4 + HOST_S_PER_GUEST_S * sum(limit_guest_s(run) for run in boot.runs)
         words += ["--timeout", str(limit_s)]
         words += ["--cpus", str(boot.settings.cpus)] if boot.settings.cpus > 1 else []
@@ -135,6 +151,8 @@ class Machine:
             digest.update(f" {boot.settings.cpus} CPUs".encode())
         if boot.settings.qemu != "installed":
             digest.update(f" QEMU {boot.settings.qemu}".encode())
+        if not boot.settings.counted:
+            digest.update(b" not counted")
         if boot.settings.disk:
             path = boot.settings.disk.path
             digest.update(f" disk {_content(path, path.stat().st_mtime_ns)}".encode())

@@ -58,6 +58,11 @@ class Settings:
     huge_pages: bool = True
     # Of a guest with several, time is counted over all of them: compare nothing but ratios of one run.
     cpus: int = 1
+    # Whether the guest counts instructions. Else its clock is this machine's, and its CPUs are threads of
+    # it where the emulator bears that.
+    counted: bool = True
+    # The emulator, where it is not the usual one.
+    emulator: str = ""
     # The image of its disk, mounted at /disk, and kernel modules that it loads.
     disk: GuestFile | None = None
     modules: tuple[str, ...] = ()
@@ -65,7 +70,11 @@ class Settings:
     @property
     def qemu(self) -> str:
         """The emulator: that of vm/fetch-qemu divides time between several CPUs."""
-        return "10" if self.cpus > 1 else "installed"
+        return self.emulator or ("10" if self.cpus > 1 else "installed")
+
+    @property
+    def is_parallel(self) -> bool:
+        return not self.counted and self.qemu == "10"
 
     def arguments(self) -> list[str]:
         pairs = (("--granularity", self.granularity), ("--min-slice", self.min_slice))

@@ -9,6 +9,7 @@ mod massive_intr;
 mod memory;
 mod pipe;
 mod poll_cost;
+mod soak;
 mod state_publish;
 mod stress;
 mod trace_event;
@@ -42,6 +43,8 @@ pub enum Micro {
     Memory(memory::Options),
     /// What telling a decision function something costs a thread, in ns of this machine
     StatePublish(state_publish::Options),
+    /// Minutes of stress-ng, cgroups and CPUs that come and go: how often the scheduler was thrown out
+    Soak(soak::Options),
     /// One of stress-ng's stressors: operations a second
     Stress(stress::Options),
     /// What a program's own event costs it under `consort trace record`, in ns of this machine
@@ -62,6 +65,7 @@ pub fn run(workload: Micro) -> Result<Value, Error> {
         Micro::PollCost(options) => json(poll_cost::run(options)?),
         Micro::Memory(options) => json(memory::run(options)?),
         Micro::StatePublish(options) => json(state_publish::run(options)?),
+        Micro::Soak(options) => json(soak::run(options)?),
         Micro::Stress(options) => json(stress::run(options)?),
         Micro::TraceEvent(options) => json(trace_event::run(options)?),
         Micro::Wake(options) => json(wake::run(options)?),
