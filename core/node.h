@@ -113,6 +113,12 @@ static __always_inline u64 node_weight(const struct tree_node __arena *n)
 		       n->weight;
 }
 
+/* What the active members of a group weigh in this queue: accounts that are in others, too, their parts, as loads say. */
+static __always_inline u64 group_weight_here(const struct group __arena *g)
+{
+	return g->load ? weight_of_load(g->load) : g->weight_active;
+}
+
 /*
  * The virtual time of a member of a group, active or not. Those that are not keep theirs by a clock that goes on in spare CPU
  * time, too: so it repays for all of them at once.

@@ -459,8 +459,7 @@ static __always_inline u64 tree_share_if(const struct group __arena *g, u64 weig
 	while (can_loop) {
 		if (!g->level)
 			break;
-		/* Accounts in it weigh what they do in this queue, which loads say. On one CPU there are none: that is their weight. */
-		sum = g->load ? weight_of_load(g->load) : g->weight_active;
+		sum = group_weight_here(g);
 		sum += active ? 0 : weight;
 		weight = node_weight(&g->node) * weight / (sum ? sum : 1);
 		active = g->node.active;

@@ -253,8 +253,10 @@ static __always_inline u64 fair_wake_at(const struct group __arena *g, u64 vtime
 /* The members of a group have had `ns` of CPU time for which nobody waited: those that sleep ahead repay meanwhile. */
 static __always_inline void fair_spare(struct group __arena *g, u64 ns)
 {
-	if (g->weight_active)
-		g->spare_vtime += vtime_of_ns(ns, g->weight_active);
+	u64 weight = group_weight_here(g);
+
+	if (weight)
+		g->spare_vtime += vtime_of_ns(ns, weight);
 }
 
 /* The minimum by the clock of those that sleep. */

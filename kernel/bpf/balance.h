@@ -5,9 +5,10 @@
  * Problem  Equal numbers of tasks are no equal shares: four heavy tasks and four light ones in one cache, eight light ones
  *          in another, and the light ones beside the heavy get nothing. Nor do equal rates exist where five tasks share two
  *          caches of two CPUs.
- * Rule     The virtual times of all shards are one clock: what a shard's is behind the machine's, its tasks are owed. A
- *          shard that is ahead takes a task that waits from one in which tasks lag by more than BALANCE_LAG_NS and are
- *          served no faster, as long as that does not catch up. How fast that is, speeds.h says, or loads until it is known.
+ * Rule     The virtual times of all shards are one clock, in which it counts, too, what tasks have had while nobody waited:
+ *          what a shard's is behind the machine's, its tasks are owed. A shard that is ahead takes a task that waits from one
+ *          in which tasks lag by more than BALANCE_LAG_NS and are served no faster, as long as that does not catch up. How
+ *          fast that is, speeds.h says, or loads until it is known.
  *          Shards that have a CPU for each of their tasks are never behind.
  *          The clock is that of the shards' roots. Whoever is behind in a nested account is found by how long it waits: a
  *          task that has waited for BALANCE_WAIT_NS goes where nobody has waited for half as long. Tasks that are bound to
@@ -28,11 +29,14 @@
 /* How often a CPU looks whether its shard is ahead of others. */
 #define BALANCE_NS 20000000ULL
 
-/* By how much the tasks of a shard may lag behind those of another one, on the average. */
-#define BALANCE_LAG_NS 40000000ULL
+/*
+ * By how much the tasks of a shard may lag behind those of another one, on the average. With 20 to 30 ms generated mixes differ by
+ * chance only.
+ */
+#define BALANCE_LAG_NS 27000000ULL
 
 /* What is not remembered of it. */
-#define BALANCE_LAG_MAX_NS (10 * BALANCE_LAG_NS)
+#define BALANCE_LAG_MAX_NS (15 * BALANCE_LAG_NS)
 
 /* How long a task waits before it goes where others wait for less. */
 #define BALANCE_WAIT_NS 100000000ULL
@@ -46,10 +50,16 @@
 /* It may be promised all of the difference but one of so many parts: that much smaller it becomes at least. */
 #define BALANCE_PROMISED_PARTS 4
 
-/* A shard's virtual time by the machine's clock. */
+/* A shard's virtual time, with that which its tasks have had while nobody waited for it. */
+static inline u64 shard_vtime(const struct shard __arena *s)
+{
+	return fair_sleepers_vmin(&s->place.root);
+}
+
+/* The same by the machine's clock. */
 static inline u64 shard_clock(const struct shard __arena *s)
 {
-	return s->place.root.vmin + s->offset;
+	return shard_vtime(s) + s->offset;
 }
 
 /* What the tasks of a shard weigh, but for those that are bound to one of its CPUs. */
@@ -65,7 +75,7 @@ static inline u64 shard_load(struct shard __arena *s)
 /* The weight of its average task, as its root sees it. */
 static inline u64 mean_weight(const struct shard __arena *s)
 {
-	return s->place.root.weight_active / (s->place.nr_runnable ?: 1) ?: 1;
+	return group_weight_here(&s->place.root) / (s->place.nr_runnable ?: 1) ?: 1;
 }
 
 /* What a difference of clocks is to the average task of a shard, as CPU time. */
@@ -112,35 +122,24 @@ static inline void root_follow(struct place __arena *pl, u64 capacity)
 }
 
 /*
- * By one of the shard's own CPUs. Where nobody waits in its place virtual time stands, whether masked tasks wait or not: its clock
- * goes on as that of tasks that have a CPU each, and is never behind. Where tasks wait, no more than BALANCE_LAG_MAX_NS of what
- * they are owed is remembered.
+ * By one of the shard's own CPUs. Where nobody waits in its place, whether masked tasks wait or not, its clock is never behind.
+ * Where tasks wait, no more than BALANCE_LAG_MAX_NS of what they are owed is remembered.
  */
 core_fn shard_keep_up(struct consort_cpu __arena *c in_arena, struct shard __arena *s in_arena,
 		      u64 clock, u64 now_ns)
 {
-	u64 gone_ns = now_ns - c->kept_up_ns, ahead, most, weight;
 	u64 capacity = class_table.shortest_period_ns ? root_capacity(s) : class_table.flexible;
+	u64 most = 0;
 	unsigned long flags;
 
 	bpf_local_irq_save(&flags);
 	lock_take(&s->lock);
 	speeds_look(c, now_ns);
 	root_follow(&s->place, capacity);
-	if (!is_loaded(&s->place, now_ns)) {
-		if (gone_ns > BALANCE_NS)
-			gone_ns = BALANCE_NS;
-		weight = weight_alone(c);
-		ahead = vtime_max(shard_clock(s), clock);
-		if (weight)
-			ahead = vtime_max(ahead, c->kept_up + vtime_of_ns(gone_ns, weight));
-		s->offset = ahead - s->place.root.vmin;
-	} else {
+	if (is_loaded(&s->place, now_ns))
 		most = vtime_of_ns(BALANCE_LAG_MAX_NS, mean_weight(s));
-		s->offset = vtime_max(shard_clock(s), clock - most) - s->place.root.vmin;
-	}
+	s->offset = vtime_max(shard_clock(s), clock - most) - shard_vtime(s);
 	c->kept_up_ns = now_ns;
-	c->kept_up = shard_clock(s);
 	lock_release(&s->lock);
 	bpf_local_irq_restore(&flags);
 	return 0;
@@ -191,47 +190,14 @@ static inline bool is_slower(struct shard __arena *s, const struct consort_cpu _
 	return s->giver.served * to->pick.load <= to->pick.served * s->giver.load;
 }
 
-/*
- * Whether a subset's place is so far behind its shard's, in which tasks wait, too, that its CPUs serve nobody else: a task that
- * leaves the shard's place makes no room for it. How its tasks are served speeds.h compares.
- */
-static inline bool has_its_cpus(const struct shard __arena *s, const struct place __arena *pl)
-{
-	s64 gap = place_clock(&s->place) - place_clock(pl);
-
-	return gap > (s64)(clock_slack(pl) + clock_slack(&s->place));
-}
-
-/*
- * The clock, by the machine's, of those of a shard who wait, of several places the one that is behind; 0: nobody does. That of its
- * own place may be behind for another reason: heavy tasks that have a CPU each.
- */
-static inline u64 clock_waiting(struct shard __arena *s, u64 now_ns)
-{
-	bool waits = is_loaded(&s->place, now_ns);
-	u64 clock = waits ? shard_clock(s) : 0;
-
-	for (u32 i = hidden(0); s->nr_in_subsets && i < SUBSETS && can_loop; i = hidden(i + 1)) {
-		struct place __arena *pl = &subset_at(s, i)->place;
-		u64 there = place_clock(pl) + s->offset;
-
-		if (is_loaded(pl, now_ns) && !(waits && has_its_cpus(s, pl)) &&
-		    (!clock || vtime_before(there, clock)))
-			clock = there;
-	}
-	return clock;
-}
-
-/* Whether tasks of a shard's place lag so far behind those of `to` that one should move. */
+/* Whether tasks of a shard lag so far behind those of `to` that one should move. */
 static inline bool shard_should_give(struct shard __arena *from,
 				     const struct consort_cpu __arena *to, u64 clock, u64 now_ns)
 {
-	u64 there = clock_waiting(from, now_ns), lead = shard_clock(shard_at(to->shard)) - there;
+	s64 lead = shard_clock(shard_at(to->shard)) - shard_clock(from);
 
-	if (!there || (s64)lead <= 0 || lag_ns(from, lead) <= BALANCE_LAG_NS ||
-	    !is_slower(from, to, now_ns))
-		return false;
-	return may_give(&from->giver, clock - shard_clock(from));
+	return lead > 0 && lag_ns(from, lead) > BALANCE_LAG_NS && is_slower(from, to, now_ns) &&
+	       may_give(&from->giver, clock - shard_clock(from));
 }
 
 /* What a place is behind its shard's, as CPU time of a task there; what it cannot keep up with is forgotten. */

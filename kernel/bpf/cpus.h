@@ -95,8 +95,7 @@ struct consort_cpu {
 	s64 own_lead_ns; /* beside classes: by how much places beside its shard's have had more of it than their part */
 	u64 own_weight; /* what they have of it, see division.h, */
 	u64 own_promised; /* and what is promised there */
-	u64 kept_up; /* its shard's clock when it last looked at that, see balance.h, */
-	u64 kept_up_ns; /* and when that was */
+	u64 kept_up_ns; /* when it last looked at its shard's clock, see balance.h */
 	u64 balance_at_ns; /* when this CPU next compares its shard with the others */
 	struct vain vains[2 * VAINS]; /* where tasks would be served faster here, in the second half */
 	u64 promises_at_ns; /* when it next looks whether more has been promised in one of them */

@@ -115,8 +115,8 @@ fn the_best_members_run_at_once_over_two_caches() {
     }
 }
 
-/// The first two of them put themselves last, half a second before this looks. Members are moved between caches by what each
-/// cache is owed: where both have as many, one may go on waiting, as those that it would go before are in the other one.
+/// The first two of them put themselves last, half a second before this looks. The four others, wherever they came first, have the
+/// CPUs of both caches.
 #[test]
 fn a_new_order_holds_in_each_cache() {
     let then = r#""run": "1ms""#;
@@ -130,11 +130,11 @@ fn a_new_order_holds_in_each_cache() {
         text[..begin].to_owned() + &text[begin..].replacen(&then, &changed, 1)
     };
     let orders = [
-        (MEMBERS, 4),
-        (["a", "b", "c", "d", "e", "f"], 4),
-        (["a", "b", "e", "f", "c", "d"], 3),
+        MEMBERS,
+        ["a", "b", "c", "d", "e", "f"],
+        ["a", "b", "e", "f", "c", "d"],
     ];
-    for (order, served) in orders {
+    for order in orders {
         let text = six_in_order(order, then, "")
             .replace(r#""cpus": 4"#, r#""cpus": 4, "llc": 2"#)
             .replace(
@@ -142,11 +142,7 @@ fn a_new_order_holds_in_each_cache() {
                 r#""duration": 6, "warmup": 4"#,
             );
         let all = shares(&summary(&put_last(put_last(text, "a"), "b"), 1));
-        assert_eq!(
-            all[2..].iter().filter(|had| **had > 99.0).count(),
-            served,
-            "{order:?}: {all:?}"
-        );
+        assert!(all[2..].iter().all(|had| *had > 99.0), "{order:?}: {all:?}");
         let own: f64 = all.iter().sum();
         assert!((own - 400.0).abs() < 1.0, "{order:?}: {all:?}");
     }
