@@ -103,6 +103,23 @@ class Running(unittest.TestCase):
         self.assertTrue(boot.is_alone)
         self.assertFalse(replace(boot, runs=(replace(timed, is_timed=False),)).is_alone)
 
+    def test_what_follows_this_machines_clock_has_its_cpus_at_a_time_where_the_emulator_bears_it(self):
+        machine = Machine("7", Path("player"), None, Path("cache"))
+        run = Run("run", Scheduler.EEVDF, (), 1)
+        for settings, counts, is_parallel, is_alone in (
+            (Settings(), True, False, False),
+            (Settings(cpus=4), True, False, True),
+            (Settings(cpus=4, counted=False), False, True, False),
+            (Settings(cpus=4, counted=False, emulator="installed"), False, False, False),
+        ):
+            with self.subTest(settings=settings):
+                boot = Boot("a", Scheduler.EEVDF, settings, 1, (run,))
+                words = machine.command(Path("script"), Path("out"), boot)
+                self.assertEqual("--icount" in words, counts)
+                self.assertEqual("--parallel" in words, is_parallel)
+                self.assertEqual(words[words.index("--qemu") + 1], settings.qemu)
+                self.assertEqual(boot.is_alone, is_alone)
+
     def test_a_guest_that_fails_stops_no_other(self):
         for error in (GuestError("it did not boot"), OSError("no room"), ValueError("no JSON")):
             with self.subTest(error=error):

@@ -30,8 +30,8 @@
 #define BALANCE_NS 20000000ULL
 
 /*
- * By how much the tasks of a shard may lag behind those of another one, on the average. With 20 to 30 ms generated mixes differ by
- * chance only.
+ * By how much the tasks of a shard may lag behind those of another one, on the average. With 4 ms shares are closer, but tasks change
+ * shards where they can be divided evenly; with 20 to 30 ms generated mixes differ by chance only.
  */
 #define BALANCE_LAG_NS 27000000ULL
 

@@ -228,10 +228,7 @@ fn what_few_tasks_cannot_use_goes_to_none_that_come_later() {
 
 /// In percent of a CPU: what the least of eight equals has of six CPUs in three caches, 68 for each, beside tasks that sleep mostly.
 fn least_beside_sleepers(scheduler: Box<dyn Scheduler>) -> f64 {
-    let text = r#"{"global": {"duration": 10, "warmup": 1}, "machine": {"cpus": 6, "llc": 3},
-        "cgroups": {"/web": {"weight": 100}, "/batch": {"weight": 1000}},
-        "tasks": {"handler": {"taskgroup": "/web", "loop": -1, "run": 470, "sleep": 4300, "instance": 6},
-                  "batch": {"taskgroup": "/batch", "hog": true, "instance": 8}}}"#;
+    let text = include_str!("../scenarios/mixes/handlers_in_three_caches.json");
     let summary = summary_under(scheduler, text, Some(1));
     let equals = summary
         .tasks

@@ -3,8 +3,10 @@
 //! while cgroups come and go with other weights and tasks, and CPUs are taken offline and come back. How often was the BPF
 //! scheduler thrown out?
 
+use super::stress::arguments;
 use crate::cgroup::Cgroup;
 use crate::clock::{now_ns, NS_PER_S};
+use crate::counters::scheduler;
 use crate::error::Error;
 use clap::Args;
 use serde::Serialize;
@@ -13,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-const SCHED_EXT: &str = "/sys/kernel/sched_ext";
+const TIMES_LOADED: &str = "/sys/kernel/sched_ext/enable_seq";
 const CGROUPS: &str = "/sys/fs/cgroup";
 const CPUS: &str = "/sys/devices/system/cpu";
 /// How long one stressor runs.
@@ -46,7 +48,7 @@ pub struct Options {
 pub struct Soak {
     options: Options,
     minutes: f64,
-    /// Stressors that have run, and how often one did not come to a good end: most for lack of memory or rights.
+    /// Stressors that came to a good end, and those that did not: most for lack of memory or rights.
     turns: u64,
     failures: u64,
     /// Cgroups made and CPUs taken offline meanwhile.
@@ -60,7 +62,7 @@ pub fn run(options: Options) -> Result<Soak, Error> {
     let begin_ns = now_ns();
     let loaded_before = times_loaded()?;
     let ends = AtomicBool::new(false);
-    let (mut turns, mut failures) = (0, 0);
+    let (mut turns, mut failures) = (0_u64, 0_u64);
     let (cgroups, unplugged) = std::thread::scope(|scope| {
         let cgroups = scope.spawn(|| until(&ends, churn_cgroup));
         let unplugged = scope.spawn(|| until(&ends, unplug));
@@ -69,20 +71,30 @@ pub fn run(options: Options) -> Result<Soak, Error> {
             if now_ns() >= end_ns {
                 break;
             }
-            turns += 1;
-            failures += u64::from(!stress(&options, stressor));
+            if stress(&options, stressor) {
+                turns += 1;
+            } else {
+                failures += 1;
+            }
         }
         ends.store(true, Ordering::Relaxed);
         // Neither panics: what they cannot do they leave out.
         (cgroups.join().unwrap_or(0), unplugged.join().unwrap_or(0))
     });
+    if turns == 0 {
+        return Err(Error::Usage(format!(
+            "none of {failures} runs of {} came to a good end: is it there, and does it know {:?}?",
+            options.program, options.stressors
+        )));
+    }
+    let is_loaded = scheduler(None)?.state == "enabled";
     Ok(Soak {
         minutes: (now_ns() - begin_ns) as f64 / NS_PER_S as f64 / 60.0,
         turns,
         failures,
         cgroups,
         unplugged,
-        ejections: times_loaded()? - loaded_before + u64::from(!is_loaded()?),
+        ejections: times_loaded()? - loaded_before + u64::from(!is_loaded),
         options,
     })
 }
@@ -103,9 +115,7 @@ fn stress(options: &Options, stressor: &str) -> bool {
     Command::new("timeout")
         .arg((STRESSOR_S * HANG_FACTOR).to_string())
         .arg(&options.program)
-        .arg(format!("--{stressor}"))
-        .arg(options.instances.to_string())
-        .args(["--timeout", &STRESSOR_S.to_string(), "--no-oom-adjust"])
+        .args(arguments(stressor, options.instances, STRESSOR_S))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -149,20 +159,11 @@ fn unplug(number: u64) -> bool {
     away && back
 }
 
-fn read(name: &str) -> Result<String, Error> {
-    let path = Path::new(SCHED_EXT).join(name);
-    std::fs::read_to_string(&path)
-        .map_err(|source| Error::io(format!("read {}", path.display()), source))
-}
-
-fn is_loaded() -> Result<bool, Error> {
-    Ok(read("state")?.trim() == "enabled")
-}
-
 /// How many schedulers have been loaded since the machine was started: one that is thrown out is loaded again.
 fn times_loaded() -> Result<u64, Error> {
-    read("enable_seq")?
+    std::fs::read_to_string(TIMES_LOADED)
+        .map_err(|source| Error::io(format!("read {TIMES_LOADED}"), source))?
         .trim()
         .parse()
-        .map_err(|_| Error::Usage(format!("{SCHED_EXT}/enable_seq is no number")))
+        .map_err(|_| Error::Usage(format!("{TIMES_LOADED} is no number")))
 }

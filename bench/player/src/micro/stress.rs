@@ -33,11 +33,12 @@ pub fn run(options: Options) -> Result<Stress, Error> {
     let metrics = std::env::temp_dir().join(format!("consort-stress-{}", std::process::id()));
     let failed = |source| Error::io(format!("run {}", options.program), source);
     let output = Command::new(&options.program)
-        .arg(format!("--{}", options.stressor))
-        .arg(options.instances.to_string())
-        .args(["--timeout", &options.seconds.to_string()])
-        // Its own tuning of the out-of-memory killer and of scheduling would be part of what is measured.
-        .args(["--no-oom-adjust", "--metrics", "--yaml"])
+        .args(arguments(
+            &options.stressor,
+            options.instances,
+            options.seconds,
+        ))
+        .args(["--metrics", "--yaml"])
         .arg(&metrics)
         .stdin(Stdio::null())
         .output()
@@ -59,6 +60,18 @@ pub fn run(options: Options) -> Result<Stress, Error> {
                 String::from_utf8_lossy(&output.stderr)
             ))
         })
+}
+
+/// What stress-ng is told to run so many processes of a stressor.
+pub fn arguments(stressor: &str, instances: usize, seconds: u64) -> [String; 5] {
+    [
+        format!("--{stressor}"),
+        instances.to_string(),
+        "--timeout".into(),
+        seconds.to_string(),
+        // Its own tuning of the out-of-memory killer and of scheduling would be part of what is measured.
+        "--no-oom-adjust".into(),
+    ]
 }
 
 fn rate(metrics: &str) -> Option<f64> {
