@@ -20,6 +20,12 @@ enum coop_order {
 	ORDER_FUNCTION, /* as its function publishes: (priority, key), see function.h */
 };
 
+enum due_wait {
+	WAITS_DUE, /* in the queues due, */
+	WAITS_INDEBTED, /* indebted, */
+	WAITS_PATIENT, /* and patient */
+};
+
 struct domain;
 struct member;
 struct role;
@@ -59,6 +65,8 @@ struct domain {
 	struct fifo patient; /* the other waiting members, by the end of their patience */
 	struct heap indebted; /* waiting members in due debt, by the virtual time at which they are out of it */
 	struct heap asleep; /* members that sleep until their due time */
+	struct heap repaying; /* members that sleep in due debt, by the virtual time at which it is repaid */
+	u64 repaying_weight; /* of those in it */
 	struct heap_link upcoming; /* in the place's queue of due times, or a group's of blocked domains, see place.h */
 	u64 nr_blocked; /* how often it has borrowed enough */
 	u64 served_least; /* as many due events as the member last chosen by progress has had; a new member begins with them */
@@ -80,10 +88,10 @@ struct member {
 	u64 key;
 	u32 priority; /* PRIORITY_NONE if it has no best-effort event */
 	u8 asleep;
-	u8 indebted; /* waits in the domain's queue of that name, */
-	u8 patient; /* or in this one */
+	u8 due_wait; /* enum due_wait: in which of the domain's queues it waits by its due event */
+	u8 repaying; /* sleeps in the domain's queue of that name, by `node.ready`, which is for members that wait */
 	u8 interrupted; /* it lost the CPU in the middle of an event */
-	u64 debt_vtime; /* virtual time gained on expired due events, by the domain's clock */
+	u64 debt_vtime; /* virtual time gained on expired due events, by the domain's clock; that when it woke at least */
 	struct seat __arena *seat; /* its account's; NULL: it is in no domain */
 	struct member __arena *next_own; /* that wait in its seat */
 	struct member __arena *before_own;
@@ -115,6 +123,12 @@ static __always_inline struct seat __arena *seat_of_node(struct tree_node __aren
 static __always_inline u64 domain_clock(const struct domain __arena *d)
 {
 	return d->group.node.vtime;
+}
+
+/* What the clock goes by: active members, and those that sleep in due debt. */
+static __always_inline u64 domain_clock_weight(const struct domain __arena *d)
+{
+	return d->group.weight_active + d->repaying_weight;
 }
 
 static __always_inline struct domain __arena *domain_of(struct group __arena *g)

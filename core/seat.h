@@ -166,6 +166,7 @@ core_fn seat_join(struct domain __arena *d in_arena, struct member __arena *m in
 	m->node.vtime = d->group.vmin + m->service_lead;
 	m->turn_vtime = m->node.vtime;
 	m->turn_from = d->turn_least;
+	member_repays(d, m);
 	return 0;
 }
 
@@ -193,6 +194,7 @@ core_fn seat_leave(struct member __arena *m in_arena)
 
 	m->service_lead = vtime_before(least, m->node.vtime) ? m->node.vtime - least : 0;
 	member_owes_no_more(m);
+	member_repays_no_more(s->domain, m);
 	/* What it was owed stays with those that it leaves. */
 	if (s->counted && (s64)owed > 0)
 		seat_become(s, s->counted, seat_lead_ns(s) - (s64)vtime_to_ns(owed, m->node.weight));

@@ -8,12 +8,16 @@
  *          domain's seats (seat.h), which pays.
  *          Members are compared by the domain's own clock, which advances by CPU time / weight of the active members. A
  *          member whose due event stays expired while it runs pays with due debt: its own virtual time, charged for such
- *          running only. While that is ahead of the clock by more than the grace, and by what its share may be until the event,
- *          its due events do not count.
+ *          running only. That begins where the clock is when the member wakes, and is behind it by the grace at most: what it
+ *          does not use is not saved up. While it is ahead of the clock by more than the grace, and by what its share may be
+ *          until the event, the member's due events do not count. One that goes to sleep in due debt counts as active until
+ *          that is repaid: the others would else repay theirs too soon, and whoever sleeps between due events would have more
+ *          than its share.
  *          A member that has waited for PATIENCE_NS is due, whatever it published: nobody starves.
  * Bound    An honest member's due event waits for the running event of another member, and for one grace of each
  *          member that is always due; such a member gets its own share, no more (one grace and one event beyond).
  * Source   000 sections 2.1.3, 2.3.2, 2.3.3; due debt is ours: 000 lets a member that is always due starve the rest.
+ *          Where virtual times begin is start-time fair queueing (Goyal, Vin and Cheng 1996), who counts EEVDF's delayed dequeue.
  * Limits   Among members of one account best-effort keys are trusted in ORDER_PROGRAM. By progress, due events are: a
  *          member that announces none is before those that do. By service nobody is trusted. Members of other accounts lose
  *          SEAT_GIVES_NS at most (seat.h).
@@ -39,17 +43,51 @@ static __always_inline void member_carry_debt(struct member __arena *m,
 	m->debt_vtime += domain_clock(to) - domain_clock(from);
 }
 
+static __always_inline void member_repays_no_more(struct domain __arena *d, struct member __arena *m)
+{
+	if (!m->repaying)
+		return;
+	m->repaying = 0;
+	heap_remove(&d->repaying, &m->node.ready);
+	d->repaying_weight -= m->node.ready.minor;
+}
+
+/* A member that does not wait has gone to sleep, or its debt has changed. One that is demoted is in another group. */
+static __always_inline void member_repays(struct domain __arena *d, struct member __arena *m)
+{
+	member_repays_no_more(d, m);
+	if (!m->seat || m->node.active || !vtime_before(domain_clock(d), m->debt_vtime))
+		return;
+	m->repaying = 1;
+	d->repaying_weight += m->node.weight;
+	heap_push(&d->repaying, &m->node.ready, m->debt_vtime, m->node.weight);
+	/* It does not wait. */
+	m->node.ready.queued = 0;
+}
+
+/* The clock moves on. */
+static __always_inline void domain_clock_add(struct domain __arena *d, u64 vtime)
+{
+	d->group.node.vtime += vtime;
+	while (can_loop) {
+		struct heap_link __arena *first = d->repaying.top;
+
+		if (!first || vtime_before(domain_clock(d), first->major))
+			break;
+		member_repays_no_more(d, member_of(outer_of(first, struct tree_node, ready)));
+	}
+}
+
 static __always_inline void domain_await_due(struct domain __arena *d, struct member __arena *m,
 					     u64 now_ns)
 {
 	u64 patience_ns = now_ns + PATIENCE_NS;
 	u8 soon = m->due_ns < patience_ns;
 
-	m->indebted = !member_due_counts(m, d);
-	m->patient = !m->indebted && !soon;
-	if (m->patient)
+	m->due_wait = !member_due_counts(m, d) ? WAITS_INDEBTED : soon ? WAITS_DUE : WAITS_PATIENT;
+	if (m->due_wait == WAITS_PATIENT)
 		fifo_append(&d->patient, &m->due, patience_ns);
-	else if (m->indebted)
+	else if (m->due_wait == WAITS_INDEBTED)
 		heap_push(&d->indebted, &m->due, member_out_of_debt_at(m, d),
 			  soon ? m->due_ns : patience_ns);
 	else
@@ -68,7 +106,7 @@ static __always_inline void domain_promote(struct domain __arena *d)
 			break;
 		m = member_of_due(top);
 		heap_remove(&d->indebted, top);
-		m->indebted = 0;
+		m->due_wait = WAITS_DUE;
 		heap_push(&d->due, top, top->minor, 0);
 		member_best_key(m, d, &major, &minor);
 		heap_move(&d->group.ready, &m->node.ready, major, minor);
@@ -78,10 +116,10 @@ static __always_inline void domain_promote(struct domain __arena *d)
 /* A waiting member's due event is not waited for any more. */
 static __always_inline void domain_cease_due(struct domain __arena *d, struct member __arena *m)
 {
-	if (m->due.queued && m->patient)
+	if (m->due.queued && m->due_wait == WAITS_PATIENT)
 		fifo_remove(&d->patient, &m->due);
 	else if (m->due.queued)
-		heap_remove(m->indebted ? &d->indebted : &d->due, &m->due);
+		heap_remove(m->due_wait == WAITS_INDEBTED ? &d->indebted : &d->due, &m->due);
 	m->awaits_ns = 0;
 }
 
@@ -148,7 +186,7 @@ static __always_inline u64 member_debt_credit(const struct domain __arena *d,
 					      const struct member __arena *m, u64 debt_ns,
 					      u64 now_ns)
 {
-	u64 rest_ns, weight = d->group.weight_active;
+	u64 rest_ns, weight = domain_clock_weight(d);
 
 	if (m->due_ns <= now_ns)
 		return 0;
@@ -167,7 +205,7 @@ static __always_inline u64 member_debt_credit(const struct domain __arena *d,
 static __always_inline void domain_charge_due(struct domain __arena *d, struct member __arena *m,
 					      u64 ran_ns, u64 now_ns)
 {
-	u64 due_ns = m->run_due_ns, debt_ns;
+	u64 due_ns = m->run_due_ns, debt_ns, least;
 
 	m->run_due_ns = m->due_ns;
 	if (due_ns >= now_ns)
@@ -175,8 +213,9 @@ static __always_inline void domain_charge_due(struct domain __arena *d, struct m
 	debt_ns = now_ns - due_ns;
 	if (debt_ns > ran_ns)
 		debt_ns = ran_ns;
-	m->debt_vtime =
-		vtime_max(m->debt_vtime, domain_clock(d)) + vtime_of_ns(debt_ns, m->node.weight);
+	least = domain_clock(d) - vtime_of_ns(d->grace_ns, m->node.weight);
+	m->debt_vtime = vtime_max(m->debt_vtime, least) + vtime_of_ns(debt_ns, m->node.weight);
+	member_repays(d, m);
 	m->debt_credit = member_debt_credit(d, m, debt_ns, now_ns);
 }
 
@@ -191,8 +230,7 @@ static __always_inline void coop_charge(struct domain __arena *d, struct member 
 	u64 least;
 
 	n->vtime += vtime_of_ns(ns, n->weight);
-	d->group.node.vtime +=
-		vtime_of_ns(ns, g->nr_active > n->active ? g->weight_active : n->weight);
+	domain_clock_add(d, vtime_of_ns(ns, domain_clock_weight(d) ?: n->weight));
 	least = first && vtime_before(first->vtime, n->vtime) ? first->vtime : n->vtime;
 	g->vmin = vtime_max(g->vmin, least);
 }
@@ -208,8 +246,10 @@ static __always_inline void coop_wake(struct domain __arena *d, struct member __
 
 	if (!g->nr_active && d->idle_since_ns) {
 		idle_ns = now_ns - d->idle_since_ns;
-		d->group.node.vtime += vtime_of_ns(idle_ns, m->node.weight);
+		domain_clock_add(d, vtime_of_ns(idle_ns, m->node.weight));
 	}
+	member_repays_no_more(d, m);
+	m->debt_vtime = vtime_max(m->debt_vtime, domain_clock(d));
 	if (vtime_before(m->node.vtime, g->vmin)) {
 		m->turn_vtime += g->vmin - m->node.vtime;
 		m->node.vtime = g->vmin;
@@ -227,6 +267,7 @@ static __always_inline void coop_rest(struct domain __arena *d, struct member __
 	m->node.active = 0;
 	d->group.nr_active--;
 	d->group.weight_active -= m->node.weight;
+	member_repays(d, m);
 	if (!d->group.nr_active)
 		d->idle_since_ns = now_ns;
 }

@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         .clang_arg("-I..")
         .allowlist_function("core_.*")
         .allowlist_type(
-            "choice|enum_node_kind|coop_order|node_kind|function_kind|miss|plan|interval",
+            "choice|enum_node_kind|coop_order|due_wait|node_kind|function_kind|miss|plan|interval",
         )
         .allowlist_var("WEIGHT_ONE|WEIGHT_SHIFT|VTIME_SHIFT|CHARGE_MAX_NS|TREE_DEPTH_MAX")
         .allowlist_var("PATIENCE_NS|PRIORITY_NONE|NICE_LEVELS|SEATS_MAX|SEAT_GIVES_NS")

@@ -18,8 +18,19 @@ fn key_before(a: &heap_link, b: &heap_link) -> bool {
     unsafe { core_heap_turn_before(a.major, a.minor, a.turn, b.major, b.minor, b.turn) != 0 }
 }
 
-/// Checks order, ranks, parents and the bound on the right spine; returns the links that are queued.
+/// Checks a heap; returns the links that are queued.
 pub fn links(h: &heap) -> Vec<*mut heap_link> {
+    let found = links_in_shape(h);
+
+    for &l in &found {
+        let queued = unsafe { (*l).queued };
+        assert_eq!(queued, 1, "a link in a heap is not marked as queued");
+    }
+    found
+}
+
+/// Checks order, ranks, parents and the bound on the right spine.
+fn links_in_shape(h: &heap) -> Vec<*mut heap_link> {
     let mut found = Vec::new();
     let mut left_to_see = vec![(h.top, null_mut())];
 
@@ -29,7 +40,6 @@ pub fn links(h: &heap) -> Vec<*mut heap_link> {
         }
         let l = unsafe { &*at };
         assert_eq!(l.parent, parent, "a link does not point to its parent");
-        assert_eq!(l.queued, 1, "a link in a heap is not marked as queued");
         assert!(
             rank(l.left) >= rank(l.right),
             "the longer spine is on the right"
@@ -329,9 +339,14 @@ fn member(h: &Host, t: usize, d: &domain) {
             "member {t} sleeps, and nobody knows until when"
         );
     } else if h.waits(t) {
-        assert_eq!(m.indebted == 0, counts, "member {t}: in debt or not");
-        let (held, at) = match (counts, m.patient) {
-            (true, 0) => (holds(&d.due, link), m.due.major),
+        let waits = u32::from(m.due_wait);
+        assert_eq!(
+            waits != WAITS_INDEBTED,
+            counts,
+            "member {t}: in debt or not"
+        );
+        let (held, at) = match (counts, waits) {
+            (true, WAITS_DUE) => (holds(&d.due, link), m.due.major),
             (true, _) => (in_turn(&d.patient).contains(&link), m.due.major),
             (false, _) => (holds(&d.indebted, link), m.due.minor),
         };
@@ -361,6 +376,23 @@ fn member(h: &Host, t: usize, d: &domain) {
     }
 }
 
+/// Those that sleep in due debt, and no others, count until it is repaid.
+fn repaying(h: &Host, d: &domain, members: &[usize]) {
+    let links = links_in_shape(&d.repaying);
+    let mut weight = 0;
+
+    for &t in members {
+        let m = &*h.tasks[t].member;
+        let link = unsafe { &raw mut (*h.member(t)).node.ready };
+        let owes = !h.is_active(t) && (m.debt_vtime.wrapping_sub(d.group.node.vtime) as i64) > 0;
+
+        assert_eq!(m.repaying != 0, owes, "member {t}: sleeps in due debt");
+        assert_eq!(links.contains(&link), owes, "member {t}: repays");
+        weight += if owes { m.node.weight } else { 0 };
+    }
+    assert_eq!(d.repaying_weight, weight, "what sleeps in due debt");
+}
+
 /// Every queue of every domain, its seats, and its place among those that may borrow or have borrowed enough.
 pub fn domains(h: &Host) {
     for (i, at) in h.domains.iter().enumerate() {
@@ -370,6 +402,7 @@ pub fn domains(h: &Host) {
             .collect();
 
         members.iter().for_each(|&t| member(h, t, d));
+        repaying(h, d, &members);
         let queued = [&d.due, &d.indebted, &d.asleep]
             .iter()
             .map(|q| links(q).len())

@@ -113,6 +113,28 @@ fn members_that_take_turns_have_the_share_of_all() {
     }
 }
 
+/// Members that sleep a little between their due events, and want more than their share, have no more than that: the events of
+/// their friends, which want half of theirs, are all served.
+#[test]
+fn members_that_want_too_much_leave_friends_their_events() {
+    let audio = |period_ns, cost_ns| Program::Audio { period_ns, cost_ns };
+    let mut c = cpu(ORDER_PROGRAM);
+
+    for _ in 0..3 {
+        c.add(audio(3400 * US, 3 * MS / 2), Some(0), 0);
+    }
+    for _ in 0..2 {
+        c.add(audio(10 * MS, 7 * MS / 10), Some(0), 0);
+    }
+    for _ in 0..2 {
+        c.add(Program::Hog, None, 0);
+    }
+    let shares = shares(&mut c, 10);
+
+    assert!(shares[3..5].iter().all(|&got| got > 6.9), "{shares:?}");
+    assert!(shares[5..].iter().all(|&got| got > 17.0), "{shares:?}");
+}
+
 /// A member that wants a hundredth of the CPU adds that to what its domain has, and not its weight, however heavy it is, and
 /// whether it is awake while a friend runs or not.
 #[test]
