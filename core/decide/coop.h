@@ -17,8 +17,10 @@
  * Bound    An honest member's due event waits for the running event of another member, and for one grace of each
  *          member that is always due; such a member gets its own share, no more (one grace and one event beyond).
  * Source   000 sections 2.1.3, 2.3.2, 2.3.3; due debt is ours: 000 lets a member that is always due starve the rest.
- *          Where virtual times begin is start-time fair queueing (Goyal, Vin and Cheng 1996), who counts EEVDF's delayed dequeue.
- * Limits   Among members of one account best-effort keys are trusted in ORDER_PROGRAM. By progress, due events are: a
+ *          Where virtual times begin is start-time fair queueing (Goyal, Vin and Cheng 1996), which members count EEVDF's delayed dequeue.
+ * Limits   Of members of several accounts those that sleep in due debt do not count: each of them is entitled to another part, and
+ *          their seats see to that (seat.h).
+ *          Among members of one account best-effort keys are trusted in ORDER_PROGRAM. By progress, due events are: a
  *          member that announces none is before those that do. By service nobody is trusted. Members of other accounts lose
  *          SEAT_GIVES_NS at most (seat.h).
  */
@@ -52,11 +54,15 @@ static __always_inline void member_repays_no_more(struct domain __arena *d, stru
 	d->repaying_weight -= m->node.ready.minor;
 }
 
-/* A member that does not wait has gone to sleep, or its debt has changed. One that is demoted is in another group. */
+/*
+ * A member that does not wait has gone to sleep, or its debt has changed. One that is demoted is in another group. The clock of a
+ * domain with members of several accounts is not what each of these is entitled to: there sleepers do not count.
+ */
 static __always_inline void member_repays(struct domain __arena *d, struct member __arena *m)
 {
 	member_repays_no_more(d, m);
-	if (!m->seat || m->node.active || !vtime_before(domain_clock(d), m->debt_vtime))
+	if (!m->seat || d->nr_seats > 1 || m->node.active ||
+	    !vtime_before(domain_clock(d), m->debt_vtime))
 		return;
 	m->repaying = 1;
 	d->repaying_weight += m->node.weight;

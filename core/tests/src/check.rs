@@ -376,7 +376,7 @@ fn member(h: &Host, t: usize, d: &domain) {
     }
 }
 
-/// Those that sleep in due debt, and no others, count until it is repaid.
+/// Nobody counts who does not sleep in due debt.
 fn repaying(h: &Host, d: &domain, members: &[usize]) {
     let links = links_in_shape(&d.repaying);
     let mut weight = 0;
@@ -386,9 +386,11 @@ fn repaying(h: &Host, d: &domain, members: &[usize]) {
         let link = unsafe { &raw mut (*h.member(t)).node.ready };
         let owes = !h.is_active(t) && (m.debt_vtime.wrapping_sub(d.group.node.vtime) as i64) > 0;
 
-        assert_eq!(m.repaying != 0, owes, "member {t}: sleeps in due debt");
-        assert_eq!(links.contains(&link), owes, "member {t}: repays");
-        weight += if owes { m.node.weight } else { 0 };
+        let repays = m.repaying != 0;
+
+        assert!(owes || !repays, "member {t} repays, and owes nothing");
+        assert_eq!(links.contains(&link), repays, "member {t}: repays");
+        weight += if repays { m.node.weight } else { 0 };
     }
     assert_eq!(d.repaying_weight, weight, "what sleeps in due debt");
 }
