@@ -385,7 +385,6 @@ fn repaying(h: &Host, d: &domain, members: &[usize]) {
         let m = &*h.tasks[t].member;
         let link = unsafe { &raw mut (*h.member(t)).node.ready };
         let owes = !h.is_active(t) && (m.debt_vtime.wrapping_sub(d.group.node.vtime) as i64) > 0;
-
         let repays = m.repaying != 0;
 
         assert!(owes || !repays, "member {t} repays, and owes nothing");
