@@ -23,7 +23,7 @@ def experiment(length: Length) -> Experiment:
     seconds = min(10, length.seconds)
     runs = [
         simulated(f"{kind.__name__}.{cpus}", scenario(kind(cpus), cpus, seconds), broken_rules_fail=False)
-        for kind in (mixed, at_rest)
+        for kind in (mixed, at_rest, even)
         for cpus in SIZES
     ]
     runs.append(simulated("promises", scenario(promises(64), 64, seconds, cache=4), broken_rules_fail=False))
@@ -48,9 +48,15 @@ def experiment(length: Length) -> Experiment:
     for cpus in SIZES:
         ratio = f"smp{cpus}.sim.switch_heavy.ratio"
         rows.append(Row(ratio, "ratio", messages_ratio(cpus), Target(at_least=0.95)))
-        rows.append(
-            Row(f"smp{cpus}.sim.migrations_per_s", "1/s per CPU", migrations(cpus), Target(at_most=1))
-        )
+        for kind, name in ((at_rest, "migrations_per_s"), (even, "migrations_even_per_s")):
+            rows.append(
+                Row(
+                    f"smp{cpus}.sim.{name}",
+                    "1/s per CPU",
+                    migrations(f"{kind.__name__}.{cpus}"),
+                    Target(at_most=1),
+                )
+            )
     return Experiment(
         "smp_sim", "Many CPUs, simulated", tuple(runs), tuple(rows), starts=1, measures=SIMULATION
     )
@@ -157,12 +163,17 @@ def reserved_least(samples: Samples) -> float:
 
 
 def at_rest(cpus: int) -> dict:
-    """More than fit, and nothing changes."""
+    """More than fit, and nothing changes: to have equal shares some have to take turns on other CPUs."""
     return {"hog": hogs(cpus + cpus // 4)}
 
 
-def migrations(cpus: int) -> Extract:
-    run = f"at_rest.{cpus}"
+def even(cpus: int) -> dict:
+    """The same, where each CPU may have as many as the others: nobody has to go anywhere."""
+    return {"hog": hogs(2 * cpus)}
+
+
+def migrations(run: str) -> Extract:
+    cpus = int(run.rsplit(".", 1)[1])
 
     def per_cpu(samples: Samples) -> float:
         (result,) = samples.results(run)
