@@ -45,6 +45,7 @@ static __always_inline void member_carry_debt(struct member __arena *m,
 	m->debt_vtime += domain_clock(to) - domain_clock(from);
 }
 
+/* A member has repaid its due debt, wakes, or leaves. */
 static __always_inline void member_repays_no_more(struct domain __arena *d, struct member __arena *m)
 {
 	if (!m->repaying)
