@@ -9,6 +9,9 @@ fn main() -> Result<(), cc::Error> {
         .file("src/policy.c")
         .include("core")
         .std("gnu11")
+        // Functions of core/ are compiled once, as for the kernel: libconsort is small.
+        .define("core_fn", "static __attribute__((noinline)) int")
+        .define("in_arena", "")
         .opt_level(2)
         .flag("-fvisibility=hidden")
         .warnings(true)

@@ -59,17 +59,18 @@ static __always_inline void member_repays_no_more(struct domain __arena *d, stru
  * A member that does not wait has gone to sleep, or its debt has changed. One that is demoted is in another group. The clock of a
  * domain with members of several accounts is not what each of these is entitled to: there sleepers do not count.
  */
-static __always_inline void member_repays(struct domain __arena *d, struct member __arena *m)
+core_fn member_repays(struct domain __arena *d in_arena, struct member __arena *m in_arena)
 {
 	member_repays_no_more(d, m);
 	if (!m->seat || d->nr_seats > 1 || m->node.active ||
 	    !vtime_before(domain_clock(d), m->debt_vtime))
-		return;
+		return 0;
 	m->repaying = 1;
 	d->repaying_weight += m->node.weight;
 	heap_push(&d->repaying, &m->node.ready, m->debt_vtime, m->node.weight);
 	/* It does not wait. */
 	m->node.ready.queued = 0;
+	return 0;
 }
 
 /* The clock moves on. */
