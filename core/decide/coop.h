@@ -11,15 +11,15 @@
  *          running only. That begins where the clock is when the member wakes, and is behind it by the grace at most: what it
  *          does not use is not saved up. While it is ahead of the clock by more than the grace, and by what its share may be
  *          until the event, the member's due events do not count. One that goes to sleep in due debt counts as active until
- *          that is repaid: the others would else repay theirs too soon, and whoever sleeps between due events would have more
- *          than its share.
+ *          that is repaid: the others would else repay theirs too soon, and a member that sleeps between due events would
+ *          have more than its share.
  *          A member that has waited for PATIENCE_NS is due, whatever it published: nobody starves.
  * Bound    An honest member's due event waits for the running event of another member, and for one grace of each
  *          member that is always due; such a member gets its own share, no more (one grace and one event beyond).
  * Source   000 sections 2.1.3, 2.3.2, 2.3.3; due debt is ours: 000 lets a member that is always due starve the rest.
- *          Where virtual times begin is start-time fair queueing (Goyal, Vin and Cheng 1996), which members count EEVDF's delayed dequeue.
+ *          Where its virtual time begins: start-time fair queueing (Goyal, Vin and Cheng 1996). Sleepers that count: EEVDF.
  * Limits   Of members of several accounts those that sleep in due debt do not count: each of them is entitled to another part, and
- *          their seats see to that (seat.h).
+ *          their seats see to that (seat.h). Nor do they for a host that has no seats.
  *          Among members of one account best-effort keys are trusted in ORDER_PROGRAM. By progress, due events are: a
  *          member that announces none is before those that do. By service nobody is trusted. Members of other accounts lose
  *          SEAT_GIVES_NS at most (seat.h).
